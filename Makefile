@@ -14,7 +14,7 @@ CODE := runtime operator tests e2e examples
 TESTS := $(wildcard tests/architecture tests/unit tests/properties tests/simulation tests/integration)
 # A core of the slow tests shows each feature once; the rest is what `make test-long` runs.
 CORE := core or not slow
-REST := slow and not core
+REST := slow and not core and not thorough
 # Much of a test's time is waiting, so that there are more workers than cores. Each has a Spark of its own: 2 GB.
 WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-hostile bench-increments bench-kafka bench-nexmark bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long ui browser lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-executors bench-hostile bench-increments bench-kafka bench-nexmark bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,9 @@ bench-channels: $(READY) ## Measure what a channel and a fan-out cost against pl
 
 bench-controller: $(READY) ## Measure the controller with 1,000 StreamJobs on the cluster of KUBECONFIG (ARGS="--help")
 	$(BIN)/python -m bench.controller $(ARGS)
+
+bench-executors: $(READY) ## Measure executors: CPU, checkpoints, restores, the loss of one (ARGS="--help")
+	$(BIN)/python -m bench.executors $(ARGS)
 
 bench-hostile: $(READY) ## Measure a job's batches while hostile clients are at its ports (ARGS="--help")
 	$(BIN)/python -m bench.hostile $(ARGS)
@@ -73,7 +76,10 @@ test: lint ## Set up, check and test: all but the slow tests, in ten minutes (PY
 test-long: $(READY) ## Run the tests that make test leaves out and that need no cluster (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PARALLEL) -m "$(REST)" $(PYTEST_ARGS)
 
-test-all: test test-long ## Run make test and make test-long: everything that needs no cluster
+test-thorough: $(READY) ## Run the tests that show in yet another way what make test-long shows (PYTEST_ARGS="-k name")
+	$(BIN)/python -m pytest $(TESTS) $(PARALLEL) -m "thorough" $(PYTEST_ARGS)
+
+test-all: test test-long test-thorough ## Run all tests that need no cluster
 
 e2e: $(READY) ## Run the scenarios on the cluster that KUBECONFIG names, or on a local one (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest e2e -m "not thorough" $(PYTEST_ARGS)
@@ -89,6 +95,9 @@ ui: ## Build the web page of jobs from ui/; needs Node and npm
 
 browser: $(READY) ## Install Playwright for the tests of the web page, which also need the command chromium
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.browser.lock
+
+notebook: $(READY) ## Install Jupyter's kernel for the tests of the example notebooks
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.notebook.lock
 
 dist: $(READY) ## Build packages, chart, images, bills of materials and checksums into dist/ (ARGS="--help")
 	$(BIN)/python -m release $(ARGS)
@@ -109,10 +118,14 @@ lock: $(READY) ## Rewrite the lock with the newest versions that pyproject.toml 
 		--upgrade --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
 	$(BIN)/uv pip compile --group browser --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.browser.lock
+	$(BIN)/uv pip compile --group notebook -c requirements.lock --python-version 3.11 --universal \
+		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.notebook.lock
 	echo uv | $(BIN)/uv pip compile - --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.uv.lock
 	$(BIN)/uv pip compile release/requirements.in --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o release/requirements.lock
+	$(BIN)/uv pip compile bench/nexmark/requirements.in --python-version 3.11 \
+		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o bench/nexmark/requirements.lock
 
 clean: ## Remove what the other targets made, .venv included
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse ui/node_modules

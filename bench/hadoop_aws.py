@@ -5,13 +5,9 @@ The SDK's bundle, which hadoop-aws asks for, has 686 MB; slf4j and Netty come wi
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from streamjob_runtime.spark.connectors.artifacts import read_pins
-from streamjob_runtime.spark.connectors.fetching import Repositories, fetch
-
-_PINS = read_pins(Path(__file__).with_name("hadoop-aws.txt").read_text())
+from bench.jars import fetched_jars
 
 
 def hadoop_aws_jars(cache: Path) -> list[Path]:
@@ -23,7 +19,4 @@ def hadoop_aws_jars(cache: Path) -> list[Path]:
     Raises:
         CannotFetch: Maven Central, or the mirror that `IVY_SETTINGS` names, did not deliver them.
     """
-    directory = cache / "hadoop-aws"
-    settings = os.environ.get("IVY_SETTINGS")
-    fetch(_PINS, directory, os.environ, Repositories(Path(settings) if settings else None))
-    return [directory / each.file for each in _PINS]
+    return fetched_jars(Path(__file__).with_name("hadoop-aws.txt").read_text(), cache / "hadoop-aws")

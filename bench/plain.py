@@ -84,13 +84,13 @@ def start(side: str, loaded: LoadedJob, scratch: Path, jars: list[str]) -> Spark
 
 
 def query(spark: SparkSession, loaded: LoadedJob) -> DataFrame:
-    """Return the job's query; it has one source, operators in SQL, and one sink that reads the last of them."""
-    (source,) = loaded.spec.sources
-    reader = spark.readStream.format(source.format).options(**loaded.options(source))
-    frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
-    if source.watermark is not None:
-        frame = frame.withWatermark(source.watermark.column, f"{source.watermark.delay} seconds")
-    frame.createOrReplaceTempView(source.name)
+    """Return the rows of the job's last operator; all operators are in SQL."""
+    for source in loaded.spec.sources:
+        reader = spark.readStream.format(source.format).options(**loaded.options(source))
+        frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+        if source.watermark is not None:
+            frame = frame.withWatermark(source.watermark.column, f"{source.watermark.delay} seconds")
+        frame.createOrReplaceTempView(source.name)
     for operator in loaded.spec.operators:
         assert operator.sql is not None
         frame = spark.sql(operator.sql)

@@ -25,7 +25,7 @@ from pyarrow import ArrowInvalid, parquet
 JOB = REPOSITORY / "bench" / "jobs" / "live.yaml"
 RECORDS_A_SECOND = 10_000
 _POLL_SECONDS = 0.03
-_BATCHES_BEFORE_A_KILL = 3
+BATCHES_BEFORE_A_KILL = 3
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> 
     for number in range(kills + 1):
         load = os.getloadavg()[0]
         with started(command, log) as process:
-            watch = _Watch(process, outputs, log, time.monotonic() + setting.timeout)
-            first = watch.until(partial(_has_more, outputs, len(before.staged)))
-            beyond = watch.until(partial(_is_newer, outputs.staged, newest(before.staged)))
+            watch = Watch(process, outputs, log, time.monotonic() + setting.timeout)
+            first = watch.until(partial(has_more, outputs, len(before.staged)))
+            beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
             # Readers of plain Spark's output see what was written; those of ours, what was published.
-            published = watch.until(partial(_is_newer, outputs.visible, newest(before.visible))) if ours else beyond
+            published = watch.until(partial(is_newer, outputs.visible, newest(before.visible))) if ours else beyond
             if killed_at is not None:
                 yield Recovery(
                     side=side,
@@ -149,28 +149,31 @@ def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> 
                 )
             if number == kills:
                 return
-            watch.until(partial(_has_more, outputs, len(outputs.staged) + _BATCHES_BEFORE_A_KILL))
+            watch.until(partial(has_more, outputs, len(outputs.staged) + BATCHES_BEFORE_A_KILL))
             # Anywhere between two checkpoints; plain Spark has one after each batch.
-            watch.until(partial(_is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
+            watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
             killed_at = time.monotonic()
             kill_tree(process)
         outputs.look()
         before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
 
 
-def _has_more(outputs: Outputs, count: int) -> bool:
+def has_more(outputs: Outputs, count: int) -> bool:
+    """Return whether there are more staged files than this."""
     return len(outputs.staged) > count
 
 
-def _is_newer(files: Mapping[str, float], window: float) -> bool:
+def is_newer(files: Mapping[str, float], window: float) -> bool:
+    """Return whether some files have a newer window."""
     return newest(files) > window
 
 
-def _is_past(moment: float) -> bool:
+def is_past(moment: float) -> bool:
+    """Return whether a moment of the monotonic clock has passed."""
     return time.monotonic() >= moment
 
 
-class _Watch:
+class Watch:
     """Waits for what a process writes."""
 
     def __init__(self, process: subprocess.Popen[bytes], outputs: Outputs, log: Path, deadline: float) -> None:

@@ -1,7 +1,7 @@
 """Writes the generated files of the chart: `python charts/generate.py`.
 
 The resource definitions are copies of those in `crds/`, because a chart is packaged by itself. The values in the
-chart's README are the comments of its `values.yaml`.
+chart's README are the comments of its `values.yaml`. The dashboards are defined in `dashboards.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from dashboards import dashboards
 
 CHART = Path(__file__).parent / "streamjob"
 DEFINITIONS = Path(__file__).parents[1] / "crds"
@@ -38,7 +39,8 @@ Unknown values are errors.
 def files() -> dict[Path, str]:
     """Return the generated files of the chart with their content."""
     copies = {CHART / "files" / "crds" / each.name: each.read_text() for each in sorted(DEFINITIONS.glob("*.yaml"))}
-    return {CHART / "README.md": _HEAD + "".join(_rows((CHART / "values.yaml").read_text())), **copies}
+    drawn = {CHART / "files" / "dashboards" / name: content for name, content in dashboards().items()}
+    return {CHART / "README.md": _HEAD + "".join(_rows((CHART / "values.yaml").read_text())), **copies, **drawn}
 
 
 def _rows(text: str) -> Iterator[str]:

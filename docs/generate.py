@@ -22,9 +22,13 @@ from streamjob.job.spec import (
     Encoding,
     Input,
     JobSpec,
+    LookupPolicy,
+    LookupSpec,
     OperatorSpec,
+    Registry,
     SinkSpec,
     SourceSpec,
+    TableSpec,
     Watermark,
 )
 
@@ -37,9 +41,13 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`sources`", SourceSpec),
     ("`sources[].options` of `format: kafka`", KafkaSourceFields),
     ("`key` and `value` of sources and sinks", Encoding),
+    ("`registry` of `key` and `value`", Registry),
     ("`watermark` of sources and operators", Watermark),
+    ("`tables`", TableSpec),
+    ("`tables[].lookup`", LookupPolicy),
     ("`operators`", OperatorSpec),
     ("`operators[].inputs`", Input),
+    ("`operators[].lookup`", LookupSpec),
     ("`sinks`", SinkSpec),
     ("`sinks[].options` of `format: iceberg`", IcebergOptions),
     ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
@@ -47,7 +55,9 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`tests`", JobTestSpec),
     ("`tests[].steps`", StepSpec),
 )
-_LISTS = frozenset({"sources", "operators", "sinks", "inputs", "partitionBy", "columns", "steps"})
+_LISTS = frozenset(
+    {"sources", "tables", "operators", "sinks", "inputs", "partitionBy", "columns", "on", "select", "steps"}
+)
 _HEAD = """\
 # The job file
 
@@ -108,7 +118,7 @@ the first file, too. Later files override earlier ones, `--set` overrides all fi
 | In the overlay | Effect |
 |---|---|
 | a mapping (`checkpointing`, `options`, …) | its fields are merged, and the others stay |
-| a source, operator or sink | is merged with the part of its `uid` or, if it has none, of its `name`, or added |
+| a source, table, operator or sink | is merged with the part of its `uid` or, if it has none, of its `name`, or added |
 | a list in a part, such as `inputs` | replaces the list |
 | `null` | removes the field |
 | `$patch: delete` in a part or mapping | removes it |
@@ -153,19 +163,21 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 | Call | Arguments |
 |---|---|
 | `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `spark_conf` |
-| `job.source(name, …)` | `format`, `schema`, `key`, `value`, `on_error`, `skip`, \
+| `job.source(name, …)` | `format`, `schema`, `key`, `value`, `changes`, `on_error`, `skip`, \
 `columns`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
-| `@job.operator(…)` above a function | `inputs`, `name`, `uid`, `watermark`, \
-`output_mode`, `chain`; the function becomes a handle |
-| `job.sql(name, …)` | `inputs`, `sql`, `uid`, `watermark`, `output_mode`, `chain`; returns a handle |
+| `job.table(name, …)` | `format`, `schema`, `options`, `refresh`, `max_age`, `lookup`; returns a handle |
+| `@job.operator(…)` above a function | `inputs`, `tables`, `name`, `uid`, `watermark`, \
+`on_error`, `output_mode`, `chain`; the function becomes a handle |
+| `job.sql(name, …)` | `inputs`, `sql`, `uid`, `watermark`, `on_error`, `output_mode`, `chain`; returns a handle |
+| `job.lookup(name, …)` | `input`, `table`, `on`, `select`, `join`, `uid`, `watermark`, `chain`; returns a handle |
 | `job.sink(name, …)` | `input`, `format`, `key`, `value`, `options`, `delivery`, `partition_by`, `uid` |
 | `feedback(input, schema)` among an operator's `inputs` | the edge that closes a [loop](../how-to/loops.md) |
 
 The arguments of these calls are the fields below in `snake_case`; keys within `checkpointing`, `channels` and
-`watermark` may be written either way. A function of `@job.operator` takes a DataFrame for each input and returns one;
-`name` is the function's by default. `inputs` and `input` take handles or names. Two fields have their own calls:
-`@job.operator` for `python`, and `job.sql` for `sql`. `sqlFile` is for YAML only. An operator comes after its inputs,
-except in a loop.
+`watermark` may be written either way. A function of `@job.operator` takes a DataFrame for each input and then for each
+table, and returns one; `name` is the function's by default. `inputs`, `tables` and `input` take handles or names. Two
+fields have their own calls: `@job.operator` for `python`, and `job.sql` for `sql`. `sqlFile` is for YAML only. An
+operator comes after its inputs, except in a loop.
 """
 
 
@@ -203,6 +215,8 @@ def _type(name: str, field: FieldInfo) -> str:
         ("BaseModel", "mapping"),
         ("Watermark", "mapping"),
         ("Encoding", "mapping"),
+        ("Registry", "mapping"),
+        ("Lookup", "mapping"),
         ("dict", "mapping"),
         ("bool", "boolean"),
     ):

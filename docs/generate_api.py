@@ -15,6 +15,8 @@ from streamjob.client.models import (
     ChainView,
     ChannelView,
     CheckpointsView,
+    ExecutorsView,
+    ExecutorView,
     InputView,
     JobState,
     JobView,
@@ -94,7 +96,8 @@ safe to repeat it after a lost answer.
   request `errors`: `[{{"field", "message"}}]`.
 - **Units**: unless the name has a unit, times are in seconds since 1970, durations in seconds, sizes in bytes. The
 statistics of checkpoints are Flink's: times and durations in ms, -1 for unknown values.
-- **Limits**: 128 connections, at most 64 of them unauthenticated from one address, and 200 new ones per second. If
+- **Limits**: 128 connections, and 8 more for each executor; at most 64 of them unauthenticated from one address, and
+200 new ones per second. If
 there are more, the oldest unauthenticated one is closed. An unauthenticated connection gets one answer. Headers are
 limited to 5 s and 16 KiB, the rest of a request and its answer to 30 s, a body to 64 KiB. At most 100 requests may be
 pending; the next one gets 429, except for a stop.
@@ -222,6 +225,7 @@ def _sample_metrics() -> Metrics:
         partitions=(PartitionView(topic="topic", partition=0, position=0, lag=0),),
         offset_report_failures=0,
         lag_seconds=0,
+        records_not_decoded=0,
     )
     last = LastCheckpointView(
         id=CheckpointId(1),
@@ -252,6 +256,7 @@ def _sample_metrics() -> Metrics:
     )
     operator = OperatorView(uid=OperatorUid("operator"), state_rows=0, state_bytes=0)
     times = BatchTimesView(batches=1, seconds=0, sinks={OperatorUid("sink"): 0})
+    executor = ExecutorView(id="1", name="executor", host="", cores=1, state_stores=0, state_rows=0, state_bytes=0)
     job = JobView(
         state=JobState.RUNNING,
         name="job",
@@ -261,11 +266,18 @@ def _sample_metrics() -> Metrics:
         uptime=0,
         chains=(
             ChainView(
-                uid=uid, operators=(), batch=0, inputs=(source,), operator_figures=(operator,), batch_times=times
+                uid=uid,
+                operators=(),
+                batch=0,
+                inputs=(source,),
+                operator_figures=(operator,),
+                batch_times=times,
+                records_dropped_late={operator.uid: 0},
             ),
         ),
         channels=(channel,),
         sinks=(sink,),
+        executors=ExecutorsView(wanted=1, skew=1, executors=(executor,)),
         last_checkpoint=last,
     )
     checkpoints: CheckpointsView = StatisticsTracker().overview()

@@ -11,7 +11,10 @@ from typing import Any
 from streamjob import Job, feedback
 from streamjob.sink import ChecksSchema, Previews, Sink, SinkContext, Staged, StagedObject, Staging
 from streamjob.store.base import Store
-from streamjob_runtime.testing.job_test import JobTest, Session
+from streamjob_runtime.process.notebook import Progress, RunningJob
+from streamjob_runtime.testing.job_test import JobTest
+from streamjob_runtime.testing.preview import Preview
+from streamjob_runtime.testing.session import Session
 
 TARGET = Path(__file__).parent / "reference" / "python.md"
 
@@ -20,6 +23,11 @@ _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, Any], ...]], ...] = (
         "Jobs",
         "The fields behind the arguments are those of the [job file](job-file.md).",
         (("streamjob", Job), ("streamjob", feedback)),
+    ),
+    (
+        "Jobs in notebooks",
+        "The results of `Job.preview` and `Job.run`. [Work in a notebook](../how-to/work-in-a-notebook.md) is a guide.",
+        tuple((each.__module__, each) for each in (Preview, RunningJob, Progress)),
     ),
     (
         "Tests of jobs",
@@ -41,7 +49,7 @@ _HEAD = """\
 
 <!-- Written by docs/generate_python.py from the docstrings in runtime/; change it there. -->
 
-What a job's author imports. Everything else may change without notice.
+Import only these names in a job. All others may change without notice.
 """
 _WIDTH = 100
 _ANNOTATION = re.compile(r"^(\*{0,2}\w+): '(.*?)'(?= = |$)")

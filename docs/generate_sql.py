@@ -12,16 +12,25 @@ from streamjob.job.spec import (
     CheckpointingPolicy,
     Encoding,
     JobSpec,
+    LookupPolicy,
+    LookupSpec,
     OperatorSpec,
+    Registry,
     SinkSpec,
     SourceSpec,
+    TableSpec,
     Watermark,
 )
 from streamjob.job.sql_job.statements import FIELDS
 
 TARGET = Path(__file__).parent / "reference" / "sql.md"
 
-_MODELS: dict[str, type[BaseModel]] = {"sources": SourceSpec, "operators": OperatorSpec, "sinks": SinkSpec}
+_MODELS: dict[str, type[BaseModel]] = {
+    "sources": SourceSpec,
+    "tables": TableSpec,
+    "operators": OperatorSpec,
+    "sinks": SinkSpec,
+}
 _HEAD = """\
 # Jobs in SQL
 
@@ -59,16 +68,27 @@ _OPTIONS = """
 Any other key is an option of the format. An option with the name of a field has the prefix `options.`:
 `'options.format'`.
 """
+_TABLE = """\
+## CREATE TABLE
+
+```text
+CREATE TABLE name [ ( column TYPE [, …] ) ] WITH ( 'format' = 'parquet' [, 'key' = value, …] )
+```
+
+Adds to `tables`: a view [joins](../how-to/join-with-tables.md) the table by its name. These keys are fields, and any
+other key is an option of the format:
+"""
 _VIEW = """\
 ## CREATE VIEW
 
 ```text
 CREATE VIEW name [ WITH ( 'key' = value, … ) ] AS SELECT …
 CREATE VIEW name WITH ( 'python' = 'module:function', 'inputs' = 'a, b' )
+CREATE VIEW name WITH ( 'lookup.table' = 't', 'lookup.on' = 'id', 'lookup.select' = 'name', 'inputs' = 'a' )
 ```
 
 Adds to `operators`. The query is in Spark SQL. Its inputs are the sources and views that it reads, in the order of
-their first mention. `WITH` takes these keys:
+their first mention; tables are no inputs. `WITH` takes these keys:
 """
 _INPUTS = "Names of sources and views, separated by commas. Default: those that the query reads."
 _VIEW_KEYS = (
@@ -107,7 +127,15 @@ lost: comments outside of queries, line breaks in schemas, and a semicolon at th
 
 def render() -> str:
     """Return the reference as Markdown."""
-    parts = [_HEAD, _SOURCE, _fields("sources") + _OPTIONS, _VIEW, _fields("operators") + _VIEW_KEYS]
+    parts = [
+        _HEAD,
+        _SOURCE,
+        _fields("sources") + _OPTIONS,
+        _TABLE,
+        _fields("tables"),
+        _VIEW,
+        _fields("operators") + _VIEW_KEYS,
+    ]
     parts += [_SINK, "These keys of `CREATE SINK` are fields:\n", _fields("sinks") + _OPTIONS]
     parts += [_SET, _settings(), _CONVERT]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
@@ -130,10 +158,14 @@ def _settings() -> str:
     return "\n".join(["| Key | |", "|---|---|", *rows]) + "\n"
 
 
+_BELOW = {"watermark": Watermark, "registry": Registry}
+
+
 def _described(model: type[BaseModel], name: str) -> str:
     head, _, below = name.partition(".")
     if below:
-        return f"Of `{head}` in YAML. {_described(Watermark if head == 'watermark' else Encoding, below)}"
+        lookup: type[BaseModel] = LookupPolicy if model is TableSpec else LookupSpec
+        return f"Of `{head}` in YAML. {_described({**_BELOW, 'lookup': lookup}.get(head, Encoding), below)}"
     (field,) = (each for key, each in model.model_fields.items() if name in (key, each.alias))
     return re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
 

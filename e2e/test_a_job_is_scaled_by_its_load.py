@@ -32,7 +32,7 @@ def kafka(cluster: Cluster) -> Iterator[KafkaServer]:
 
 
 class Producer:
-    """Writes words to the topic, as many a second as it is told to.
+    """Writes words to the topic, at the rate that the test sets.
 
     Args:
         kafka: where they go.

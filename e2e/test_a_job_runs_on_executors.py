@@ -2,115 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections import defaultdict
-from typing import Any
-
 import pytest
 from e2e.harness.cluster import Object
-from e2e.harness.controller import StreamJobs, last_checkpoint
-from e2e.harness.namespace import SMALL
-from e2e.harness.stores import opened
+from e2e.harness.controller import StreamJobs, condition, last_checkpoint
+from e2e.harness.numbers import NAME, apply, executors, wait_for_executors, wait_for_numbers
 
 pytestmark = pytest.mark.timeout(1500)
 
-NAME = "numbers"
-KEYS = 3
 
-
-def output(jobs: StreamJobs) -> str:
-    """Return where the job writes: executors have no volume in common."""
-    return f"{jobs.namespace.location}-output"
-
-
-def apply(jobs: StreamJobs, **spec: Any) -> None:
-    """Create the job: it sums numbers by key and second, and its state is on both executors."""
-    source = {
-        "name": "numbers",
-        "format": "rate",
-        "options": {"rowsPerSecond": 30},
-        "watermark": {"column": "timestamp", "delay": "1s"},
-    }
-    sums = {
-        "name": "sums",
-        "inputs": ["numbers"],
-        "sql": f"SELECT value % {KEYS} AS key, window.start AS start, min(value) AS low, max(value) AS high,"
-        f" count(*) AS rows FROM numbers GROUP BY window(timestamp, '1 second'), value % {KEYS}",
-    }
-    sink = {"name": "report", "input": "sums", "format": "json", "options": {"path": output(jobs)}}
-    wanted: dict[str, Any] = {
-        "job": {"sources": [source], "operators": [sums], "sinks": [sink]},
-        "parallelism": 2,
-        "maxParallelism": 4,
-        "checkpointing": {"location": jobs.namespace.location, "interval": "2s"},
-        "storage": jobs.namespace.storage,
-        "driver": SMALL,
-        "executor": SMALL,
-    }
-    jobs.namespace.apply("streamjob.io/v1alpha1", "StreamJob", NAME, spec={**wanted, **spec})
-
-
-def executors(jobs: StreamJobs) -> dict[str, Object]:
-    """Return the pods of the executors, by name."""
-    labels = f"streamjob.io/name={NAME},app.kubernetes.io/component=executor"
-    return {pod["metadata"]["name"]: pod for pod in jobs.namespace.all("Pod", labels)}
-
-
-def report(jobs: StreamJobs) -> list[Object]:
-    """Return the rows that the job has published."""
-    with opened(jobs.namespace, output(jobs)) as store:
-        files = [each.key for each in store.list("") if each.key.endswith(".json") and "_streamjob" not in each.key]
-        return [json.loads(line) for key in files for line in store.get(key).decode().splitlines()]
-
-
-def flaw(rows: list[Object]) -> str:
-    """Return how rows differ from what a batch job would compute of the numbers so far; nothing if they do not.
-
-    Of each key, each number is in one row, and none is missing between the first and the last.
-    """
-    by_key: defaultdict[int, list[Object]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: int(row["low"])):
-        by_key[row["key"]].append(row)
-    if len(by_key) != KEYS:
-        return f"there are only the keys {sorted(by_key)}"
-    for key, found in by_key.items():
-        following = key
-        for row in found:
-            if row["low"] != following or row["rows"] != (row["high"] - row["low"]) // KEYS + 1:
-                return f"the row of key {key} that begins with {following} is {row}"
-            following = row["high"] + KEYS
-    return ""
-
-
-def wait_for_numbers(jobs: StreamJobs, more_than: int = 0, *, within: float = 300.0) -> int:
-    """Wait until the output is exact and has more than so many numbers, and return how many it has.
-
-    The files of one checkpoint appear one after another, so a gap may be seen for a moment.
-    """
-    end = time.monotonic() + within
-    while True:
-        rows = report(jobs)
-        numbers, wrong = sum(int(row["rows"]) for row in rows), flaw(rows)
-        if numbers > more_than and not wrong:
-            return numbers
-        assert time.monotonic() < end, f"after {within:g} s the output has {numbers} numbers; {wrong}"
-        time.sleep(1)
-
-
-def wait_for_executors(jobs: StreamJobs, number: int, later_than: Object | None = None) -> Object:
-    """Wait until so many executors are ready and the job has completed a later checkpoint, and return the status."""
-    known = 1 if later_than is None else last_checkpoint(later_than) + 2
-    return jobs.wait(
-        NAME,
-        lambda status: (
-            status.get("lifecycleState") == "STABLE"
-            and status.get("executors") == {"desired": number, "ready": number, "lost": 0}
-            and last_checkpoint(status) >= known
-        ),
-        what=f"checkpoint {known} on {number} executors",
-        within=420,
-    )
+def wait_for_the_next_driver(jobs: StreamJobs, before: Object) -> None:
+    """Wait until a later attempt than that of a status has begun."""
+    attempt = before["jobStatus"]["attempt"]
+    jobs.wait(NAME, lambda status: status["jobStatus"]["attempt"] > attempt, what="next driver")
 
 
 def test_a_job_whose_executor_is_killed_goes_on_and_its_output_is_exact(jobs: StreamJobs) -> None:
@@ -139,7 +42,7 @@ def test_executors_come_and_go_with_the_parallelism_and_a_suspension(jobs: Strea
     jobs.change(NAME, parallelism=3)
     wider = wait_for_executors(jobs, 3, before)
     assert kept.items() <= {name: pod["metadata"]["uid"] for name, pod in executors(jobs).items()}.items()
-    assert wider["restoredFrom"]["kind"] == "savepoint"
+    assert wider["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
 
     jobs.change(NAME, suspend=True)
     jobs.wait_for_state(NAME, "SUSPENDED")
@@ -157,3 +60,69 @@ def test_executors_come_and_go_with_the_parallelism_and_a_suspension(jobs: Strea
             jobs.namespace.wait_gone(kind, each["metadata"]["name"])
     for name in executors(jobs):
         jobs.namespace.wait_gone("Pod", name)
+
+
+@pytest.mark.thorough
+def test_driver_and_executors_die_together(jobs: StreamJobs) -> None:
+    apply(jobs)
+    before = wait_for_executors(jobs, 2)
+    seen = wait_for_numbers(jobs)
+
+    for pod in (*executors(jobs), *jobs.drivers(NAME)):
+        jobs.namespace.delete("Pod", pod, grace=0)
+    wait_for_the_next_driver(jobs, before)
+    after = wait_for_executors(jobs, 2, before)
+
+    assert after["restoredFrom"]["id"] >= last_checkpoint(before)
+    wait_for_numbers(jobs, seen)
+
+
+@pytest.mark.thorough
+def test_executors_are_scaled_from_one_to_three_and_to_two_while_rows_arrive(jobs: StreamJobs) -> None:
+    apply(jobs, parallelism=1)
+    status = before = wait_for_executors(jobs, 1)
+    for number in (3, 2):
+        seen = wait_for_numbers(jobs)
+        jobs.change(NAME, parallelism=number)
+        status = wait_for_executors(jobs, number, status)
+        assert status["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
+        wait_for_numbers(jobs, seen)
+
+
+@pytest.mark.thorough
+def test_an_upgrade_runs_on_the_new_executors_and_one_that_does_not_start_is_rolled_back(jobs: StreamJobs) -> None:
+    apply(jobs, upgrade={"rollback": {"enabled": True, "readinessTimeout": "30s"}})
+    before = wait_for_executors(jobs, 2)
+    seen = wait_for_numbers(jobs)
+
+    jobs.change(NAME, executor={"template": {"metadata": {"labels": {"team": "numbers"}}}})
+    wait_for_the_next_driver(jobs, before)
+    upgraded = wait_for_executors(jobs, 2, before)
+    assert upgraded["restoredFrom"]["kind"] == "savepoint"
+    assert {pod["metadata"]["labels"].get("team") for pod in executors(jobs).values()} == {"numbers"}
+    seen = wait_for_numbers(jobs, seen)
+
+    jobs.change(NAME, image="localhost/no-such-image:1")
+    back = jobs.wait(
+        NAME,
+        lambda status: status["lifecycleState"] == "ROLLED_BACK" and condition(status, "Running")["status"] == "True",
+        what="running rolled back",
+        within=420,
+    )
+    assert back["reconciliation"]["lastReconciledRevision"] == upgraded["reconciliation"]["lastStableRevision"]
+    wait_for_numbers(jobs, seen)
+
+
+@pytest.mark.thorough
+def test_a_node_with_an_executor_is_drained(jobs: StreamJobs) -> None:
+    apply(jobs)
+    before = wait_for_executors(jobs, 2)
+    seen = wait_for_numbers(jobs)
+    first, _ = sorted(executors(jobs))
+
+    jobs.namespace.cluster.evict(jobs.namespace.name, first)
+    jobs.wait(NAME, lambda status: status["executors"]["ready"] < 2, what="executor that leaves")
+    after = wait_for_executors(jobs, 2, before)
+
+    assert after["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
+    wait_for_numbers(jobs, seen)

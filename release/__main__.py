@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -52,12 +51,11 @@ def main() -> int:
     print("chart", flush=True)
     package_chart(out / "chart", time)
     (out / "sbom").mkdir()
-    os.environ["SOURCE_DATE_EPOCH"] = str(time)
     with tempfile.TemporaryDirectory(prefix="streamjob-dist-") as scratch:
         for image, extras in _EXTRAS.items():
             print(f"bill of materials: {image}", flush=True)
             installation = Installation.of(wheel, extras, Path(scratch) / image)
-            installation.write_bill(out / "sbom" / f"{image}.cdx.json", Path(scratch) / "tools")
+            installation.write_bill(out / "sbom" / f"{image}.cdx.json", Path(scratch) / "tools", time)
             _print_sizes(installation)
     if builder is not None:
         (out / "images").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -25,7 +26,7 @@ _JAR = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.]*(?:-[\w.]+)*)\.jar")
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A Python package or, within one, the jars: its name, version and size in bytes."""
+    """A Python package with all its files: its name, version and size in bytes."""
 
     name: str
     version: str
@@ -64,17 +65,19 @@ class Installation:
         """The directory of its packages."""
         return next((self._directory / "lib").glob("python3*/site-packages"))
 
-    def write_bill(self, target: Path, tools: Path) -> None:
+    def write_bill(self, target: Path, tools: Path, time: int) -> None:
         """Write the bill of materials as CycloneDX JSON: the Python packages, and the jars within them.
 
         Args:
             target: file to write.
             tools: directory of an environment for the program that lists packages; made if it is missing.
+            time: the time in the bill, in seconds since 1970.
         """
         if not (tools / "bin" / "cyclonedx-py").exists():
             _make_environment(tools, "--require-hashes", "-r", _LOCK)
         command: list[str | Path] = [tools / "bin" / "cyclonedx-py", "environment", self._directory, *_BILL]
-        listed = subprocess.run(command, capture_output=True, check=True)
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": str(time)}
+        listed = subprocess.run(command, env=environment, capture_output=True, check=True)
         bill: dict[str, Any] = json.loads(listed.stdout)
         bill["components"] += [jar_component(jar) for jar in sorted(self.packages.rglob("*.jar"))]
         target.write_text(json.dumps(bill, indent=1) + "\n")

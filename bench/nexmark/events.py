@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,10 @@ _HOT = 100
 _ACTIVE_PEOPLE = 1000
 _IN_FLIGHT = 100
 _TEXTS = 4096
+_COLD_CHANNELS = 10_000
 _STATES = ("az", "ca", "id", "or", "wa", "wy")
 _CITIES = ("phoenix", "los angeles", "san francisco", "boise", "portland", "bend", "seattle", "cheyenne")
-_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
+_HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 
 Numbers = NDArray[np.int64]
 
@@ -74,20 +76,32 @@ def make_events(cache: Path, events: int, chunk: int) -> Path:
 
 def _tables(seed: int, numbers: Numbers) -> Mapping[str, pa.Table]:
     chance = np.random.default_rng(seed)
-    texts = _texts()
-    makers: Iterator[tuple[str, Callable[..., pa.Table], Numbers]] = iter(
-        (
-            ("person", _persons, numbers[numbers % CYCLE == 0]),
-            ("auction", _auctions, numbers[(numbers % CYCLE >= 1) & (numbers % CYCLE <= _AUCTIONS)]),
-            ("bid", _bids, numbers[numbers % CYCLE > _AUCTIONS]),
-        )
-    )
-    return {table: make(chance, texts, chosen) for table, make, chosen in makers}
+    kind = numbers % CYCLE
+    return {
+        "person": _persons(chance, numbers[kind == 0]),
+        "auction": _auctions(chance, numbers[(kind >= 1) & (kind <= _AUCTIONS)]),
+        "bid": _bids(chance, numbers[kind > _AUCTIONS]),
+    }
 
 
+@cache
 def _texts() -> NDArray[np.object_]:
     letters = np.random.default_rng(7).integers(97, 123, (_TEXTS, 80), dtype=np.uint8)
     return np.array([bytes(each).decode() for each in letters], dtype=object)
+
+
+@cache
+def _pages() -> NDArray[np.object_]:
+    pages = (
+        f"https://www.nexmark.com/{each[:5]}/{each[5:10]}/item.htm?query=1&channel_id={number}"
+        for number, each in enumerate(_texts())
+    )
+    return np.array(list(pages), dtype=object)
+
+
+@cache
+def _cold_channels() -> NDArray[np.object_]:
+    return np.array([f"channel-{each}" for each in range(_COLD_CHANNELS)], dtype=object)
 
 
 def _times(numbers: Numbers) -> pa.Array:
@@ -109,7 +123,7 @@ def _people(chance: np.random.Generator, numbers: Numbers, hot: float) -> Number
     return _FIRST_ID + np.where(chance.random(len(numbers)) < hot, newest // _HOT * _HOT, some)
 
 
-def _persons(chance: np.random.Generator, texts: NDArray[np.object_], numbers: Numbers) -> pa.Table:
+def _persons(chance: np.random.Generator, numbers: Numbers) -> pa.Table:
     ids = _newest_person(numbers) + _FIRST_ID
     count = len(ids)
     return pa.table(
@@ -119,23 +133,23 @@ def _persons(chance: np.random.Generator, texts: NDArray[np.object_], numbers: N
             "city": chance.choice(_CITIES, count),
             "state": chance.choice(_STATES, count),
             "ts": _times(numbers),
-            "extra": texts[chance.integers(0, _TEXTS, count)],
+            "extra": _texts()[chance.integers(0, _TEXTS, count)],
         }
     )
 
 
-def _auctions(chance: np.random.Generator, texts: NDArray[np.object_], numbers: Numbers) -> pa.Table:
+def _auctions(chance: np.random.Generator, numbers: Numbers) -> pa.Table:
     ids = _newest_auction(numbers) + _FIRST_ID
     count = len(ids)
     return pa.table(
         {
             "id": ids,
-            "itemName": texts[chance.integers(0, _TEXTS, count)],
+            "itemName": _texts()[chance.integers(0, _TEXTS, count)],
             "initialBid": _prices(chance, count),
             "seller": _people(chance, numbers, 0.75),
             "category": chance.integers(10, 15, count),
             "ts": _times(numbers),
-            "extra": texts[chance.integers(0, _TEXTS, count)],
+            "extra": _texts()[chance.integers(0, _TEXTS, count)],
         }
     )
 
@@ -144,29 +158,25 @@ def _prices(chance: np.random.Generator, count: int) -> Numbers:
     return np.round(10 ** (chance.random(count) * 6) * 100).astype(np.int64)
 
 
-def _bids(chance: np.random.Generator, texts: NDArray[np.object_], numbers: Numbers) -> pa.Table:
+def _bids(chance: np.random.Generator, numbers: Numbers) -> pa.Table:
     count = len(numbers)
     newest = _newest_auction(numbers)
     some = newest - chance.integers(0, np.minimum(newest, _IN_FLIGHT - 1) + 1)
     auctions = _FIRST_ID + np.where(chance.random(count) < 0.5, newest // _HOT * _HOT, some)
-    cold = np.array([f"channel-{each}" for each in range(10_000)], dtype=object)
-    chosen = chance.integers(0, 10_000, count)
+    chosen = chance.integers(0, _COLD_CHANNELS, count)
     channels = np.where(
-        chance.random(count) < 0.5, np.array(_CHANNELS, dtype=object)[chosen % len(_CHANNELS)], cold[chosen]
+        chance.random(count) < 0.5,
+        np.array(_HOT_CHANNELS, dtype=object)[chosen % len(_HOT_CHANNELS)],
+        _cold_channels()[chosen],
     )
-    pages = np.array(
-        [f"https://www.nexmark.com/{each[:5]}/{each[5:10]}/item.htm?query=1&channel_id={number}" for number, each in
-         enumerate(texts)],
-        dtype=object,
-    )  # fmt: skip
     return pa.table(
         {
             "auction": auctions,
             "bidder": _people(chance, numbers, 0.75),
             "price": _prices(chance, count),
             "channel": pa.array(channels, pa.string()),
-            "url": pa.array(pages[chosen % _TEXTS], pa.string()),
+            "url": pa.array(_pages()[chosen % _TEXTS], pa.string()),
             "ts": _times(numbers),
-            "extra": pa.array(texts[chance.integers(0, _TEXTS, count)], pa.string()),
+            "extra": pa.array(_texts()[chance.integers(0, _TEXTS, count)], pa.string()),
         }
     )

@@ -57,7 +57,33 @@ _FLINK_COUNTS = (
     "INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end"
 )
 _FLINK_END = "EXTRACT(EPOCH FROM {0}) * 1000 AS ends"
-_JOINED = "SELECT b.auction, b.bidder, b.price, b.channel, a.itemName, a.initialBid, a.seller FROM bid b JOIN auction a"
+_Q2 = "SELECT auction, price FROM bid WHERE mod(auction, 123) = 0"
+_Q3 = """
+SELECT p.name, p.city, p.state, a.id FROM auction a JOIN person p ON a.seller = p.id
+WHERE a.category = 10 AND p.state IN ('or', 'id', 'ca')
+"""
+_Q14 = """
+SELECT auction, bidder, price * 908 AS price,
+  CASE WHEN hour(ts) BETWEEN 8 AND 18 THEN 'day' WHEN hour(ts) <= 6 OR hour(ts) >= 20 THEN 'night' ELSE 'other' END
+    AS bidTime,
+  extra, CAST(char_length(extra) - char_length(replace(extra, 'c', '')) AS BIGINT) AS cs
+FROM bid WHERE price * 908 > 1000000000 AND price * 908 < 50000000000
+"""
+_Q20 = """
+SELECT b.auction, b.bidder, b.price, b.channel, a.itemName, a.initialBid, a.seller
+FROM bid b JOIN auction a ON b.auction = a.id WHERE a.category = 10
+"""
+_Q21 = """
+SELECT auction, bidder, price, channel,
+  CASE lower(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2' WHEN 'baidu' THEN '3'
+    ELSE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) END AS channelId
+FROM bid
+"""
+_Q22 = """
+SELECT auction, bidder, price, channel,
+  split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3
+FROM bid
+"""
 _Q7_COLUMNS = {"auction": "BIGINT", "price": "BIGINT", "bidder": "BIGINT", "ends": "BIGINT"}
 _Q7_FLINK = f"""
 SELECT B.auction, B.price, B.bidder, {_FLINK_END.format("B1.window_end")}
@@ -94,22 +120,17 @@ QUERIES: Mapping[str, Query] = {
     "q2": Query(
         "bids on some auctions",
         ("bid",),
-        {"result": "SELECT auction, price FROM bid WHERE auction % 123 = 0"},
-        "SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0",
-        "SELECT auction, price FROM bid WHERE auction % 123 = 0",
+        {"result": _Q2},
+        _Q2,
+        _Q2,
         {"auction": "BIGINT", "price": "BIGINT"},
     ),
     "q3": Query(
         "auctions of a category by sellers in some states: a join without a window",
         ("auction", "person"),
-        {
-            "result": "SELECT p.name, p.city, p.state, a.id FROM auction a JOIN person p ON a.seller = p.id "
-            "WHERE a.category = 10 AND p.state IN ('or', 'id', 'ca')"
-        },
-        "SELECT p.name, p.city, p.state, a.id FROM auction a JOIN person p ON a.seller = p.id "
-        "WHERE a.category = 10 AND p.state IN ('or', 'id', 'ca')",
-        "SELECT p.name, p.city, p.state, a.id FROM auction a JOIN person p ON a.seller = p.id "
-        "WHERE a.category = 10 AND p.state IN ('or', 'id', 'ca')",
+        {"result": _Q3},
+        _Q3,
+        _Q3,
         {"name": "STRING", "city": "STRING", "state": "STRING", "id": "BIGINT"},
     ),
     "q5": Query(
@@ -223,20 +244,9 @@ QUERIES: Mapping[str, Query] = {
     "q14": Query(
         "compute and filter",
         ("bid",),
-        {
-            "result": "SELECT auction, bidder, price * 908 AS price, CASE WHEN hour(ts) BETWEEN 8 AND 18 THEN 'day' "
-            "WHEN hour(ts) <= 6 OR hour(ts) >= 20 THEN 'night' ELSE 'other' END AS bidTime, extra, "
-            "CAST(length(extra) - length(replace(extra, 'c', '')) AS BIGINT) AS cs FROM bid "
-            "WHERE price * 908 > 1000000000 AND price * 908 < 50000000000"
-        },
-        "SELECT auction, bidder, price * 908 AS price, CASE WHEN HOUR(ts) BETWEEN 8 AND 18 THEN 'day' "
-        "WHEN HOUR(ts) <= 6 OR HOUR(ts) >= 20 THEN 'night' ELSE 'other' END AS bidTime, extra, "
-        "CAST(CHAR_LENGTH(extra) - CHAR_LENGTH(REPLACE(extra, 'c', '')) AS BIGINT) AS cs FROM bid "
-        "WHERE price * 908 > 1000000000 AND price * 908 < 50000000000",
-        "SELECT auction, bidder, price * 908 AS price, CASE WHEN hour(ts) BETWEEN 8 AND 18 THEN 'day' "
-        "WHEN hour(ts) <= 6 OR hour(ts) >= 20 THEN 'night' ELSE 'other' END AS bidTime, extra, "
-        "length(extra) - length(replace(extra, 'c', '')) AS cs FROM bid "
-        "WHERE price * 908 > 1000000000 AND price * 908 < 50000000000",
+        {"result": _Q14},
+        _Q14,
+        _Q14,
         {
             "auction": "BIGINT",
             "bidder": "BIGINT",
@@ -249,9 +259,9 @@ QUERIES: Mapping[str, Query] = {
     "q20": Query(
         "bids with their auctions: a join without a window",
         ("bid", "auction"),
-        {"result": f"{_JOINED} ON b.auction = a.id WHERE a.category = 10"},
-        f"{_JOINED} ON b.auction = a.id WHERE a.category = 10",
-        f"{_JOINED} ON b.auction = a.id WHERE a.category = 10",
+        {"result": _Q20},
+        _Q20,
+        _Q20,
         {
             "auction": "BIGINT",
             "bidder": "BIGINT",
@@ -265,30 +275,18 @@ QUERIES: Mapping[str, Query] = {
     "q21": Query(
         "a channel's id, by cases and a regular expression",
         ("bid",),
-        {
-            "result": "SELECT auction, bidder, price, channel, CASE lower(channel) WHEN 'apple' THEN '0' "
-            "WHEN 'google' THEN '1' WHEN 'facebook' THEN '2' WHEN 'baidu' THEN '3' "
-            "ELSE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) END AS channelId FROM bid"
-        },
-        "SELECT auction, bidder, price, channel, CASE LOWER(channel) WHEN 'apple' THEN '0' "
-        "WHEN 'google' THEN '1' WHEN 'facebook' THEN '2' WHEN 'baidu' THEN '3' "
-        "ELSE REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2) END AS channelId FROM bid",
-        "SELECT auction, bidder, price, channel, CASE lower(channel) WHEN 'apple' THEN '0' "
-        "WHEN 'google' THEN '1' WHEN 'facebook' THEN '2' WHEN 'baidu' THEN '3' "
-        "ELSE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) END AS channelId FROM bid",
+        {"result": _Q21},
+        _Q21,
+        _Q21,
         {"auction": "BIGINT", "bidder": "BIGINT", "price": "BIGINT", "channel": "STRING", "channelId": "STRING"},
     ),
     "q22": Query(
         "the directories of a URL",
         ("bid",),
-        {
-            "result": "SELECT auction, bidder, price, channel, split_part(url, '/', 4) AS dir1, "
-            "split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3 FROM bid"
-        },
+        {"result": _Q22},
         "SELECT auction, bidder, price, channel, SPLIT_INDEX(url, '/', 3) AS dir1, "
         "SPLIT_INDEX(url, '/', 4) AS dir2, SPLIT_INDEX(url, '/', 5) AS dir3 FROM bid",
-        "SELECT auction, bidder, price, channel, split_part(url, '/', 4) AS dir1, "
-        "split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3 FROM bid",
+        _Q22,
         {
             "auction": "BIGINT",
             "bidder": "BIGINT",

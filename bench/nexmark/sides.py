@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from bench.jars import fetched_jars
 from bench.nexmark.events import TABLES
 from bench.nexmark.queries import Query
 from bench.processes import RunFailed, streamjob
-
-from streamjob_runtime.spark.connectors.artifacts import read_pins
-from streamjob_runtime.spark.connectors.fetching import Repositories, fetch
 
 SIDES = ("flink", "spark", "streamjob")
 WATERMARK = 4
@@ -41,7 +38,7 @@ _LOCK = Path(__file__).with_name("requirements.lock")
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What the sides need besides streamjob.
+    """The programs that the sides need besides streamjob.
 
     Args:
         python: of the environment with Flink and DuckDB.
@@ -71,11 +68,10 @@ def install(cache: Path) -> Installed:
             [uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", _LOCK], check=True
         )
         (environment / ".ready").touch()
-    pins, directory, settings = read_pins(_PINS), cache / "nexmark-jars", os.environ.get("IVY_SETTINGS")
-    fetch(pins, directory, os.environ, Repositories(Path(settings) if settings else None))
+    jars = fetched_jars(_PINS, cache / "nexmark-jars")
     # Flink's Parquet asks for Hadoop's classes, which PySpark has.
     hadoop = sorted((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-*.jar"))
-    return Installed(environment / "bin" / "python", (*(directory / each.file for each in pins), *hadoop))
+    return Installed(environment / "bin" / "python", (*jars, *hadoop))
 
 
 @dataclass(frozen=True, slots=True)

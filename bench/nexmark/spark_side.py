@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.plain import DEFAULTS, start
+from bench.plain import DEFAULTS, query, start
 
 from streamjob.ids import BatchId
 from streamjob.job.load import load_job
@@ -26,27 +26,15 @@ def main() -> None:
     loaded = load_job(options.job, [])
     spark = start(DEFAULTS, loaded, options.scratch, [])
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    for source in loaded.spec.sources:
-        assert source.schema_ddl is not None
-        assert source.watermark is not None
-        frame = (
-            spark.readStream.format(source.format).options(**loaded.options(source)).schema(source.schema_ddl).load()
-        )
-        frame = frame.withWatermark(source.watermark.column, f"{source.watermark.delay} seconds")
-        frame.createOrReplaceTempView(source.name)
-    for operator in loaded.spec.operators:
-        assert operator.sql is not None
-        frame = spark.sql(operator.sql)
-        frame.createOrReplaceTempView(operator.name)
 
     def write(batch: DataFrame, _: BatchId) -> None:
         batch.write.mode("append").parquet(str(options.out))
 
-    writer: Any = frame.writeStream.option("checkpointLocation", str(options.scratch / "checkpoint"))
+    writer: Any = query(spark, loaded).writeStream.option("checkpointLocation", str(options.scratch / "checkpoint"))
     writer = writer.foreachBatch(write) if options.out else writer.format("noop")
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    last = [json.loads(each.json) for each in query.recentProgress][-1]
+    running = writer.trigger(availableNow=True).start()
+    running.awaitTermination()
+    last = [json.loads(each.json) for each in running.recentProgress][-1]
     print(json.dumps(last.get("eventTime", {})))
     spark.stop()
 

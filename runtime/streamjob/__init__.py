@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamjob.job.dsl import Job, feedback
+    from streamjob.job.dsl import Job
+    from streamjob.job.handles import feedback
     from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Watermark
 
 __all__ = ["ChannelPolicy", "CheckpointingPolicy", "Job", "Watermark", "feedback"]
@@ -13,7 +14,7 @@ _HOMES = {
     "CheckpointingPolicy": "streamjob.job.spec",
     "Job": "streamjob.job.dsl",
     "Watermark": "streamjob.job.spec",
-    "feedback": "streamjob.job.dsl",
+    "feedback": "streamjob.job.handles",
 }
 
 

@@ -45,7 +45,9 @@ def test_the_standard_operator_module_is_the_one_that_is_imported() -> None:
     assert ROOT not in Path(operator.__file__ or "").resolve().parents
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements.browser.lock", "requirements.uv.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "requirements.browser.lock", "requirements.notebook.lock", "requirements.uv.lock"]
+)
 def test_a_lock_names_versions_and_hashes_but_no_host(name: str) -> None:
     text = (ROOT / name).read_text()
     requirements = re.split(r"\n(?=\S)", text.replace("\\\n", " ").strip())

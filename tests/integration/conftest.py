@@ -16,6 +16,7 @@ from tests.integration.sinks.lakes import lake
 from tests.servers.kafka import KafkaServer, find_broker
 from tests.servers.process import required
 from tests.servers.s3 import S3Server
+from tests.servers.schema_registry import SchemaRegistryServer, find_registry
 
 from streamjob_runtime.spark.connectors.fetching import CannotFetch
 from streamjob_runtime.spark.connectors.finding import jars
@@ -91,6 +92,15 @@ def kafka_server(streamjob_connectors: tuple[str, ...]) -> Iterator[KafkaServer]
     if "kafka" not in streamjob_connectors or find_broker() is None:
         pytest.skip("there is no Kafka on this machine, and none can be fetched")
     with KafkaServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[SchemaRegistryServer]:
+    """Return a schema registry that is not to be stopped."""
+    if find_registry() is None:
+        pytest.skip("there is no schema registry on this machine, and none can be fetched")
+    with SchemaRegistryServer() as server:
         yield server
 
 

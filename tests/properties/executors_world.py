@@ -1,4 +1,4 @@
-"""A job without Spark, whose state is on executors that are killed at any of their steps.
+"""A job without Spark, whose state and channel are on executors that are killed at any of their steps.
 
 Driver and executors are the product's own, with their files on real disks; only the requests between them are calls.
 Spark is replaced by batches that write a version of each state store where it has been placed.
@@ -11,11 +11,13 @@ import json
 import shutil
 import uuid
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
+from tests.properties.executor_channels import ChannelOnMachines
 from tests.properties.incremental import JOB, NoSink, manifest_of
 from tests.unit.runtime.test_spark_checkpoint_files import changelog
 
@@ -23,10 +25,13 @@ from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Owner
 from streamjob.protocol.ownership import Identity
 from streamjob.snapshot.manifest import ChainState
 from streamjob.store.opening import open_location
+from streamjob_runtime.chain.channels.in_flight import is_segment
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, Uploader
-from streamjob_runtime.executors.fleet import ExecutorLost, Fleet
-from streamjob_runtime.executors.messages import Registration, Welcome
+from streamjob_runtime.executors.changes import BetweenEpochs, EpochOnExecutors
+from streamjob_runtime.executors.fleet import ExecutorLost, Fleet, UnknownExecutor
+from streamjob_runtime.executors.messages import LEAVE, Registration, Welcome
+from streamjob_runtime.executors.segments import SegmentsOnExecutors
 from streamjob_runtime.executors.state import RestoredState, StateOnExecutors
 from streamjob_runtime.executors.work import ExecutorWork
 from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
@@ -42,6 +47,7 @@ OFFER = Registration(address="here", cores=1, build={})
 INVITATION = Welcome(executor="", driver_url="", application="", java_options=(), store="")
 
 Version = tuple[int, str]
+Result = TypeVar("Result")
 
 
 class Killed(Exception):
@@ -70,6 +76,7 @@ class Machine:
         self.work = ExecutorWork(self.number, self, disk, world.home)  # type: ignore[arg-type]
         self._opened: set[str] = set()
         self.steps_left: int | None = None
+        self.released = False
 
     def step(self) -> None:
         """Do something at which it may be killed."""
@@ -89,6 +96,9 @@ class Machine:
         """Do what the driver has asked for."""
         fleet = self._world.fleet
         for command in asyncio.run(fleet.poll(self.number, self.instance, registered=False)).commands:
+            if command.kind == LEAVE:
+                self.released = True
+                continue
             try:
                 error, body = None, self.work.perform(command)
             except Killed:
@@ -112,6 +122,28 @@ class Machine:
         self._write(checkpoint, store, before, now)
         self.step()
         return now
+
+    def write_segment(self, epoch: int, producer: str, name: str, content: bytes) -> bool:
+        """Write a segment of a channel."""
+        directory = f"/{epoch}/{producer}/stream"
+        if directory not in self._opened:
+            self.work.answer("begin", directory)
+            self._opened.add(directory)
+        self.step()
+        file = self.disk / str(epoch) / producer / "stream" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        self.step()
+        return True
+
+    def read_segment(self, epoch: int, producer: str, name: str, expected: bytes) -> bool:
+        """Read a segment of a channel, and check what is in it."""
+        file = self.disk / str(epoch) / producer / "stream" / name
+        if not file.exists():
+            self.work.answer("bring", f"/{epoch}/{producer}/stream/{name}")
+        self.step()
+        assert file.read_bytes() == expected
+        return True
 
     def _write(self, checkpoint: Path, store: str, before: Version | None, now: Version) -> None:
         lineage = [now, *([] if before is None else self._lineage(checkpoint / store, before))]
@@ -155,6 +187,9 @@ class World:
         self.home = self._store.uri
         self.machines: dict[str, Machine] = {}
         self.completed: dict[str, Version] = {}
+        self.restarts: list[str] = []
+        """Why the running epoch is to end behind a checkpoint."""
+        self.channel = ChannelOnMachines(self, CHAIN)
         self._drivers = 0
         self.epochs = 0
         self.start_driver()
@@ -165,23 +200,26 @@ class World:
         self._identity = Identity(job=JOB, owner=Owner(f"driver-{self._drivers}"), attempt=Attempt(0))
         self.fleet = Fleet(EXECUTORS, {}, lambda: 0.0)
         self.fleet.open(INVITATION)
-        self.state = StateOnExecutors(self.fleet)
+        self.state = StateOnExecutors(self.fleet, SegmentsOnExecutors(self.fleet, self.home, lambda: 0.0))
         self._again = False
         for machine in self.machines.values():
             machine.work.close()
         self.machines = {}
         self.begin()
 
-    def begin(self) -> None:
+    def join(self, name: str) -> None:
+        """Let an executor come, whose disk may have files of its former life."""
+        disk = self._directory / name
+        if self.random.random() < 0.3:
+            shutil.rmtree(disk, ignore_errors=True)
+        self.machines[name] = Machine(self, name, disk)
+
+    def begin(self, *, replace: bool = True) -> None:
         """Begin an epoch from the last completed checkpoint, on the executors that are there and on new ones."""
         self.epochs += 1
         for number in range(EXECUTORS):
-            name = f"executor-{number}"
-            if name not in self.machines:
-                disk = self._directory / name
-                if self.random.random() < 0.3:
-                    shutil.rmtree(disk, ignore_errors=True)
-                self.machines[name] = Machine(self, name, disk)
+            if replace and f"executor-{number}" not in self.machines:
+                self.join(f"executor-{number}")
         self._ledger = Ledger.claim(self._store, self._identity, lambda: 1.0, NUM_RETAINED, again=self._again)
         self._again = True
         resolution = self._ledger.resolve(RestoreFrom())
@@ -193,23 +231,36 @@ class World:
         if resolution.manifest is not None:
             (chain,) = resolution.manifest.chains
             restored = {CHAIN: RestoredState(CHAIN, self._ledger.home(resolution), chain.files)}
-        answers = self._answering(lambda: self.state.begin(self._ledger.epoch, restored))
-        assert answers is None
+        in_flight = self.channel.restored(resolution.manifest)
+        home = self._ledger.home(resolution)
+        self._answering(lambda: self.state.segments.begin(self._ledger.epoch, home, in_flight, self._ledger.lend))
+        self._answering(lambda: self.state.begin(self._ledger.epoch, restored))
+        self.restarts = []
+        self.fleet.listen(
+            EpochOnExecutors(self.fleet, self.state, lambda chain, why: None, self.restarts.append, 3600.0)
+        )
         self.now = dict(self.completed)
         self.batch = max((version for version, _ in self.now.values()), default=0) - 1
 
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch."""
+        return self._ledger.epoch
+
     def run_batch(self) -> None:
-        """Run a batch where the state has been placed. Raises EpochOver if an executor with state is lost."""
+        """Run a batch of each chain where its files are. Raises EpochOver if an executor with files is lost."""
+        self.channel.write()
+        self.channel.read(self.random.randint(0, 2))
         placed = self.state.choose(CHAIN, {0: PARTITIONS})[0]
         done: dict[str, Version] = {}
         for partition in self.random.sample(range(PARTITIONS), PARTITIONS):
             machine = self._machine(placed[partition].name, placed[partition].id)
             for suffix in STORES:
                 store = f"state/0/{partition}{suffix}"
-                try:
-                    done[store] = machine.run_task(self._ledger.epoch, store, self.now.get(store), self.batch + 2)
-                except Killed:
-                    self.lose(machine.name)
+                before = self.now.get(store)
+                version = self.on(machine, machine.run_task, self.epoch, store, before, self.batch + 2)
+                if version is not None:
+                    done[store] = version
         self.now.update(done)
         self.batch += 1
 
@@ -226,25 +277,60 @@ class World:
         }
         stores = [StoreVersion(f"state/0/{p}{suffix}", ids[p]) for p in range(PARTITIONS) for suffix in STORES]
         try:
-            wait = self.state.store(self.id, CHAIN, BatchId(self.batch), stores, target, Progress())
-            self._run_commands()
+            cut, kept = self.channel.keep(self.id)
+            # Its reader goes on, and forgets what is held.
+            self.channel.read(1)
+            wait = self.state.store(self.id, CHAIN, BatchId(self.batch), stores, kept, target, Progress())
+            self.run_commands()
             files = wait()
         except ExecutorLost:
             self._ledger.aborted(self.id)
             self.state.abort(self.id)
             raise EpochOver from None
-        chain = ChainState(uid=CHAIN, operators=(), batch=BatchId(self.batch), files=files)
-        self._ledger.complete(manifest_of(self._ledger, self.id, chain))
+        state = tuple(file for file in files if not is_segment(file.path))
+        chain = ChainState(uid=CHAIN, operators=(), batch=BatchId(self.batch), files=state)
+        channels = self.channel.states(cut, files)
+        self._ledger.complete(manifest_of(self._ledger, self.id, chain).model_copy(update={"channels": channels}))
         self.completed = dict(self.now)
         self._ledger.committed(self.id)
         self._ledger.collect()
         self.state.complete(self.id)
-        self._run_commands()
+        self.run_commands()
+
+    def on(self, machine: Machine, task: Callable[..., Result], *arguments: Any) -> Result | None:
+        """Run a task on an executor; return None if it was killed. Raises EpochOver if it had files."""
+        try:
+            return task(*arguments)
+        except (Killed, UnknownExecutor):
+            if self.machines.get(machine.name) is machine:
+                self.lose(machine.name)
+            return None
+
+    def ends_epoch(self, call: Callable[..., Result], *arguments: Any) -> Result:
+        """Make a call of the driver. Raises EpochOver if it misses an executor."""
+        try:
+            return call(*arguments)
+        except ExecutorLost:
+            raise EpochOver from None
+
+    def restart(self) -> None:
+        """End the epoch behind a checkpoint, and begin the next one without the executors that are to end.
+
+        Raises EpochOver if an executor with state is lost before.
+        """
+        self.checkpoint()
+        self.fleet.listen(BetweenEpochs(self.fleet))
+        self.fleet.release_all()
+        self.run_commands()
+        for name in [name for name, machine in self.machines.items() if machine.released]:
+            self.fleet.lose(self.machines[name].number, "told to end")
+            self.machines.pop(name).work.close()
+        self.begin(replace=False)
 
     def lose(self, name: str) -> None:
         """Lose an executor. Raises EpochOver if it has state, as the driver decides."""
         machine = self.machines.pop(name)
-        needed = self.state.chains_on(machine.number)
+        needed = self.state.lost_with(machine.number)
         self.fleet.lose(machine.number, "killed")
         machine.work.close()
         if needed:
@@ -256,7 +342,8 @@ class World:
             machine.work.close()
         self._uploader.close()
 
-    def _run_commands(self) -> None:
+    def run_commands(self) -> None:
+        """Let the executors do what the driver has asked for. Raises EpochOver if one with files is killed."""
         lost = []
         for machine in list(self.machines.values()):
             try:

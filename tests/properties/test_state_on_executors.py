@@ -10,7 +10,7 @@ from random import Random
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from tests.properties.executors_world import EpochOver, World
+from tests.properties.executors_world import CHAIN, PARTITIONS, EpochOver, World
 
 
 @contextmanager
@@ -42,12 +42,48 @@ def test_state_comes_back_whenever_an_executor_or_the_driver_is_killed(seed: int
             else:
                 job.machines[victim].steps_left = step
                 if not live(job, batches=3):
-                    event("an executor with state was killed")
+                    event("an executor with files was killed")
                     job.begin()
                 elif victim in job.machines:
                     job.machines[victim].steps_left = None
         assert live(job, batches=2)
         assert job.completed == job.now
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 2**32),
+    changes=st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.none() | st.integers(0, 30)), max_size=4),
+)
+def test_nothing_is_lost_when_executors_end_on_request_and_others_join(
+    seed: int, changes: list[tuple[int, bool, int | None]]
+) -> None:
+    with world(seed) as job:
+        live(job, batches=1)
+        for number, joins, killed_at in changes:
+            name = f"executor-{number}"
+            machine = job.machines.get(name)
+            if joins and machine is None:
+                job.join(name)
+                assert job.state.idle() != ()
+            elif machine is not None and len(job.machines) > 1:
+                job.fleet.drain(machine.number, machine.instance)
+                assert job.restarts != []
+                machine.steps_left = killed_at
+            else:
+                continue
+            before = dict(job.now)
+            try:
+                job.restart()
+            except EpochOver:
+                event("an executor was killed before its state was elsewhere")
+                job.begin(replace=False)
+            else:
+                assert job.completed == job.now == before
+                assert joins or name not in job.machines
+            assert live(job, batches=1)
+            owners = {each.name for each in job.state.choose(CHAIN, {0: PARTITIONS})[0]}
+            assert owners == set(job.machines)
 
 
 def live(job: World, batches: int) -> bool:
@@ -65,16 +101,20 @@ def live(job: World, batches: int) -> bool:
 
 
 def test_an_executor_that_is_killed_at_each_of_its_steps_harms_nothing() -> None:
-    ended = 0
+    ended = came_back = elsewhere = 0
     for step in range(0, 40, 2):
         with world(seed=step) as job:
             job.machines["executor-1"].steps_left = step
             if not live(job, batches=1):
                 ended += 1
                 job.begin()
-            else:
+            elif "executor-1" in job.machines:
                 job.machines["executor-1"].steps_left = None
             assert live(job, batches=1)
             assert job.completed == job.now
+            came_back += job.channel.read_again
+            elsewhere += job.channel.read_elsewhere
 
     assert ended > 7, "the steps reach into the epoch"
+    assert came_back > 1, "rows in flight come back and are read"
+    assert elsewhere > 1, "tasks run where their rows are not"

@@ -251,12 +251,14 @@ class Simulation:
     def _order(self, process: Process, now: float) -> None:
         run = process.run
         assert run is not None
-        order = self.choices.pick(4)
+        order = self.choices.pick(5)
         if order == 0:
             process.policy = self._policies[self.choices.pick(len(self._policies))]
             run.handle(m.PolicyChanged(now=now, policy=process.policy))
         elif order == 1:
             process.num_retained = 1 + self.choices.pick(3)
+        elif order == 4:
+            run.handle(m.RestartRequested(now=now, message="state moves"))
         else:
             process.ask_to_stop(TriggerId(f"x{self.steps}"), savepoint=order == 3)
 

@@ -278,6 +278,9 @@ class EpochRun(ABC):
             case m.FailJob():
                 self.world.note(f"{self.name}: {action.message}")
                 self._restart()
+            case m.RestartJob():
+                self.world.note(f"{self.name}: restarts behind a checkpoint: {action.message}")
+                self._restart()
             case m.EndJob():
                 if self._committing:
                     self.ending = action.end

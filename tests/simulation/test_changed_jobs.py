@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation.changed_run import run_of
@@ -69,6 +70,8 @@ def simulate(choices: Choices, *, processes: int, fault_share: int) -> ChangedWo
     return world
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     drawn=st.binary(min_size=LENGTH // 20, max_size=LENGTH // 4),
@@ -79,6 +82,7 @@ def test_every_row_goes_its_way_once_however_the_job_changes(drawn: bytes, proce
     simulate(Choices(drawn), processes=processes, fault_share=fault_share)
 
 
+@pytest.mark.slow
 def test_long_lives_of_changing_jobs_reach_every_dangerous_moment_unharmed() -> None:
     """STREAMJOB_SIMULATIONS sets how many lives there are."""
     total: Counter[str] = Counter()

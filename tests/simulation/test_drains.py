@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
+from tests.integration.core import core
 from tests.simulation.driver import Simulation
 from tests.simulation.flow import SOURCE, Node, Work, batch_result
 from tests.simulation.graph_run import GraphRun
@@ -226,7 +227,8 @@ def lives_up_to_a_drain(shape: str, *, unaligned: bool = False) -> Iterator[tupl
         number += 1
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", core(SHAPES, "a line"))
 def test_a_crash_at_any_step_of_a_drain_loses_and_doubles_nothing(shape: str) -> None:
     drained = set()
     for life, _, steps in lives_up_to_a_drain(shape):
@@ -238,7 +240,8 @@ def test_a_crash_at_any_step_of_a_drain_loses_and_doubles_nothing(shape: str) ->
     assert drained == {False, True}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", core(SHAPES, "a line"))
 def test_a_drain_that_fails_at_any_step_is_told_so_and_may_be_asked_for_again(shape: str) -> None:
     told: Counter[TriggerState] = Counter()
     for fault, (life, request, steps) in ((fault, each) for fault in FAULTS for each in lives_up_to_a_drain(shape)):

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from functools import partial
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation import graph_lives
@@ -35,6 +36,7 @@ def test_every_checkpoint_of_any_graph_is_consistent_whatever_happens_in_whateve
     simulate(Choices(drawn), processes=processes, fault_share=fault_share)
 
 
+@pytest.mark.slow
 def test_long_lives_of_random_graphs_reach_every_dangerous_moment_unharmed() -> None:
     """STREAMJOB_SIMULATIONS sets how many lives there are."""
     total: Counter[str] = Counter()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation.chain import ChainWorld
@@ -52,6 +53,7 @@ def statement(simulation: Simulation) -> dict[str, int]:
         "unknown outcomes": sum("is asked again for an unknown outcome" in line for line in trace),
         "outcomes that stay unknown": sum(line.endswith("stays unknown") for line in trace),
         "expired": sum("before all chains had acknowledged" in line for line in trace),
+        "restarts behind a checkpoint": sum("restarts behind a checkpoint" in line for line in trace),
         "failed publications": sum("a sink could not publish" in line for line in trace),
         "drained savepoints": drained.count("savepoint"),
         "drained checkpoints": drained.count("checkpoint"),
@@ -80,6 +82,7 @@ def test_nothing_is_lost_or_doubled_whatever_happens_in_whatever_order(
     simulate(Choices(drawn), limit=limit, processes=processes, fault_share=fault_share, steps=STEPS)
 
 
+@pytest.mark.slow
 def test_long_random_lives_reach_every_dangerous_moment_unharmed() -> None:
     """STREAMJOB_SIMULATIONS sets how many lives there are."""
     total: Counter[str] = Counter()

@@ -240,7 +240,7 @@ def _load(s: Situation, step: Step, memory: Memory) -> LoadReport | None:
     width = None if s.spec is None else width_of(s.spec)
     is_wide = width is not None and s.job.graph.get("parallelism") == width
     interval = None if s.seen.policy is None else s.seen.policy.interval
-    load = load_of(s.job, now=now, interval=interval, slots=s.slots if is_wide else None)
+    load = load_of(s.job, now=now, interval=interval, slots=s.slots if is_wide or s.instances else None)
     load = replace(load, in_place_slots=width if is_wide else None)
     return replace(load, busy_with=load.busy_with or _busy_with(s, step, memory))
 

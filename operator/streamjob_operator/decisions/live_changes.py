@@ -11,14 +11,17 @@ from streamjob_operator.resources.change import Change
 
 
 def adopt(s: Situation) -> Step | None:
-    """Adopt a revision that differs only in the checkpointing policy; None if there is none."""
+    """Adopt a revision that has another checkpointing policy or number of executors at most; None if there is none."""
     wanted = s.wanted
     if wanted is None or s.difference is not Change.PATCH or wanted.name == s.memory.failed_revision:
         return None
     if s.seen.revision(wanted.name) is None:
         return Step(memory=s.memory, actions=(EnsureRevision(revision=wanted),), requeue=0)
     stable = wanted.name if s.memory.stable_revision == s.memory.revision else s.memory.stable_revision
-    event = Emit(type="Normal", reason="SpecChanged", message="the checkpointing policy has changed")
+    before, after = s.instances, wanted.instances
+    policy = "the checkpointing policy has changed"
+    message = policy if before == after else f"the job has {before} executors, and is to have {after}"
+    event = Emit(type="Normal", reason="SpecChanged", message=message)
     return Step(memory=replace(s.memory, revision=wanted.name, stable_revision=stable), events=(event,), requeue=0)
 
 

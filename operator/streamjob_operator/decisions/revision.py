@@ -89,7 +89,10 @@ def difference(deployed: Revision, wanted: Revision) -> Change:
     before, after = _normal(deployed.content), _normal(wanted.content)
     if before == after:
         return Change.IGNORE
-    if _equal_without({Change.PATCH}, before, after) and not _falls_back_to_the_unknown(deployed, wanted):
+    # Executors come and go beside their driver, which moves state to them and away from them.
+    counted = all("executor" in each and "parallelism" in each for each in (before, after))
+    taken_over = {Change.PATCH, Change.SCALE} if counted else {Change.PATCH}
+    if _equal_without(taken_over, before, after) and not _falls_back_to_the_unknown(deployed, wanted):
         return Change.PATCH
     if _equal_without({Change.PATCH, Change.SCALE}, before, after):
         return Change.SCALE

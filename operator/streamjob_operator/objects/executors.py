@@ -23,7 +23,7 @@ from streamjob_operator.objects.pod import (
     template,
     variables,
 )
-from streamjob_operator.objects.sizes import resources
+from streamjob_operator.objects.sizes import grace_of_process, resources
 from streamjob_operator.objects.spark_settings import heap
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.pods import ExecutorSpec
@@ -133,7 +133,7 @@ def executor_set(owner: Metadata, revision: Revision, instances: int, *, default
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
             "revisionHistoryLimit": 1,
-            # What is on them can be read from the snapshots, too.
+            # The snapshots contain all that is on them.
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"},
             "selector": names.selector(owner, EXECUTOR),
             "template": pod,
@@ -192,6 +192,7 @@ def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, ima
             *("--cores", str(executor.cores)),
             *("--memory", heap(executor)),
             *("--work-dir", _WORK_DIRECTORY),
+            *("--grace", str(grace_of_process(executor.termination_grace_period_seconds))),
         ],
         "env": _variables(owner, spec, executor),
         "ports": [{"name": "blocks", "containerPort": BLOCKS_PORT, "protocol": "TCP"}],

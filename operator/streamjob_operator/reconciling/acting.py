@@ -50,6 +50,7 @@ from streamjob_operator.decisions.actions import (
 )
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.objects.names import CONTAINER, NAME_LABEL, config_map_name, driver_service_name, executors_name
 from streamjob_operator.reconciling.observing import (
     FINALIZER,
@@ -126,10 +127,7 @@ class Actor:
 
     @_do.register
     async def _(self, action: CreateDriver, job: Object, resource: Resource, seen: Observation) -> None:
-        revision = seen.revision(action.revision)
-        if revision is None:
-            raise RevisionMissing(f"{resource.namespace}/{resource.name}: revision {action.revision} is not stored")
-        await self._admissions.create(job, revision, action)
+        await self._admissions.create(job, _stored(resource, seen, action.revision), action)
 
     @_do.register
     async def _(self, action: DeleteDriver, job: Object, resource: Resource, seen: Observation) -> None:
@@ -137,10 +135,7 @@ class Actor:
 
     @_do.register
     async def _(self, action: EnsureExecutors, job: Object, resource: Resource, seen: Observation) -> None:
-        revision = seen.revision(action.revision)
-        if revision is None:
-            raise RevisionMissing(f"{resource.namespace}/{resource.name}: revision {action.revision} is not stored")
-        await self._admissions.ensure_executors(job, revision, action)
+        await self._admissions.ensure_executors(job, _stored(resource, seen, action.revision), action)
 
     @_do.register
     async def _(self, action: DeleteExecutor, job: Object, resource: Resource, seen: Observation) -> None:
@@ -291,3 +286,10 @@ async def set_finalizer(cluster: Cluster, thing: Object, *, present: bool) -> No
         await cluster.patch(kind, meta["namespace"], meta["name"], change)
     except NotFound:
         return
+
+
+def _stored(resource: Resource, seen: Observation, name: str) -> Revision:
+    revision = seen.revision(name)
+    if revision is None:
+        raise RevisionMissing(f"{resource.namespace}/{resource.name}: revision {name} is not stored")
+    return revision

@@ -21,9 +21,9 @@ class Change(StrEnum):
     IGNORE = "IGNORE"
     """Nothing: only the controller reads the field."""
     PATCH = "PATCH"
-    """The running job takes over its new checkpointing policy."""
+    """The running job takes over its new checkpointing policy, or another number of executors."""
     SCALE = "SCALE"
-    """A restart from a savepoint, with another parallelism."""
+    """A restart from a savepoint, with another parallelism; a job with executors takes it over."""
     UPGRADE = "UPGRADE"
     """A restart by the upgrade mode."""
 

@@ -109,7 +109,7 @@ def _job(checkpointing: Schema) -> Schema:
     if not job["required"]:
         del job["required"]
     fields["checkpointing"] = {**checkpointing, "description": fields["checkpointing"]["description"]}
-    for parts in ("sources", "operators", "sinks"):
+    for parts in ("sources", "tables", "operators", "sinks"):
         fields[parts] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     return job
 

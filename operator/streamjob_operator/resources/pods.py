@@ -110,7 +110,7 @@ class DisruptionBudget(SpecPart):
 class ExecutorSpec(SparkPod):
     """Executors in pods of their own, which run the tasks. `cores` of each are its task slots."""
 
-    instances: Annotated[int | None, Change.SCALE] = Field(
+    instances: Annotated[int | None, Change.PATCH] = Field(
         default=None,
         ge=1,
         le=MOST_PARTITIONS,
@@ -119,7 +119,11 @@ class ExecutorSpec(SparkPod):
         "`kubectl scale`, which sets `parallelism`.",
     )
     termination_grace_period_seconds: int = Field(
-        default=30, ge=10, strict=True, description="Time that a terminating executor has to stop, in seconds."
+        default=120,
+        ge=10,
+        strict=True,
+        description="Time that a terminating executor has until the job continues without it, behind a checkpoint, in "
+        "seconds.",
     )
     volume_claim_templates: tuple[KubernetesObject, ...] = Field(
         default=(),

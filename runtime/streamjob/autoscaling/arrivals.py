@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log
 from statistics import median
@@ -56,7 +56,7 @@ class Arrivals:
         recent = (*kept, (time, rows / seconds, seconds))
         open_rows, open_seconds = self.open_rows + rows, self.open_seconds + seconds
         if open_seconds < _MINUTE - 1e-6:
-            return Arrivals(recent, self.minutes, open_rows, open_seconds, self.noise, self.level, self.hours)
+            return replace(self, recent=recent, open_rows=open_rows, open_seconds=open_seconds)
         minutes = (*self.minutes[-MINUTES_KEPT + 1 :], open_rows / open_seconds)
         half_hour = minutes[-_NOISE_MINUTES:]
         hour = (int(time // _HOUR), mean(minutes[-10:]))

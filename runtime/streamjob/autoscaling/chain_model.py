@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from typing import ClassVar
 
@@ -153,18 +153,14 @@ def fitted(
     ratio = model.ratio
     if source_rows > 0:
         ratio += recent_or_first * (rows / source_rows - ratio)
-    return ChainModel(
-        uid=model.uid,
+    return replace(
+        model,
         fixed=fixed,
         per_row=per_row,
         level=level,
         ratio=ratio,
         batch_seconds=model.batch_seconds + in_a_minute * (d - model.batch_seconds),
         observed=model.observed + 1,
-        known_fixed=model.known_fixed,
-        fixed_error=model.fixed_error,
-        known_row=model.known_row,
-        row_error=model.row_error,
         sums=sums,
     )
 

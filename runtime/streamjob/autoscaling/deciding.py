@@ -262,7 +262,7 @@ def _more(case: _Case) -> Decision:
     ahead = steady + trend * (_LOOK_AHEAD if is_restart else 60.0 + case.pause)
     drain = (lag_records + rate * _set_back(case)) / policy.catch_up
     wanted = max(ahead / policy.target_utilization, max(ahead, rate) + drain)
-    if lag_records is None or case.lag_records is None:
+    if case.lag_records is None:
         wanted = max(wanted, rate * 1.5)
     most = case.limit.most
     ceiling = most if case.capacity.knee is None else min(most, max(case.capacity.knee, case.limit.least))

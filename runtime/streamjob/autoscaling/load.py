@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -97,22 +98,18 @@ class LoadReport:
     @property
     def lag(self) -> float | None:
         """Unread records of all sources; None if a source does not report them."""
-        total = 0.0
-        for source in self.sources:
-            if source.lag is None:
-                return None
-            total += source.lag
-        return total if self.sources else None
+        return _sum(source.lag for source in self.sources)
 
     @property
     def position(self) -> float | None:
         """Positions of all sources, added up; None if a source does not report it."""
-        total = 0.0
-        for source in self.sources:
-            if source.position is None:
-                return None
-            total += source.position
-        return total if self.sources else None
+        return _sum(source.position for source in self.sources)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of values; None if one is None, or there are none."""
+    known = list(values)
+    return float(sum(each for each in known if each is not None)) if known and None not in known else None
 
 
 _ADAPTER = TypeAdapter(LoadReport)

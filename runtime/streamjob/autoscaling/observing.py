@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from math import ceil, exp, log, sqrt
 
 from streamjob.autoscaling.chain_model import ChainModel, first_model, fitted
@@ -248,7 +249,7 @@ def _judge(new: Memory, load: LoadReport) -> None:
         load.checkpoint_interval is None
         or (load.checkpoint_age is not None and load.time - load.checkpoint_age >= begun)
     ):
-        move = _replaced(new, move, confirmed=True)
+        move = _replaced(new, replace(move, confirmed=True))
     known = {full.slots: full for full in new.full if full.seconds >= JUDGED_SECONDS and load.time - full.time < DAY}
     after = known.get(move.after)
     if after is None or after.time <= begun:
@@ -258,7 +259,7 @@ def _judge(new: Memory, load: LoadReport) -> None:
     if rate_before <= 0:
         return
     reached = after.rate / rate_before
-    _replaced(new, move, reached=reached)
+    _replaced(new, replace(move, reached=reached))
     expected = float((move.after / move.before) ** new.alpha)
     if move.after <= move.before or expected - 1.0 < _MEASURABLE:
         return
@@ -291,17 +292,7 @@ def _saturated(new: Memory, load: LoadReport, move: Move, reached: float, gained
     new.knee = Knee(slots, slowest.uid, load.time, gained, _CONFIRMED_LASTS if confirmed else _FIRST_LASTS)
 
 
-def _replaced(new: Memory, move: Move, *, confirmed: bool | None = None, reached: float | None = None) -> Move:
-    changed = Move(
-        move.time,
-        move.before,
-        move.after,
-        move.means,
-        move.rule,
-        move.capacity,
-        move.expected,
-        move.reached if reached is None else reached,
-        move.confirmed if confirmed is None else confirmed,
-    )
+def _replaced(new: Memory, changed: Move) -> Move:
+    """Put a move in the place of the last one."""
     new.moves = (*new.moves[:-1], changed)
     return changed

@@ -22,7 +22,7 @@ from streamjob.autoscaling import (
     sentence,
     write_load,
 )
-from streamjob.cli.control import Json, TokenFile, Url, Workdir, _client, _duration
+from streamjob.cli.control import Json, TokenFile, Url, Workdir, connected, duration
 from streamjob.client import formatting
 from streamjob.errors import InvalidInput
 
@@ -57,11 +57,11 @@ def advise_command(
         Path | None, typer.Option(metavar="FILE", help="Append the reports of the running job to FILE, a trace.")
     ] = None,
     interval: Annotated[
-        float, typer.Option(parser=_duration, metavar="DURATION", help="Time between two looks at the running job.")
+        float, typer.Option(parser=duration, metavar="DURATION", help="Time between two looks at the running job.")
     ] = "10s",  # type: ignore[assignment]
     for_: Annotated[
         float | None,
-        typer.Option("--for", parser=_duration, metavar="DURATION", help="Time to watch. Default: until Ctrl-C."),
+        typer.Option("--for", parser=duration, metavar="DURATION", help="Time to watch. Default: until Ctrl-C."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Print every decision, not only changes.")] = False,
     as_json: Json = False,
@@ -77,7 +77,7 @@ def advise_command(
             raise InvalidInput("a trace was given together with an option for a running job", "Use one of them.")
         _print(_advised(policy, _read(trace)), policy, every=every, as_json=as_json)
         return
-    with _client(url, workdir, token_file) as (client, _):
+    with connected(url, workdir, token_file) as (client, _):
         reports = _watched(client, slots, interval, for_)
         if record is not None:
             reports = _recorded(reports, record)

@@ -42,7 +42,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per l
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the outcome, or only send the request.")]
 
 
-def _duration(text: str) -> float:
+def duration(text: str) -> float:
+    """Return the seconds of a duration such as `10s`. Raises BadParameter."""
     from streamjob.durations import parse_duration
 
     try:
@@ -52,7 +53,7 @@ def _duration(text: str) -> float:
 
 
 Timeout = Annotated[
-    float, typer.Option(help="Maximum time to wait for the outcome.", parser=_duration, metavar="DURATION")
+    float, typer.Option(help="Maximum time to wait for the outcome.", parser=duration, metavar="DURATION")
 ]
 Location = Annotated[
     str | None, typer.Option(help="Directory for the savepoint. Default: the job's own location.", metavar="URI")
@@ -78,7 +79,7 @@ class StopCommand(TyperCommand):
 
 def status(url: Url = None, workdir: Workdir = None, token_file: TokenFile = None, as_json: Json = False) -> None:
     """Show a running job: state, records, checkpoints."""
-    with _client(url, workdir, token_file) as (client, _):
+    with connected(url, workdir, token_file) as (client, _):
         job, checkpoints, diagnosis = client.job(), client.checkpoints(), client.diagnosis()
     if as_json:
         shown = job.model_dump(mode="json") | {
@@ -104,7 +105,7 @@ def ui(
     ] = True,
 ) -> None:
     """Open the page of a running job. The address works once, within a minute."""
-    with _client(url, workdir, token_file) as (client, endpoint):
+    with connected(url, workdir, token_file) as (client, endpoint):
         code = client.new_code(write=write).code
     # Browsers do not send the fragment, so the code is in no log of a server or proxy.
     page = f"{endpoint.url.rstrip('/')}/ui/#code={code}"
@@ -122,7 +123,7 @@ def checkpoint(
     timeout: Timeout = "10m",  # type: ignore[assignment]
 ) -> None:
     """Take a checkpoint of a running job now."""
-    with _client(url, workdir, token_file) as (client, _):
+    with connected(url, workdir, token_file) as (client, _):
         _report(_outcome(client, client.trigger_checkpoint(), wait, timeout), as_json)
 
 
@@ -136,7 +137,7 @@ def savepoint(
     timeout: Timeout = "10m",  # type: ignore[assignment]
 ) -> None:
     """Take a savepoint of a running job. It is self-contained, and belongs to you."""
-    with _client(url, workdir, token_file) as (client, _):
+    with connected(url, workdir, token_file) as (client, _):
         _report(_outcome(client, client.trigger_savepoint(_absolute(location)), wait, timeout), as_json)
 
 
@@ -157,7 +158,7 @@ def stop(
 ) -> None:
     """Stop a running job with a last checkpoint or savepoint."""
     started = time.monotonic()
-    with _client(url, workdir, token_file) as (client, endpoint):
+    with connected(url, workdir, token_file) as (client, endpoint):
         trigger_id = client.stop(savepoint=savepoint is not None, location=_absolute(savepoint), drain=drain)
         view = _outcome(client, trigger_id, wait, timeout)
         if wait and view.state == "COMPLETED":
@@ -173,7 +174,14 @@ def _absolute(location: str | None) -> str | None:
 
 
 @contextmanager
-def _client(url: str | None, workdir: Path | None, token_file: Path | None) -> Iterator[tuple[ControlClient, Endpoint]]:
+def connected(
+    url: str | None, workdir: Path | None, token_file: Path | None
+) -> Iterator[tuple[ControlClient, Endpoint]]:
+    """Give a client of the running job that the options name, and its endpoint.
+
+    Raises:
+        StreamJobError: there is no such job, or no token for it.
+    """
     from streamjob.client.client import ControlClient
     from streamjob.client.discovery import find_endpoint
 

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
-from streamjob.client.inputs import behind, holding_back, unread_records
-from streamjob.client.models import ChainView, CheckpointsView, InputView, JobView, SnapshotKind
+from streamjob.client.inputs import behind, idle_note, unread_records
+from streamjob.client.models import ChainView, CheckpointsView, ExecutorsView, InputView, JobView, SnapshotKind
 from streamjob.client.page_models import Diagnosis, Severity
 
 _SHOWN = 5
@@ -40,12 +40,20 @@ def print_status(
         parts.append(_inputs(job))
     if any(chain.records_dropped_late for chain in job.chains):
         parts.append(_late(job))
+    if any(any(chain.rows_failed.values()) for chain in job.chains):
+        parts.append(_failed_rows(job))
     if any(source.partitions for chain in job.chains for source in chain.inputs):
         parts.append(_partitions(job))
     if job.channels:
         parts.append(_channels(job))
+    if job.executors is not None and job.executors.executors:
+        parts.append(_executors(job.executors))
     if job.sinks and job.chains:
         parts.append(_sinks(job, now))
+    if job.tables:
+        parts.append(_joined(job, now))
+    if job.lookups:
+        parts.append(_lookups(job))
     if checkpoints.history:
         parts.append(_history(job, checkpoints))
     for index, part in enumerate(parts):
@@ -77,6 +85,8 @@ def _facts(job: JobView, checkpoints: CheckpointsView, now: float) -> Table:
     facts.add_row("up", f"{formatting.duration(job.uptime)}, {restarts}, epoch {epoch}, attempt {job.attempt}")
     if job.restored_from is not None:
         facts.add_row("restored", f"from {job.restored_from.kind} {job.restored_from.id}, {job.restored_from.path}")
+    if job.executors is not None:
+        facts.add_row("executors", _summary(job.executors))
     counts = checkpoints.counts
     facts.add_row(
         "snapshots", f"{counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress"
@@ -92,6 +102,48 @@ def _facts(job: JobView, checkpoints: CheckpointsView, now: float) -> Table:
     for sink in job.sinks:
         facts.add_row("output", f"{sink.uid}: {sink.target or sink.format} ({sink.delivery})")
     return facts
+
+
+def _summary(view: ExecutorsView) -> str:
+    parts = [f"{len(view.executors)} of {view.wanted}", f"{view.lost} lost"]
+    skews = (
+        ("rows of state", view.row_skew),
+        ("bytes of state", view.byte_skew),
+        ("records", view.record_skew),
+        ("work", view.work_skew),
+    )
+    known = [f"{name} {skew:.1f}" for name, skew in skews if skew is not None]
+    return ", ".join(parts) + (f"; the most to the average: {', '.join(known)}" if known else "")
+
+
+def _executors(view: ExecutorsView) -> Table:
+    rows = any(each.state_rows is not None for each in view.executors)
+    table = _table(
+        ("executor", False),
+        ("host", False),
+        ("cores", True),
+        ("partitions", True),
+        *((("rows", True),) if rows else ()),
+        ("state", True),
+        ("records in", True),
+        ("/s", True),
+        ("read", True),
+        ("busy", True),
+    )
+    for each in view.executors:
+        table.add_row(
+            each.name,
+            each.host,
+            str(each.cores),
+            formatting.count(each.state_partitions),
+            *((formatting.count(each.state_rows),) if rows else ()),
+            formatting.size(each.state_bytes),
+            formatting.count(each.records_in),
+            formatting.count(each.records_in_per_second),
+            formatting.size(each.bytes_in),
+            formatting.percent(each.busy),
+        )
+    return table
 
 
 def _table(*columns: tuple[str, bool]) -> Table:
@@ -131,7 +183,7 @@ def _chains(job: JobView) -> Table:
 def _inputs(job: JobView) -> Table:
     unread = {uid: unread_records(job, source) for chain, source, uid in _each_input(job)}
     counted = any(unread.values())
-    held_back = any(source.holds_watermark_back for _, source, _ in _each_input(job))
+    idle = any(idle_note(source) for _, source, _ in _each_input(job))
     dropped = any(source.records_not_decoded for _, source, _ in _each_input(job))
     table = _table(
         ("chain", False),
@@ -140,7 +192,7 @@ def _inputs(job: JobView) -> Table:
         ("lag", True),
         *((("unread", True),) if counted else ()),
         *((("not decoded", True),) if dropped else ()),
-        *((("", False),) if held_back else ()),
+        *((("", False),) if idle else ()),
     )
     for chain, source, uid in _each_input(job):
         table.add_row(
@@ -150,7 +202,7 @@ def _inputs(job: JobView) -> Table:
             "ended" if source.ended else behind(chain, source),
             *((unread[uid],) if counted else ()),
             *((formatting.count(source.records_not_decoded or 0),) if dropped else ()),
-            *((holding_back(source),) if held_back else ()),
+            *((idle_note(source),) if idle else ()),
         )
     return table
 
@@ -165,6 +217,15 @@ def _late(job: JobView) -> Table:
     for chain in job.chains:
         for operator, records in chain.records_dropped_late.items():
             table.add_row(chain.uid, operator, formatting.count(records))
+    return table
+
+
+def _failed_rows(job: JobView) -> Table:
+    """Return the number of rows that operators could not compute."""
+    table = _table(("chain", False), ("operator", False), ("rows failed", True))
+    for chain in job.chains:
+        for operator, rows in chain.rows_failed.items():
+            table.add_row(chain.uid, operator, formatting.count(rows))
     return table
 
 
@@ -221,6 +282,46 @@ def _sinks(job: JobView, now: float) -> Table:
             f"checkpoint {last.id}, {formatting.ago(now - last.time)}" if last else formatting.ABSENT,
             formatting.duration(last.duration_ms / 1000) if last else formatting.ABSENT,
             *((formatting.count(sink.failures),) if failed else ()),
+        )
+    return table
+
+
+def _joined(job: JobView, now: float) -> Table:
+    """Return the tables that operators join; the column of problems appears only if there are any."""
+    failed = any(each.problem for each in job.tables)
+    table = _table(
+        ("table", False),
+        ("rows", True),
+        ("size", True),
+        ("read", False),
+        ("reloads", True),
+        *((("problem", False),) if failed else ()),
+    )
+    for each in job.tables:
+        table.add_row(
+            each.name,
+            formatting.count(each.rows),
+            formatting.size(each.size),
+            formatting.ago(now - each.loaded),
+            formatting.count(each.reloads),
+            *((each.problem or "",) if failed else ()),
+        )
+    return table
+
+
+def _lookups(job: JobView) -> Table:
+    """Return the operators that ask tables for keys."""
+    table = _table(
+        ("lookup", False), ("table", False), ("hit rate", True), ("queries", True), ("took", True), ("retries", True)
+    )
+    for each in job.lookups:
+        table.add_row(
+            each.uid,
+            each.table,
+            formatting.ABSENT if each.hit_rate is None else formatting.percent(each.hit_rate),
+            formatting.count(each.queries),
+            formatting.duration(each.query_seconds / each.queries) if each.queries else formatting.ABSENT,
+            formatting.count(each.retries),
         )
     return table
 

@@ -74,7 +74,7 @@ def file_tests_command(
 def tests_of(loaded: LoadedJob, file: Path) -> tuple[JobTestSpec, ...]:
     """Return the tests of a job file, in it and beside it. Raises NoTests, InvalidJob."""
     beside = file_beside(file)
-    found = (*loaded.tests, *(read_tests_file(beside, loaded.spec) if beside.exists() else ()))
+    found = (*loaded.tests, *(read_tests_file(beside, loaded.spec, loaded.variables) if beside.exists() else ()))
     if not found:
         fix = f"write them into {beside.name}, below `tests:`"
         if file.suffix in (".yaml", ".yml"):

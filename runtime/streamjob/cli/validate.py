@@ -46,7 +46,8 @@ def validate_command(
     else:
         loaded = load()
     spec = loaded.written
-    parts = [(spec.sources, "source"), (spec.operators, "operator"), (spec.sinks, "sink")]
+    tables = [(spec.tables, "table")] if spec.tables else []
+    parts = [(spec.sources, "source"), *tables, (spec.operators, "operator"), (spec.sinks, "sink")]
     counts = ", ".join(f"{len(each)} {word}{'' if len(each) == 1 else 's'}" for each, word in parts)
     typer.echo(f"{loaded.origin}: the job {spec.name!r} is valid ({counts})")
     if not spark:

@@ -42,6 +42,11 @@ class InputView(View):
     idle_seconds: float | None = Field(
         default=None, description="Seconds since it last brought a record; null before the chain runs, and once ended."
     )
+    idle: bool = Field(
+        default=False,
+        description="Whether it has been silent for the idleTimeout of its watermark, or the chain that it comes from "
+        "is idle: it does not hold the watermark back.",
+    )
     holds_watermark_back: bool = Field(
         default=False,
         description="Whether it brings no record and keeps the chain's watermark behind that of the other inputs.",
@@ -151,6 +156,11 @@ class ChainView(View):
         default_factory=dict,
         description="Late records that stateful operators dropped in this process, by operator; after a partial"
         " aggregation, its results count.",
+    )
+    rows_failed: dict[OperatorUid, int] = Field(
+        default_factory=dict,
+        description="Rows that operators with `onError` could not compute in this process, by operator; they were "
+        "dropped or handed to the readers of dead letters.",
     )
     operator_figures: tuple[OperatorView, ...] = Field(
         default=(), description="The figures of its sources, operators and sinks, in the order of `operators`."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from streamjob.client import formatting
+from streamjob.client.inputs import first_behind
 from streamjob.client.models import (
     BatchTimesView,
     ChainView,
@@ -334,8 +335,11 @@ def _held_back(job: JobView) -> Iterator[Reason]:
                 sentence = (
                     f"Input {each.uid} of chain {chain.uid} has brought nothing for {idle} and holds the watermark back"
                 )
-                source = each if each.chain is None else None
-                yield _reason("watermark-held-back", "attention", sentence, chain=chain, source=source)
+                source = first_behind(job, each)
+                if source is not each:
+                    sentence += f": its own comes from source {source.uid}"
+                known = source if source.chain is None else None
+                yield _reason("watermark-held-back", "attention", sentence, chain=chain, source=known)
 
 
 def _all_well(job: JobView, known: Circumstances) -> str:

@@ -1,9 +1,10 @@
-"""Describes a chain's inputs for people: their lag, and the input that holds the watermark back."""
+"""Describes a chain's inputs for people: their lag, and whether they hold the watermark back."""
 
 from __future__ import annotations
 
 from streamjob.client import formatting
 from streamjob.client.models import ChainView, InputView, JobView
+from streamjob.ids import ChainUid
 
 
 def behind(chain: ChainView, source: InputView) -> str:
@@ -21,8 +22,20 @@ def unread_records(job: JobView, source: InputView) -> str:
     return formatting.UNKNOWN if source.partitions or source.uid in of_kafka else ""
 
 
-def holding_back(source: InputView) -> str:
-    """Return a note if an idle input holds the watermark back; otherwise nothing."""
-    if not source.holds_watermark_back:
-        return ""
-    return f"idle for {formatting.duration(source.idle_seconds or 0.0)}, holds the watermark back"
+def idle_note(source: InputView) -> str:
+    """Return whether an idle input holds the watermark back or is left out of it; empty if it is neither."""
+    idle = f"idle for {formatting.duration(source.idle_seconds or 0.0)}"
+    if source.holds_watermark_back:
+        return f"{idle}, holds the watermark back"
+    return f"{idle}, left out of the watermark" if source.idle else ""
+
+
+def first_behind(job: JobView, source: InputView) -> InputView:
+    """Return the source of the job that the watermark of an input comes from, through channels."""
+    chains = {chain.uid: chain for chain in job.chains}
+    passed = set[ChainUid]()
+    while source.chain in chains and source.chain not in passed and chains[source.chain].inputs:
+        passed.add(source.chain)
+        inputs = [each for each in chains[source.chain].inputs if not each.ended and not each.idle]
+        source = min(inputs or chains[source.chain].inputs, key=lambda each: each.watermark_ms or 0)
+    return source

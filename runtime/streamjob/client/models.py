@@ -21,6 +21,7 @@ from streamjob.client.chain_models import (
     PartitionView,
     View,
 )
+from streamjob.client.executor_models import ExecutorsView, ExecutorView
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.live_policy import LivePolicy
 from streamjob.protocol.lifecycle import JobState
@@ -41,6 +42,8 @@ __all__ = [
     "CheckpointsView",
     "CodeRequest",
     "ControlFile",
+    "ExecutorView",
+    "ExecutorsView",
     "FieldProblem",
     "HealthView",
     "InputView",
@@ -106,6 +109,39 @@ class SinkView(View):
     )
 
 
+class TableView(View):
+    """A table that the job's operators join with their inputs, as it is in this process."""
+
+    name: str
+    format: str
+    rows: int = Field(default=0, description="Rows that batches see now.")
+    size: int = Field(default=0, description="Bytes of these rows in memory.")
+    loaded: float = Field(description="When these rows were read.")
+    reloads: int = Field(default=0, description="How often the table was read again since the last restart.")
+    failures: int = Field(default=0, description="How often it could not be read again since the last restart.")
+    problem: str | None = Field(
+        default=None, description="Why it could not be read again the last time; null if it could."
+    )
+
+
+class LookupView(View):
+    """An operator that asks a table for the keys of its rows, since the last restart."""
+
+    uid: OperatorUid
+    table: str
+    hits: int = Field(default=0, description="Rows whose key was cached.")
+    misses: int = Field(default=0, description="Rows whose key was not cached.")
+    queries: int = Field(default=0, description="Queries of the database.")
+    retries: int = Field(default=0, description="Failed queries that were tried again.")
+    query_seconds: float = Field(default=0.0, description="Time of all queries, in all tasks.")
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The share of rows whose key was cached; None before the first row."""
+        rows = self.hits + self.misses
+        return self.hits / rows if rows else None
+
+
 class LastCheckpointView(View):
     """The last completed checkpoint or savepoint."""
 
@@ -163,6 +199,11 @@ class JobView(View):
     chains: tuple[ChainView, ...] = Field(default=(), description="All chains, each after those that it reads.")
     channels: tuple[ChannelView, ...] = ()
     sinks: tuple[SinkView, ...] = ()
+    executors: ExecutorsView | None = Field(
+        default=None, description="The executors in processes of their own; null if the job computes in this one."
+    )
+    tables: tuple[TableView, ...] = Field(default=(), description="The tables that operators join.")
+    lookups: tuple[LookupView, ...] = Field(default=(), description="The operators that ask tables for keys.")
     last_checkpoint: LastCheckpointView | None = None
     restored_from: RestoredFromView | None = None
     rewriting: RewritingView | None = Field(
@@ -221,42 +262,6 @@ class JobReport(JobView):
 
 
 _ON_DEMAND = JobReport.model_fields.keys() - JobView.model_fields.keys()
-
-
-class ExecutorView(View):
-    """An executor of the job.
-
-    Args:
-        id: its number in Spark, which never comes back.
-        name: its name, which its successor has, too.
-        host: the host on which it listens.
-        cores: tasks at a time.
-        state_stores: the state stores that it has open.
-        state_bytes: the size of their files in the last checkpoint.
-    """
-
-    id: str
-    name: str
-    host: str
-    cores: int
-    state_stores: int
-    state_bytes: int
-
-
-class ExecutorsView(View):
-    """The executors of a job in processes of their own; `wanted` is 0 if the job computes in its own process.
-
-    Args:
-        wanted: the number that the job asks for.
-        lost: how many were lost since the start of this process.
-        skew: how much more state the fullest one has than the average, as a ratio of stores; None without state.
-        executors: those that are there.
-    """
-
-    wanted: int
-    lost: int = 0
-    skew: float | None = None
-    executors: tuple[ExecutorView, ...] = ()
 
 
 class HealthView(View):

@@ -58,4 +58,7 @@ def watermark_changed(before: Mapping[str, Any] | None, after: Mapping[str, Any]
             f"its watermark was on {before['column']!r}, and is on {column!r}: rows are late whose {column!r} is "
             "before where it stood"
         )
-    return f"the delay of its watermark was {before['delay']}, and is {after['delay']}: late rows stay late"
+    if before["delay"] != after["delay"]:
+        return f"the delay of its watermark was {before['delay']}, and is {after['delay']}: late rows stay late"
+    was, is_now = (each.get("idleTimeout") or "never" for each in (before, after))
+    return f"the idleTimeout of its watermark was {was}, and is {is_now}: its state and its watermark stay"

@@ -238,7 +238,7 @@ class _Comparing:
         origin = self._chain_origins.origins[chain.uid]
         if origin.base is None or origin.finished or operator.uid in self._former.stateful:
             return None
-        if not self._former.chains[origin.base].has_run or not keeps_state(operator.sql):
+        if not self._former.chains[origin.base].has_run or not keeps_state(operator.sql, self._spec.table_names()):
             return None
         return begins_to_keep(operator.uid, origin.base)
 
@@ -288,6 +288,7 @@ class _Comparing:
             if origin.base is None or origin.finished or not self._former.chains[origin.base].has_run:
                 continue
             former = self._former.chains[origin.base]
+            static = self._spec.table_names()
             functions = [each.name for each in chain.operators if each.python is not None or each.sql is None]
             functions += [each.name for each in chain.sources if each.python is not None]
             changed = [
@@ -298,7 +299,7 @@ class _Comparing:
                 != _meaning(self._fields("operators", each.uid))
             ]
             gone = [uid for uid in former.state.operators if uid not in chain.uids()]
-            keeps = former.keepers or any(keeps_state(each.sql) is not False for each in chain.operators)
+            keeps = former.keepers or any(keeps_state(each.sql, static) is not False for each in chain.operators)
             others = self._former.is_of_a_query
             differs = changed or gone or self._event_time_changed(chain) or others
             if keeps and (functions or differs):
@@ -371,6 +372,7 @@ _WORDS = {
     "columns": "its columns have changed",
     "key": "the form of its keys has changed",
     "value": "the form of its values has changed",
+    "changes": "the way in which its records describe changes has changed",
     "onError": "its handling of errors has changed",
     "skip": "the records that it skips have changed",
     "bounded": "whether it ends has changed",

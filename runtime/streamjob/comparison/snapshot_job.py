@@ -10,6 +10,7 @@ from typing import Any
 
 from streamjob.comparison.verdicts import Kind
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
+from streamjob.job.graph import tables_of
 from streamjob.job.sql import stateful_parts
 from streamjob.snapshot.manifest import ChainState, ChannelState, Manifest
 from streamjob.stored.state_owners import KINDS, owners
@@ -144,13 +145,22 @@ class SnapshotJob:
 
     def _may_keep(self, chain: ChainState) -> frozenset[OperatorUid]:
         operators = [uid for uid in chain.operators if self.parts.get(uid, (Kind.OPERATOR,))[0] is Kind.OPERATOR]
-        known = [uid for uid in operators if keeps_state(self.parts[uid][1].get("sql")) is not False]
+        known = [
+            uid
+            for uid in operators
+            if keeps_state(self.parts[uid][1].get("sql"), tables_of(self.manifest.graph)) is not False
+        ]
         return frozenset(known or operators)
 
 
-def keeps_state(sql: str | None) -> bool | None:
-    """Return whether a query keeps state; None if only Spark can tell, as for a function."""
-    parts = stateful_parts(sql) if sql is not None else None
+def keeps_state(sql: str | None, static: frozenset[str] = frozenset()) -> bool | None:
+    """Return whether a query keeps state; None if only Spark can tell, as for a function.
+
+    Args:
+        sql: the query.
+        static: the names, in lower case, of tables that are no streams.
+    """
+    parts = stateful_parts(sql, static) if sql is not None else None
     return None if parts is None else bool(parts)
 
 

@@ -1,7 +1,8 @@
 """The job: its model, its file formats, the checks that need no Spark, and its plan."""
 
-from streamjob.job.dsl import Feedback, Handle, Job, OperatorHandle, feedback
+from streamjob.job.dsl import Job
 from streamjob.job.graph import graph_of
+from streamjob.job.handles import Feedback, Handle, OperatorHandle, feedback
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.options import resolve_options
 from streamjob.job.plan import ChainPlan, ChannelPlan, Plan, plan

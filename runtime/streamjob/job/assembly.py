@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from streamjob.job.origins import Origins, Place
 from streamjob.job.overlays import merge
 from streamjob.job.overrides import apply_overrides, overridden
 from streamjob.job.problem import Problem
+from streamjob.job.schema_files import with_schema_files
 from streamjob.job.sql_files import query_problems, with_query_files
 from streamjob.job.suggest import did_you_mean
 from streamjob.job.variables import parse_variables, replace_variables
@@ -54,6 +55,7 @@ def assemble(
     spark_parser: Callable[[str], str | None] | None,
     *,
     is_resource: bool,
+    used: Collection[str] = (),
 ) -> Assembled:
     """Return the content of a job's file with all changes made.
 
@@ -64,6 +66,7 @@ def assemble(
         origins: learns which fields come from elsewhere.
         spark_parser: asked about queries that sqlglot does not read.
         is_resource: the file is a StreamJob, which is applied as it is written.
+        used: variables that something else refers to.
     """
     problems: list[Problem] = []
     for name, content in changes.overlays.items():
@@ -81,15 +84,17 @@ def assemble(
             fix = "write the values into it, or let kustomize or Helm do it"
             problems.append(Problem("--var", "has no effect on a StreamJob", fix))
         return Assembled(data, tuple(problems), frozenset())
-    data, used = replace_variables(data, variables)
+    data, in_fields = replace_variables(data, variables)
+    data, in_schemas = with_schema_files(data, directory)
     queries = with_query_files(data, directory)
     data, in_queries = replace_variables(queries.data, variables)
+    known = {*in_fields, *in_queries, *used}
     problems += [
-        Problem(f"--var {name}", "nothing refers to it", did_you_mean(name, used | in_queries, "variables"))
+        Problem(f"--var {name}", "nothing refers to it", did_you_mean(name, known, "variables"))
         for name in variables
-        if name not in used | in_queries
+        if name not in known
     ]
     for name, file in queries.files.items():
         origins.note(("operators", name, "sql"), Place(file))
-    in_files = [*queries.problems, *query_problems(data, queries.files, spark_parser)]
+    in_files = [*in_schemas, *queries.problems, *query_problems(data, queries.files, spark_parser)]
     return Assembled(data, (*problems, *in_files), frozenset(each.where for each in in_files))

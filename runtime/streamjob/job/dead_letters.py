@@ -1,44 +1,54 @@
-"""Gives a source with `onError: deadLetter` its second output: the records that it cannot decode.
+"""Gives a source or operator with `onError: deadLetter` its second output: what it cannot decode or compute.
 
-A record is decoded once, in a chain of its own. Two operators read that chain through a channel: one has the name of
-the source and takes the decoded records, the other one takes the dead letters. So both outputs belong to the same
-checkpoints, and each record is in one of them, also if the job changes.
+A record is decoded once, and a row computed once, in a chain of its own. Two operators read that chain through a
+channel: one has the name of the source or operator and takes what succeeded, the other one takes the dead letters. So
+both outputs belong to the same checkpoints, and each record or row is in one of them, also if the job changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from streamjob.ids import OperatorUid
+from streamjob.job.changes import CHANGE_TYPE, change_columns
 from streamjob.job.options import option
 from streamjob.job.problem import Problem
 from streamjob.job.spec import Input, JobSpec, OperatorSpec, SourceSpec
 
 DEAD_LETTER = "deadLetter"
 BROKEN = "__streamjob_dead_letter"
-"""The column of a source with the original bytes and the error of a record that could not be decoded, or NULL."""
+"""The column with the original record or row and its error, or NULL if there was none."""
 _DEAD_LETTERS = "_dead_letters"
 _RECORDS = "_records"
+_TRIED = "_tried"
 _ROWS = "_rows"
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
 
-def dead_letters_of(source: str) -> str:
-    """Return the name by which operators and sinks read the dead letters of a source."""
-    return source + _DEAD_LETTERS
+def dead_letters_of(part: str) -> str:
+    """Return the name by which operators and sinks read the dead letters of a source or operator."""
+    return part + _DEAD_LETTERS
 
 
 def with_dead_letters(spec: JobSpec) -> JobSpec:
     """Return a job in which dead letters are the output of an operator; the job itself if there are none."""
     sources = [each for each in spec.sources if _has_dead_letters(each, spec)]
-    if not sources:
+    operators = [each for each in spec.operators if _has_dead_letters(each, spec)]
+    if not sources and not operators:
         return spec
     return spec.model_copy(
         update={
             "sources": tuple(_records(each) if each in sources else each for each in spec.sources),
-            "operators": (*(made for each in sources for made in _operators(each, spec)), *spec.operators),
+            "operators": (
+                *(made for each in sources for made in _of_source(each, spec)),
+                *(
+                    made
+                    for each in spec.operators
+                    for made in (_of_operator(each, spec) if each in operators else [each])
+                ),
+            ),
         }
     )
 
@@ -55,30 +65,45 @@ def functions_of_rows(spec: JobSpec, functions: Mapping[OperatorUid, Callable[..
     return {**functions, **rows}
 
 
-def as_the_author_knows_it(problem: Problem, sources: Sequence[SourceSpec]) -> Problem:
-    """Return a problem of a job with dead letters with the source in place of the parts that stand for its outputs.
+def as_the_author_knows_it(problem: Problem, spec: JobSpec) -> Problem:
+    """Return a problem of a job with dead letters about the parts as written, not those that stand for their outputs.
 
     Args:
         problem: names these parts.
-        sources: those of the job as it was written.
+        spec: the job as it was written.
     """
-    for each in sources:
+    parts: tuple[SourceSpec | OperatorSpec, ...] = (*spec.sources, *spec.operators)
+    for each in parts:
         if each.on_error != DEAD_LETTER:
             continue
-        records, rows = each.name + _RECORDS, each.name + _ROWS
+        kind, suffix = ("source", _RECORDS) if isinstance(each, SourceSpec) else ("operator", _TRIED)
+        first, rows = each.name + suffix, each.name + _ROWS
         made = {f"operator {name!r}" for name in (each.name, dead_letters_of(each.name), rows)}
         problem = replace(
             problem,
-            where=f"source {each.name!r}" if problem.where in {*made, f"source {records!r}"} else problem.where,
-            what=problem.what.replace(repr(records), repr(each.name)),
-            fix=problem.fix.replace(repr(records), repr(each.name)).replace(f", {records}", ""),
+            where=f"{kind} {each.name!r}" if problem.where in {*made, f"{kind} {first!r}"} else problem.where,
+            what=problem.what.replace(repr(first), repr(each.name)),
+            fix=problem.fix.replace(repr(first), repr(each.name)).replace(f", {first}", ""),
         )
     return problem
 
 
-def _has_dead_letters(source: SourceSpec, spec: JobSpec) -> bool:
-    made = _uid(source, "rows")
-    return source.on_error == DEAD_LETTER and all(each.uid != made for each in spec.operators)
+def _has_dead_letters(part: SourceSpec | OperatorSpec, spec: JobSpec) -> bool:
+    made = _uid(part, "rows")
+    return part.on_error == DEAD_LETTER and all(each.uid != made for each in spec.operators)
+
+
+def _of_operator(operator: OperatorSpec, spec: JobSpec) -> list[OperatorSpec]:
+    tried = operator.name + _TRIED
+    made = [operator.model_copy(update={"name": tried, "watermark": None})]
+    good = f"SELECT * EXCEPT (`{BROKEN}`) FROM `{tried}` WHERE `{BROKEN}` IS NULL"
+    if is_read(dead_letters_of(operator.name), spec):
+        dead = (
+            f"SELECT `{BROKEN}`.row AS row, '{operator.name}' AS operator, `{BROKEN}`.error AS error, "
+            f"current_timestamp() AS failed FROM `{tried}` WHERE `{BROKEN}` IS NOT NULL"
+        )
+        made.append(_operator(dead_letters_of(operator.name), _uid(operator, "dead-letters"), tried, sql=dead))
+    return [*made, _operator(operator.name, _uid(operator, "rows"), tried, sql=good, **_timed(operator))]
 
 
 def _records(source: SourceSpec) -> SourceSpec:
@@ -86,21 +111,25 @@ def _records(source: SourceSpec) -> SourceSpec:
     return source.model_copy(update={"name": name, "columns": None, "python": None, "watermark": None})
 
 
-def _operators(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
+def _of_source(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
     with_headers = (option(source.options, "includeHeaders") or "").lower() == "true"
-    names = [f"`{each}`" for each in (*_COLUMNS, *(["headers"] if with_headers else []))]
+    given = (*_COLUMNS, *(["headers"] if with_headers else []))
+    names = [f"`{each}`" for each in (*given, *change_columns(source))]
     records = f"`{source.name + _RECORDS}`"
     good = f"SELECT {', '.join(names)} FROM {records} WHERE `{BROKEN}` IS NULL"
-    metadata = ", ".join(names[2:])
+    metadata = ", ".join(names[2 : len(given)])
     dead = (
         f"SELECT `{BROKEN}`.key AS key, `{BROKEN}`.value AS value, {metadata}, `{BROKEN}`.error AS error, "
         f"current_timestamp() AS failed FROM {records} WHERE `{BROKEN}` IS NOT NULL"
     )
+    if source.changes is not None:
+        # An operator must not forget the kind of a change; a dead letter is none.
+        dead += f" AND `{CHANGE_TYPE}` IS NULL"
     made = []
     if is_read(dead_letters_of(source.name), spec):
         name = dead_letters_of(source.name)
         made.append(_operator(name, _uid(source, "dead-letters"), source.name + _RECORDS, sql=dead))
-    timed = {"watermark": source.watermark} if source.watermark is not None else {}
+    timed = _timed(source)
     if source.python is not None:
         rows = source.name + _ROWS
         made.append(_operator(rows, _uid(source, "decoded"), source.name + _RECORDS, sql=good))
@@ -112,9 +141,13 @@ def _operators(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
     return made
 
 
+def _timed(part: SourceSpec | OperatorSpec) -> dict[str, Any]:
+    return {"watermark": part.watermark} if part.watermark is not None else {}
+
+
 def _operator(name: str, uid: OperatorUid, reads: str, **fields: Any) -> OperatorSpec:
     return OperatorSpec(name=name, uid=uid, inputs=(Input.model_validate({"from": reads}),), **fields)
 
 
-def _uid(source: SourceSpec, part: str) -> OperatorUid:
-    return OperatorUid(f"{source.uid}.{part}")
+def _uid(of: SourceSpec | OperatorSpec, part: str) -> OperatorUid:
+    return OperatorUid(f"{of.uid}.{part}")

@@ -118,7 +118,8 @@ def _summary(node: Node) -> str:
 
 
 def _event_time(watermark: Watermark) -> str:
-    return f"watermark on {watermark.column}, {format_duration(watermark.delay)} late"
+    idle = "" if watermark.idle_timeout is None else f", idle after {format_duration(watermark.idle_timeout)}"
+    return f"watermark on {watermark.column}, {format_duration(watermark.delay)} late{idle}"
 
 
 def _count(number: int, thing: str) -> str:

@@ -2,72 +2,38 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic.alias_generators import to_camel
 
 from streamjob.errors import InvalidJob
+from streamjob.extras import from_extra
 from streamjob.ids import OperatorUid
+from streamjob.job.handles import Feedback, Function, Handle, OperatorHandle, TableHandle
 from streamjob.job.problem import Problem
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import (
+    Changes,
     ChannelPolicy,
     CheckpointingPolicy,
     Delivery,
     Encoding,
     JobSpec,
+    LookupPolicy,
     OnError,
     OutputMode,
     Spec,
     Watermark,
 )
 
-Function = Callable[..., Any]
-"""The code of a source or operator: takes a DataFrame for each input, in order, and returns a DataFrame."""
+if TYPE_CHECKING:
+    from streamjob_runtime.process.notebook import RunningJob
+    from streamjob_runtime.testing.preview import Preview
 
-
-class Handle:
-    """A source or operator of a job, for use as an input."""
-
-    def __init__(self, job: Job, name: str) -> None:
-        self.job = job
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-
-class OperatorHandle(Handle):
-    """An operator written as a function; calling it calls the function."""
-
-    def __init__(self, job: Job, name: str, function: Function) -> None:
-        super().__init__(job, name)
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, for tests."""
-        return self.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """An input that closes a cycle, and its columns as `name TYPE, …`."""
-
-    input: Handle | str
-    schema: str
-
-
-def feedback(input: Handle | str, schema: str) -> Feedback:  # noqa: A002 - the file's word
-    """Mark an operator's input as the edge that closes a cycle.
-
-    Args:
-        input: the operator whose rows come back; by name if it is not declared yet.
-        schema: the columns of its rows, as `name TYPE, …`.
-    """
-    return Feedback(input, schema)
+_NOTEBOOK = "streamjob_runtime.process.notebook"
+"""Part of the extra `runtime`."""
 
 
 class Job:
@@ -102,6 +68,7 @@ class Job:
             sparkConf=dict(spark_conf) if spark_conf else None,
         )
         self._sources: list[dict[str, Any]] = []
+        self._tables: list[dict[str, Any]] = []
         self._operators: list[dict[str, Any]] = []
         self._sinks: list[dict[str, Any]] = []
         self._functions: dict[OperatorUid, Function] = {}
@@ -114,6 +81,7 @@ class Job:
         schema: str | None = None,
         key: Encoding | Mapping[str, Any] | None = None,
         value: Encoding | Mapping[str, Any] | None = None,
+        changes: Changes | None = None,
         on_error: OnError | None = None,
         skip: str | None = None,
         columns: Iterable[str] | Function | None = None,
@@ -130,13 +98,15 @@ class Job:
             schema: the columns, as `name TYPE, …`.
             key: how to decode the keys of Kafka: `{"format": "text"}`.
             value: how to decode the values of Kafka: `{"format": "json", "schema": "name TYPE, …"}`.
+            changes: `debezium` or `upsert`: records of Kafka are changes of rows, and `_change_type` has their kind.
             on_error: `fail`, `drop` or `deadLetter`, for records that cannot be decoded; default `fail`.
             skip: records of Kafka that are not read, as `topic/partition/offset, …`.
             columns: SQL expressions that compute the source's columns, beginning with `*` to keep those of the format;
                 or a function that takes the rows as a DataFrame and returns a DataFrame, without state.
             options: Spark's options.
             bounded: the source ends with the files or Kafka records that exist at the first start.
-            watermark: the event-time column and the delay: `("departed", "1 hour")`.
+            watermark: the event-time column and the delay: `("departed", "1 hour")`, or
+                `{"column": "departed", "delay": "1 hour", "idle_timeout": "5 minutes"}`.
             uid: its identity in snapshots; default the name.
 
         Returns:
@@ -155,6 +125,7 @@ class Job:
                 schema=schema,
                 key=_as_file(key),
                 value=_as_file(value),
+                changes=changes,
                 onError=on_error,
                 skip=skip,
                 columns=None if columns is None else list(columns),
@@ -166,13 +137,53 @@ class Job:
         )
         return Handle(self, name)
 
+    def table(
+        self,
+        name: str,
+        *,
+        format: str,  # noqa: A002 - the file's word
+        schema: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        refresh: str | float | None = None,
+        max_age: str | float | None = None,
+        lookup: LookupPolicy | Mapping[str, Any] | None = None,
+    ) -> TableHandle:
+        """Add a table that operators join with their inputs.
+
+        Args:
+            name: its name in SQL.
+            format: Spark's name of the source, such as `parquet` or `jdbc`.
+            schema: the columns, as `name TYPE, …`.
+            options: Spark's options.
+            refresh: how often it is read again, like `10m`; default only when the job starts or restarts.
+            max_age: how old its rows may get while it cannot be read again; default three times `refresh`.
+            lookup: ask it for the keys of each batch instead, for `Job.lookup`: `{"ttl": "1m", "cache_rows": 10_000}`.
+
+        Returns:
+            A handle for the `tables` of a function. SQL names the table itself.
+        """
+        self._tables.append(
+            _given(
+                name=name,
+                format=format,
+                schema=schema,
+                options=dict(options) if options else None,
+                refresh=refresh,
+                maxAge=max_age,
+                lookup=_as_file(lookup),
+            )
+        )
+        return TableHandle(self, name)
+
     def operator(
         self,
         *,
         inputs: Iterable[Handle | Feedback | str],
+        tables: Iterable[TableHandle | str] = (),
         name: str | None = None,
         uid: str | None = None,
         watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None = None,
+        on_error: OnError | None = None,
         output_mode: OutputMode = "append",
         chain: bool = True,
     ) -> Callable[[Function], OperatorHandle]:
@@ -180,16 +191,20 @@ class Job:
 
         Args:
             inputs: sources and operators, by handle or name.
+            tables: tables that the function takes after the inputs, by handle or name.
             name: its name in the job; default the function's name.
             uid: its identity in snapshots; default the name.
-            watermark: the event-time column of its rows and the delay, for an operator without state.
+            watermark: the event-time column of its rows and the delay, for rows without event time.
+            on_error: `fail`, `drop` or `deadLetter`, for rows that Spark cannot compute; only for an operator that
+                computes each row of one input by itself.
             output_mode: Spark's output mode.
             chain: whether it may be fused with its neighbours into one Spark query.
         """
 
         def add(function: Function) -> OperatorHandle:
             own = str(name or getattr(function, "__name__", "operator"))
-            self._add_operator(own, inputs, uid, watermark, output_mode, chain, python=_reference(function, own))
+            code = {"python": _reference(function, own), "tables": [self._name_of(each) for each in tables] or None}
+            self._add_operator(own, inputs, uid, watermark, on_error, output_mode, chain, **code)
             self._functions[OperatorUid(uid or own)] = function
             return OperatorHandle(self, own, function)
 
@@ -203,11 +218,46 @@ class Job:
         sql: str,
         uid: str | None = None,
         watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None = None,
+        on_error: OnError | None = None,
         output_mode: OutputMode = "append",
         chain: bool = True,
     ) -> Handle:
         """Add an operator written as a SQL query over its inputs. The arguments are those of `operator`."""
-        self._add_operator(name, inputs, uid, watermark, output_mode, chain, sql=sql)
+        self._add_operator(name, inputs, uid, watermark, on_error, output_mode, chain, sql=sql)
+        return Handle(self, name)
+
+    def lookup(
+        self,
+        name: str,
+        *,
+        input: Handle | str,  # noqa: A002 - the file's word
+        table: TableHandle | str,
+        on: Iterable[str],
+        select: Iterable[str],
+        join: Literal["left", "inner"] = "left",
+        uid: str | None = None,
+        watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None = None,
+        chain: bool = True,
+    ) -> Handle:
+        """Add an operator that joins its input with a table, which is asked for the keys of the rows.
+
+        Args:
+            name: its name in the job.
+            input: the source or operator whose rows get columns.
+            table: a table with `lookup`.
+            on: the columns of the key: `column`, or `column = other` if the table calls it `other`.
+            select: the columns of the table that rows get: `column`, or `column AS name`.
+            join: `left` keeps rows without a match, with nulls; `inner` drops them.
+            uid: its identity in snapshots; default the name.
+            watermark: the event-time column of its rows and the delay.
+            chain: whether it may be fused with its neighbours into one Spark query.
+
+        Returns:
+            A handle for use as an input of operators and sinks.
+        """
+        lookup = {"table": self._name_of(table), "on": list(on), "select": list(select)}
+        lookup |= {} if join == "left" else {"join": join}
+        self._add_operator(name, [input], uid, watermark, None, "append", chain, lookup=lookup)
         return Handle(self, name)
 
     def sink(
@@ -250,9 +300,54 @@ class Job:
             )
         )
 
+    def preview(
+        self,
+        operator: Handle | str | None = None,
+        *,
+        rows: int = 20,
+        sampled: int = 1000,
+        given: Mapping[str, Sequence[Any]] | None = None,
+        within: float = 30.0,
+    ) -> Preview:
+        """Return what an operator returns for a sample of its sources; publish nothing. A notebook shows it as a table.
+
+        Args:
+            operator: an operator or a source; default the input of the job's only sink.
+            rows: the number of rows to return.
+            sampled: the number of rows to read from each source.
+            given: rows for sources by their names, instead of a sample.
+            within: the longest time to wait for the rows of a source, in seconds.
+
+        Raises:
+            InvalidJob: the job is invalid.
+            UnknownPart: the job has no such operator or source.
+            UnreadableSource: Spark cannot read a source.
+            JobUnderTestFailed: an operator failed.
+        """
+        name = operator.name if isinstance(operator, Handle) else operator
+        found: Preview = _notebook("Job.preview").preview(
+            self, name, rows=rows, sampled=sampled, given=given, within=within
+        )
+        return found
+
+    def run(self, *, location: str | None = None) -> RunningJob:
+        """Run the job in the background of this process, from its last checkpoint if it has one.
+
+        Args:
+            location: of its snapshots: a path or URI; default that of its checkpointing, or in the current directory.
+
+        Raises:
+            InvalidJob: the job is invalid.
+            AlreadyRunning: a job of this name runs in this process.
+            SparkInUse: another running job uses a Spark that this job cannot use.
+        """
+        running: RunningJob = _notebook("Job.run").run(self, location)
+        return running
+
     def data(self) -> dict[str, Any]:
         """Return the job in the form of a job file."""
-        return {**self._head, "sources": self._sources, "operators": self._operators, "sinks": self._sinks}
+        tables = {"tables": self._tables} if self._tables else {}
+        return {**self._head, "sources": self._sources, **tables, "operators": self._operators, "sinks": self._sinks}
 
     def functions(self) -> Mapping[OperatorUid, Function]:
         """Return the functions of sources and operators by uid."""
@@ -275,9 +370,10 @@ class Job:
         inputs: Iterable[Handle | Feedback | str],
         uid: str | None,
         watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None,
+        on_error: OnError | None,
         output_mode: OutputMode,
         chain: bool,
-        **code: str,
+        **code: Any,
     ) -> None:
         edges = [
             {"from": self._name_of(each.input), "feedback": True, "schema": each.schema}
@@ -292,13 +388,14 @@ class Job:
                 uid=uid,
                 inputs=edges,
                 watermark=_watermark(watermark),
+                onError=on_error,
                 outputMode=mode,
                 chain=None if chain else False,
                 **code,
             )
         )
 
-    def _name_of(self, handle: Handle | str) -> str:
+    def _name_of(self, handle: Handle | TableHandle | str) -> str:
         if isinstance(handle, str):
             return handle
         if handle.job is not self:
@@ -310,6 +407,12 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
+
+
+def _notebook(whom: str) -> Any:
+    with from_extra(whom, "runtime"):
+        import_module("pyspark")
+    return import_module(_NOTEBOOK).notebook()
 
 
 def _reference(function: Function, otherwise: str) -> str:

@@ -22,6 +22,9 @@ SOURCE_FORMATS = FILE_FORMATS | {
     "delta", "deltaSharing", "eventhubs", "iceberg", "kafka", "kinesis", "pulsar", "rate", "rate-micro-batch", "socket",
 }  # fmt: skip
 
+TABLE_FORMATS = FILE_FORMATS | {"delta", "deltaSharing", "iceberg", "jdbc"}
+"""Formats that Spark reads as a whole."""
+
 SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "memory", "noop", "postgresql"}
 
 EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})

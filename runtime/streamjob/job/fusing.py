@@ -12,6 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NewType
 
+from streamjob.job.event_time import retimed
 from streamjob.job.loops import loops_of
 from streamjob.job.spec import JobSpec, OperatorSpec, OutputMode, SourceSpec
 
@@ -37,9 +38,12 @@ def channel_edges(
     loops = loops_of(spec)
     readers = _readers(spec)
     parts = spec.inputs()
+    new_times = retimed(spec, loops)
     for operator in ordered:
         for name in inputs_of(operator):
             others = [*_several_readers(name, readers[name]), *_not_chained(parts[name], operator)]
+            if name in new_times:
+                others.append(Reason(f"operator {name!r} gives its rows an event time of their own"))
             if reasons := _fed_back(name, operator) or [*_into_loop(name, operator, loops), *others]:
                 channels[name, operator.name] = tuple(reasons)
     unending = {each.name for each in spec.sources if not each.bounded}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
 
-from streamjob.job.options import absolute_options, is_secret
-from streamjob.job.spec import JobSpec, SinkSpec, SourceSpec
+from streamjob.job.options import absolute_options, encodings_of, is_secret
+from streamjob.job.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
 
 
 def graph_of(spec: JobSpec, directory: Path | None = None) -> dict[str, JsonValue]:
@@ -25,14 +26,29 @@ def graph_of(spec: JobSpec, directory: Path | None = None) -> dict[str, JsonValu
     graph: dict[str, Any] = spec.model_dump(mode="json", by_alias=True, include={"name", "parallelism"})
     graph["maxParallelism"] = spec.max_parallelism
     graph["sources"] = [_part(each, directory) for each in spec.sources]
+    if spec.tables:
+        graph["tables"] = [_part(each, directory) for each in spec.tables]
     graph["operators"] = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in spec.operators]
     graph["sinks"] = [_part(each, directory) for each in spec.sinks]
     return graph
 
 
-def _part(part: SourceSpec | SinkSpec, directory: Path | None) -> dict[str, Any]:
+def tables_of(graph: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the tables of a graph, in lower case: SQL reads them, and they are no streams."""
+    return frozenset(str(each["name"]).lower() for each in graph.get("tables", ()))
+
+
+def _part(part: SourceSpec | TableSpec | SinkSpec, directory: Path | None) -> dict[str, Any]:
     dumped = part.model_dump(mode="json", by_alias=True, exclude_none=True)
     options = absolute_options(part, directory) if directory else part.options
     # Validation refuses plain-text secrets, but graphs are kept for long and have many readers, so do not rely on it.
-    dumped["options"] = {key: "***" if is_secret(key, value) else value for key, value in options.items()}
+    dumped["options"] = _without_secrets(options)
+    for name, encoding in encodings_of(part).items():
+        if encoding.registry is not None:
+            registry = dumped[name]["registry"]
+            registry.update(_without_secrets({"url": registry["url"]}), options=_without_secrets(registry["options"]))
     return dumped
+
+
+def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: "***" if is_secret(key, value) else value for key, value in options.items()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from pydantic import Field
 
 from streamjob.errors import refuse
 from streamjob.job.formats import names_catalog
-from streamjob.job.option_model import option_names, problems_of
+from streamjob.job.option_model import ColumnNames, key_problems, option_names, problems_of
 from streamjob.job.options import UnusableOptions
 from streamjob.job.spec import Spec
 from streamjob.job.suggest import did_you_mean
@@ -52,6 +53,13 @@ class IcebergOptions(Spec):
         alias="catalog.warehouse",
         default=None,
         description="The catalog's location for tables, or the name of one of its warehouses.",
+    )
+    mode: Literal["append", "upsert"] = Field(
+        default="append",
+        description="`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
+    )
+    key: ColumnNames = Field(
+        default=(), description="For `upsert`: the columns that identify a row, separated by commas."
     )
     create_table: bool = Field(
         default=False,
@@ -112,10 +120,15 @@ def _own(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if name in known or not name.startswith(_CATALOG)}
 
 
-_ADVICE = {"table": "add table: namespace.table", "createTable": "say true or false"}
+_ADVICE = {
+    "table": "add table: namespace.table",
+    "mode": "say mode: append or mode: upsert",
+    "createTable": "say true or false",
+}
 
 
 def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    yield from key_problems(options.mode, options.key, "name the columns that identify a row: key: id")
     if not all(options.table.split(".")) or "." not in options.table:
         yield "the option 'table' names no table of a namespace", _ADVICE["table"]
     kind = (options.catalog_type or "").lower()

@@ -15,9 +15,9 @@ from streamjob.job.problem import Problem
 from streamjob.job.spec import JobSpec, Spec
 from streamjob.job.suggest import did_you_mean
 from streamjob.job.text_file import read_text
+from streamjob.job.variables import TESTS, misplaced, replace_variables
 from streamjob.job.yaml_file import YamlError, read_documents
 
-FIELD = "tests"
 SUFFIX = ".tests.yaml"
 """The end of the name of a file with tests: `job.tests.yaml` has those of `job.sql`."""
 
@@ -28,7 +28,9 @@ class StepSpec(Spec):
     """A step of a test: rows that arrive together, and what the job does with them."""
 
     given: dict[str, Rows] = Field(
-        default_factory=dict, description="Rows for sources, by their names: mappings of columns to values."
+        default_factory=dict,
+        description="Rows for sources, by their names: mappings of columns to values. A table has the rows that it is "
+        "given from this step on.",
     )
     advance: str | dict[str, str] | None = Field(
         default=None,
@@ -77,20 +79,27 @@ class JobTestSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class ReadTests:
-    """The tests of a job, without the invalid ones, and the problems of those."""
+    """The tests of a job, without the invalid ones, the problems of those, and the variables that they refer to."""
 
     tests: tuple[JobTestSpec, ...] = ()
     problems: tuple[Problem, ...] = ()
+    variables: frozenset[str] = frozenset()
 
 
-def read_tests(data: Any) -> ReadTests:
-    """Read the content of `tests`. Never raises for invalid content."""
+def read_tests(data: Any, variables: Mapping[str, str] | None = None) -> ReadTests:
+    """Read the content of `tests`. Never raises for invalid content.
+
+    Args:
+        data: the content.
+        variables: values by name, for `${var:name}`.
+    """
     if data is None:
         return ReadTests()
     if not isinstance(data, list):
-        return ReadTests(problems=(Problem(FIELD, "must be a list", "write `- name: …` for each test"),))
+        return ReadTests(problems=(Problem(TESTS, "must be a list", "write `- name: …` for each test"),))
     tests: list[JobTestSpec] = []
     problems: list[Problem] = []
+    used: set[str] = set()
     for index, each in enumerate(data):
         where = _where(each, index)
         if not isinstance(each, Mapping):
@@ -98,22 +107,26 @@ def read_tests(data: Any) -> ReadTests:
         elif too_deep(each) is not None:
             problems.append(Problem(where, f"has more than {MOST_LEVELS} levels", "give rows with fewer levels"))
         else:
+            content, referred = replace_variables({TESTS: each}, variables or {})
+            used |= referred
+            problems += [Problem(where, what, fix) for _, what, fix in misplaced(content)]
             try:
-                tests.append(JobTestSpec.model_validate(each, by_alias=True, by_name=False))
+                tests.append(JobTestSpec.model_validate(content[TESTS], by_alias=True, by_name=False))
             except ValidationError as error:
                 problems += [_problem(where, found) for found in error.errors(include_url=False)]
     names = [each.name for each in tests]
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(Problem(f"test {name!r}", "is there twice", "give each test a name of its own"))
-    return ReadTests(tuple(tests), tuple(problems))
+    return ReadTests(tuple(tests), tuple(problems), frozenset(used))
 
 
 def unknown_parts(tests: Iterable[JobTestSpec], spec: JobSpec) -> Iterator[Problem]:
-    """Yield the sources and sinks in tests that the job does not have."""
+    """Yield the sources, tables and sinks in tests that the job does not have."""
     sources, sinks = [each.name for each in spec.sources], [each.name for each in spec.sinks]
+    tables = [each.name for each in spec.tables]
     for test in tests:
         steps = test.all_steps()
-        fed = {name for step in steps for name in (*step.given, *_advanced(step))}
+        fed = {name for step in steps for name in (*(step.given.keys() - tables), *_advanced(step))}
         read = {name for expected in (test.expect, *(step.expect for step in steps)) for name in expected}
         for names, known, kind in ((fed, sources, "source"), (read, sinks, "sink")):
             for name in sorted(names - set(known)):
@@ -126,12 +139,13 @@ def file_beside(file: Path) -> Path:
     return file.with_name(f"{file.stem}{SUFFIX}")
 
 
-def read_tests_file(file: Path, spec: JobSpec) -> tuple[JobTestSpec, ...]:
+def read_tests_file(file: Path, spec: JobSpec, variables: Mapping[str, str] | None = None) -> tuple[JobTestSpec, ...]:
     """Return the tests in a file of their own, whose only field is `tests`.
 
     Args:
         file: the file.
         spec: the job that they test.
+        variables: values by name, for `${var:name}`.
 
     Raises:
         InvalidInput: the file cannot be read.
@@ -143,9 +157,9 @@ def read_tests_file(file: Path, spec: JobSpec) -> tuple[JobTestSpec, ...]:
     except YamlError as error:
         problem = Problem("file", f"cannot be read as YAML: {error}", "correct it there")
         raise InvalidJob(str(file), [problem]) from None
-    if len(documents) != 1 or not isinstance(documents[0], Mapping) or set(documents[0]) != {FIELD}:
+    if len(documents) != 1 or not isinstance(documents[0], Mapping) or set(documents[0]) != {TESTS}:
         raise InvalidJob(str(file), [Problem("file", "has something else than tests", "begin it with `tests:`")])
-    read = read_tests(documents[0][FIELD])
+    read = read_tests(documents[0][TESTS], variables)
     problems = [*read.problems, *unknown_parts(read.tests, spec)]
     if problems:
         raise InvalidJob(str(file), problems)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from streamjob.job.option_model import option_names
 from streamjob.job.options import environment_names, option
-from streamjob.job.spec import Spec
+from streamjob.job.spec import Registry, SinkSpec, SourceSpec, Spec
 
 FORMAT = "kafka"
 CLIENT = "kafka."
@@ -107,6 +107,14 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if option(options, CONSUMER_GROUP) == "":
         yield f"names no {CONSUMER_GROUP}", f"name one, or say {REPORT_OFFSETS}: false"
     yield from _misspelt(options)
+
+
+def subject_of(part: SourceSpec | SinkSpec, name: str, registry: Registry) -> str | None:
+    """Return the subject with the schema of `key` or `value`; None without one, and without a single topic."""
+    if registry.subject is not None:
+        return registry.subject
+    topic = option(part.options, "subscribe" if isinstance(part, SourceSpec) else "topic")
+    return None if topic is None or "," in topic else f"{topic.strip()}-{name}"
 
 
 def fails_on_data_loss(options: Mapping[str, str]) -> bool:

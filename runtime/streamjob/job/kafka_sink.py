@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import Field
 
 from streamjob.errors import refuse
 from streamjob.job.kafka import CLIENT, SERVERS, KafkaFields, is_count
 from streamjob.job.kafka import FORMAT as FORMAT
-from streamjob.job.option_model import option_names
+from streamjob.job.option_model import ColumnNames, key_problems, option_names
 from streamjob.job.options import UnusableOptions, environment_names
 from streamjob.job.suggest import did_you_mean
 
@@ -20,6 +21,8 @@ COMMITS_TOPIC = "commitsTopic"
 DEFAULT_COMMITS_TOPIC = "streamjob.commits"
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
 LONGEST_REQUEST = "max.request.size"
+MODE = "mode"
+KEY = "key"
 
 _DEFAULTS: Mapping[str, str] = {
     # The maximum that brokers allow by default.
@@ -52,6 +55,16 @@ class KafkaSinkFields(KafkaFields):
     topic: str | None = Field(
         default=None, description="The topic for all rows. Default: the column `topic` of each row."
     )
+    mode: Literal["append", "upsert"] = Field(
+        default="append",
+        description="`append` adds each row; `upsert` writes the newest row of each key to a compacted topic, and a "
+        "tombstone for a row that is deleted.",
+    )
+    key: ColumnNames = Field(
+        default=(),
+        description="For `upsert`: the columns that form the record's key, separated by commas. Default: the column "
+        "`key`.",
+    )
     commits_topic: str = Field(
         default=DEFAULT_COMMITS_TOPIC,
         description="The compacted topic for the records of commits. If it is missing, the sink creates it, if it has "
@@ -67,11 +80,13 @@ class KafkaSinkOptions:
         client: settings of Kafka's client including defaults, without the prefix `kafka.`.
         topic: the topic for all rows; None to use the rows' own column.
         commits_topic: the topic in which the sink records its commits.
+        upsert: whether the topic keeps the newest row of each key.
     """
 
     client: Mapping[str, str]
     topic: str | None
     commits_topic: str
+    upsert: bool = False
 
     @property
     def transaction_timeout(self) -> float:
@@ -100,7 +115,13 @@ def parse_options(options: Mapping[str, str], sink: str) -> KafkaSinkOptions:
         client={**_DEFAULTS, **given},
         topic=options.get(TOPIC),
         commits_topic=options.get(COMMITS_TOPIC, DEFAULT_COMMITS_TOPIC),
+        upsert=options.get(MODE) == "upsert",
     )
+
+
+def key_columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns that form the key of an upserting sink; empty for the column `key`."""
+    return tuple(name.strip() for name in options.get(KEY, "").split(",") if name.strip())
 
 
 def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -112,13 +133,30 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield from _client_problems(name, value)
         elif name.lower() in _ELSEWHERE:
             yield f"has no option {name!r}", _ELSEWHERE[name.lower()]
-        elif name not in (TOPIC, COMMITS_TOPIC):
+        elif name not in (TOPIC, COMMITS_TOPIC, MODE, KEY):
             meant = did_you_mean(name, option_names(KafkaSinkFields), "options")
             yield f"has no option {name!r}", f"{meant}; those of Kafka's client begin with {CLIENT}"
-        elif not any(environment_names(value)) and not _is_topic(value):
+        elif name in (TOPIC, COMMITS_TOPIC) and not any(environment_names(value)) and not _is_topic(value):
             yield f"the option {name!r} names no topic that Kafka can have", "use letters, digits, '.', '_' and '-'"
     if options.get(TOPIC) is not None and options.get(TOPIC) == options.get(COMMITS_TOPIC, DEFAULT_COMMITS_TOPIC):
         yield "writes its rows to its own commits topic", f"name another one with {COMMITS_TOPIC}"
+    mode, key = options.get(MODE, "append"), key_columns(options)
+    if mode not in ("append", "upsert"):
+        yield f"the option {MODE!r} cannot be {mode!r}", "say mode: append or mode: upsert"
+    elif KEY in options:
+        yield from key_problems(mode, key, "name its columns: key: id")
+
+
+def encoding_problems(options: Mapping[str, str], *, encodes_key: bool) -> Iterator[tuple[str, str]]:
+    """Yield problems of a sink's key with its encoding, with fixes."""
+    if len(key_columns(options)) > 1 and not encodes_key:
+        yield "has a key of several columns, and does not say how to encode it", "give the sink key: {format: json}"
+
+
+def delivery_problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield options of a sink that delivers at least once that need exactly-once, with fixes."""
+    if options.get(MODE) is not None:
+        yield f"has the option {MODE!r}, and delivery: at-least-once, which knows none", "leave delivery out"
 
 
 def _client_problems(name: str, value: str) -> Iterator[tuple[str, str]]:

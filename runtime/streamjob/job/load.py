@@ -16,19 +16,26 @@ from streamjob.job.assembly import Changes, assemble
 from streamjob.job.checks import Subject
 from streamjob.job.checks.subject import where
 from streamjob.job.dead_letters import functions_of_rows, with_dead_letters
-from streamjob.job.dsl import Function, Job
+from streamjob.job.dsl import Job
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
-from streamjob.job.job_tests import FIELD as TESTS
+from streamjob.job.handles import Function
 from streamjob.job.job_tests import JobTestSpec, read_tests, unknown_parts
-from streamjob.job.options import absolute_path, missing_names, resolve_options, substitute
+from streamjob.job.options import (
+    absolute_path,
+    all_options,
+    missing_names,
+    resolve_options,
+    resolve_registry,
+    substitute,
+)
 from streamjob.job.origins import Origins, Place
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
-from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.spec import JobSpec, OperatorSpec, Registry, SinkSpec, SourceSpec, TableSpec
 from streamjob.job.stream_job import effective_job
 from streamjob.job.text_file import read_text
 from streamjob.job.validate import examine
-from streamjob.job.variables import parse_variables
+from streamjob.job.variables import TESTS, parse_variables
 from streamjob.job.yaml_file import YamlError, read_documents
 from streamjob.savepoint_schedule import BadSchedule, next_time
 
@@ -48,6 +55,7 @@ class LoadedJob:
         namespace: the namespace in a resource file; otherwise None.
         tests: the tests in its file.
         as_written: the job as its author wrote it, if that is different.
+        variables: the values given for `${var:NAME}`, by name.
     """
 
     spec: JobSpec
@@ -57,6 +65,7 @@ class LoadedJob:
     namespace: str | None = None
     tests: tuple[JobTestSpec, ...] = ()
     as_written: JobSpec | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def written(self) -> JobSpec:
@@ -77,13 +86,23 @@ class LoadedJob:
             raise InvalidJob(self.origin, [error.problem(where(part))]) from error
         return found
 
-    def options(self, part: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def options(
+        self, part: SourceSpec | TableSpec | SinkSpec, environ: Mapping[str, str] = os.environ
+    ) -> dict[str, str]:
         """Return the resolved options for a connector; they may contain secrets.
 
         Raises:
             MissingVariable: an option refers to an environment variable that is not set.
         """
         return resolve_options(part, self.directory, environ)
+
+    def registry_options(self, registry: Registry, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the resolved options for the client of a registry; they may contain secrets.
+
+        Raises:
+            MissingVariable: an option refers to an environment variable that is not set.
+        """
+        return resolve_registry(registry, self.directory, environ)
 
     def spark_conf(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the job's Spark configuration; it may contain secrets. Raises MissingVariable like `options`."""
@@ -96,12 +115,11 @@ class LoadedJob:
 
     def missing_variables(self, environ: Mapping[str, str] = os.environ) -> list[Problem]:
         """Return a problem for each reference to an environment variable that is not set."""
-        parts = [(f"source {each.name!r}", each.options) for each in self.spec.sources]
-        parts += [(f"sink {each.name!r}", each.options) for each in self.spec.sinks]
-        parts.append(("sparkConf", self.spec.spark_conf))
+        parts = [(where(each), *options) for each in self.spec.connectors() for options in all_options(each)]
+        parts.append(("sparkConf", "", self.spec.spark_conf))
         return [
-            Problem(where, f"{key} refers to the environment variable {name}, which is not set", f"set {name}")
-            for where, options in parts
+            Problem(owner, f"{before}{key} refers to the environment variable {name}, which is not set", f"set {name}")
+            for owner, before, options in parts
             for key, value in options.items()
             for name in missing_names(value, environ)
         ]
@@ -168,13 +186,22 @@ def _checked(
     spark_parser: SparkParser | None,
     environ: Mapping[str, str] | None,
 ) -> LoadedJob:
-    assembled = assemble(source.data, changes, directory, origins, spark_parser, is_resource=source.is_resource)
+    variables = parse_variables(changes.variables)[0]
+    tests = read_tests(source.tests, variables)
+    assembled = assemble(
+        source.data,
+        changes,
+        directory,
+        origins,
+        spark_parser,
+        is_resource=source.is_resource,
+        used=tests.variables,
+    )
     reading = read_spec(assembled.data)
     problems = [*source.problems, *assembled.problems]
     problems += [_placed(each, origins.of(reading.paths.get(each, ()))) for each in reading.problems]
     if reading.spec is None:
         raise InvalidJob(origin, _sorted(problems))
-    tests = read_tests(source.tests)
     loaded = LoadedJob(
         with_dead_letters(reading.spec),
         directory,
@@ -183,6 +210,7 @@ def _checked(
         source.namespace,
         tests.tests,
         reading.spec,
+        variables,
     )
     complete = reading.complete and source.complete
     subject = Subject(reading.spec, directory, source.functions, spark_parser, reading.unread | source.unread, complete)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from streamjob.job.suggest import did_you_mean
+
+
+def _names(value: Any) -> Any:
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return value
+
+
+ColumnNames = Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str)]
+"""Names of columns, separated by commas in files."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -37,6 +47,22 @@ def problems_of(
         yield from _field_problems(model, error, advice)
     else:
         yield from further(parsed)
+
+
+def key_problems(mode: str, key: Sequence[str], naming: str) -> Iterator[tuple[str, str]]:
+    """Yield problems with the mode and the key of a sink, with fixes.
+
+    Args:
+        mode: `upsert`, or one that has no use for a key.
+        key: the columns of the key.
+        naming: how to name a key.
+    """
+    if mode == "upsert" and not key:
+        yield "has mode upsert and no key", naming
+    if mode != "upsert" and key:
+        yield f"has a key, and mode {mode}, which has no use for one", "say mode: upsert, or leave key out"
+    if len(set(key)) < len(key):
+        yield "names a column twice in key", "name each column once"
 
 
 def _field_problems(

@@ -13,13 +13,13 @@ from urllib.parse import unquote, unquote_plus
 
 from streamjob.errors import InvalidInput
 from streamjob.job.references import ENVIRONMENT, Unset, has_default, names_in, replaced, unset_in, without_defaults
-from streamjob.job.spec import SinkSpec, SourceSpec
+from streamjob.job.spec import Encoding, Registry, SinkSpec, SourceSpec, TableSpec
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SECRET = re.compile(
     r"(password|passwd|passphrase|passcode|secret|token|credentials?|cookies?|bearer|jwt"
     r"|(private|access|account|api|keystore|storage|shared|signing)[._-]?key|access[._-]?key[._-]?id"
-    r"|jaas[._-]config|connection[._-]?string"
+    r"|jaas[._-]config|connection[._-]?string|user[._-]info"
     r"|(?<![a-z])(pwd|dsn|sas|pem|auth(?!or(?!iz)|enticator)[a-z]*([._-](header|string|data|info|params?))?))"
     r"([._-]?(key|value))?$"
     # Azure's option names end with the account, and header names are arbitrary.
@@ -126,11 +126,13 @@ def absolute_path(path: str, directory: Path) -> str:
     return str(directory.absolute() / path)
 
 
-def resolve_options(part: SourceSpec | SinkSpec, directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the resolved options for the connector of a source or sink.
+def resolve_options(
+    part: SourceSpec | TableSpec | SinkSpec, directory: Path, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the resolved options for the connector of a source, table or sink.
 
     Args:
-        part: the source or sink.
+        part: the source, table or sink.
         directory: the job file's directory; a relative `path` is below it.
         environ: the environment for `${env:NAME}`.
 
@@ -145,7 +147,38 @@ def resolve_options(part: SourceSpec | SinkSpec, directory: Path, environ: Mappi
     return resolved
 
 
-def absolute_options(part: SourceSpec | SinkSpec, directory: Path) -> dict[str, str]:
+def encodings_of(part: SourceSpec | TableSpec | SinkSpec) -> dict[str, Encoding]:
+    """Return how the keys and values of a part's records are decoded or encoded, by `key` and `value`."""
+    if isinstance(part, TableSpec):
+        return {}
+    return {name: each for name, each in (("key", part.key), ("value", part.value)) if each is not None}
+
+
+def all_options(part: SourceSpec | TableSpec | SinkSpec) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the options of a part, and those of its registries, each with what stands before their names."""
+    yield "", part.options
+    for name, encoding in encodings_of(part).items():
+        if encoding.registry is not None:
+            yield f"{name}.registry.", {"url": encoding.registry.url, **encoding.registry.options}
+
+
+def resolve_registry(registry: Registry, directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the resolved options for the client of a registry, with its `url`; they may contain secrets.
+
+    Args:
+        registry: the registry.
+        directory: the job file's directory; relative locations of certificates are below it.
+        environ: the environment for `${env:NAME}`.
+
+    Raises:
+        MissingVariable: a variable is not set.
+    """
+    resolved = {key: substitute(value, environ) for key, value in registry.options.items()}
+    files = {key: absolute_path(value, directory) for key, value in resolved.items() if key.endswith(".location")}
+    return {**resolved, **files, "url": registry.url}
+
+
+def absolute_options(part: SourceSpec | TableSpec | SinkSpec, directory: Path) -> dict[str, str]:
     """Return the options for the manifest: paths are absolute, references to the environment stay unresolved."""
     return {
         key: absolute_path(value, directory)

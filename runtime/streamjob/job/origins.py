@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-LISTS = {"sources": "source", "operators": "operator", "sinks": "sink"}
+LISTS = {"sources": "source", "tables": "table", "operators": "operator", "sinks": "sink"}
 """The lists of named parts, and the word for one part of each."""
 
 Path = tuple[str, ...]
 """A field, as names from the job downwards; a part in a list goes by its name: `sources`, `flights`, `schema`."""
 
-_PART = re.compile(r"(source|operator|sink) '(.*)'")
+_PART = re.compile(r"(source|table|operator|sink) '(.*)'")
 
 
 @dataclass(frozen=True, slots=True, order=True)

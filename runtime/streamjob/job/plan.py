@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.fusing import Edge, Reason, channel_edges, inputs_of
@@ -102,7 +103,7 @@ class Plan:
 def plan(spec: JobSpec) -> Plan:
     """Return the plan of a valid job, with as few chains as possible."""
     ordered = in_order(spec)
-    edges = channel_edges(spec, ordered, _is_the_same_in)
+    edges = channel_edges(spec, ordered, partial(_is_the_same_in, spec.table_names()))
     fused = {name for each in ordered for name in inputs_of(each) if (name, each.name) not in edges}
     loops = loops_of(spec)
     chains: dict[str, ChainPlan] = {}
@@ -180,11 +181,11 @@ def _chain(
     )
 
 
-def _is_the_same_in(operator: OperatorSpec, mode: OutputMode) -> bool:
+def _is_the_same_in(static: Set[str], operator: OperatorSpec, mode: OutputMode) -> bool:
     """Return whether an operator certainly yields its append-mode rows in a query of another output mode."""
     if operator.sql is None:
-        return False
+        return operator.lookup is not None
     try:
-        return mode in read_query(operator.sql).modes
+        return mode in read_query(operator.sql, static=static).modes
     except NotAQuery:
         return False

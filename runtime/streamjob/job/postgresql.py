@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from streamjob.errors import refuse
-from streamjob.job.option_model import problems_of
+from streamjob.job.option_model import ColumnNames, key_problems, problems_of
 from streamjob.job.options import UnusableOptions
 from streamjob.job.spec import Spec
 
@@ -17,12 +17,6 @@ FORMAT = "postgresql"
 
 _IDENTIFIER_BYTES = 63
 _ADDRESS = re.compile(r"postgres(ql)?://|\$\{env:")
-
-
-def _names(value: Any) -> Any:
-    if isinstance(value, str):
-        return [name.strip() for name in value.split(",") if name.strip()]
-    return value
 
 
 class PostgresqlOptions(Spec):
@@ -44,7 +38,7 @@ class PostgresqlOptions(Spec):
         default="insert",
         description="`insert` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
     )
-    key: Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str)] = Field(
+    key: ColumnNames = Field(
         default=(),
         description="For `upsert`: the columns of a unique index or the primary key, separated by commas.",
     )
@@ -90,12 +84,7 @@ _ADVICE = {
 def _further_problems(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
     if not _ADDRESS.match(options.url):
         yield "the option 'url' is not the address of a PostgreSQL server", "write postgresql://host:5432/database"
-    if options.mode == "upsert" and not options.key:
-        yield "has mode upsert and no key", "name the columns of a unique index: key: id"
-    if options.mode == "insert" and options.key:
-        yield "has a key, and mode insert, which has no use for one", "say mode: upsert, or leave key out"
-    if len(set(options.key)) < len(options.key):
-        yield "names a column twice in key", "name each column once"
+    yield from key_problems(options.mode, options.key, "name the columns of a unique index: key: id")
     for option, names in (
         ("table", [part for part in options.table_name() if part is not None]),
         ("key", options.key),

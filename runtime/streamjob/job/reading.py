@@ -19,9 +19,13 @@ from streamjob.job.spec import (
     Encoding,
     Input,
     JobSpec,
+    LookupPolicy,
+    LookupSpec,
     OperatorSpec,
+    Registry,
     SinkSpec,
     SourceSpec,
+    TableSpec,
     Watermark,
 )
 from streamjob.job.suggest import did_you_mean, nearest
@@ -39,6 +43,10 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("sources", "value"): Encoding,
     ("sinks", "key"): Encoding,
     ("sinks", "value"): Encoding,
+    **{(kind, part, "registry"): Registry for kind in ("sources", "sinks") for part in ("key", "value")},
+    ("tables",): TableSpec,
+    ("tables", "lookup"): LookupPolicy,
+    ("operators", "lookup"): LookupSpec,
     ("operators",): OperatorSpec,
     ("operators", "inputs"): Input,
     ("operators", "watermark"): Watermark,
@@ -50,6 +58,7 @@ _NAME_RULES = {
     "from": "use the name of a source or operator",
     "input": "use the name of a source or operator",
     "uid": "use letters, digits, '.', '_' and '-'",
+    "version": "write a number, or latest",
 }
 _TYPES = {
     "bool_parsing": "true or false",
@@ -169,7 +178,7 @@ def _problem(data: Mapping[str, Any], error: Any) -> Problem:
         return Problem(where, f"{subject} must be {' or '.join(words)}, not {error['input']!r}", fix)
     if kind in ("string_pattern_mismatch", "string_too_long"):
         limit = f", at most {error['ctx']['max_length']} characters" if kind == "string_too_long" else ""
-        rule = _NAME_RULES["uid" if len(location) == 1 else last]
+        rule = _NAME_RULES.get("uid" if len(location) == 1 else last, "use the name of a table")
         return Problem(where, f"{subject} cannot be {error['input']!r}", rule + limit)
     if kind == "string_too_short":
         return Problem(where, f"{subject} is empty", _description(location))
@@ -197,7 +206,7 @@ def _unknown_field(where: str, path: str, location: Location) -> Problem:
     parents = tuple(str(each) for each in location[:-1] if isinstance(each, str))
     last = str(location[-1])
     fields = list(_aliases(_MODELS.get(parents, JobSpec)))
-    if parents in (("sources",), ("sinks",)) and nearest(last, fields) is None:
+    if parents in (("sources",), ("tables",), ("sinks",)) and nearest(last, fields) is None:
         fix = f"an option of the format belongs under `options`; the fields are {', '.join(fields)}"
     else:
         fix = did_you_mean(last, fields, "fields")

@@ -65,6 +65,11 @@ def unset_in(text: str, kind: str, look_up: Callable[[str], str | None]) -> Iter
             yield match["name"]
 
 
+def is_reference(text: str, kind: str) -> bool:
+    """Return whether a text is one reference and nothing else."""
+    return _REFERENCES[kind].fullmatch(text) is not None
+
+
 def is_malformed(text: str, kind: str) -> bool:
     """Return whether a text contains the beginning of a reference that is not a complete one."""
     return f"${{{kind}:" in _REFERENCES[kind].sub("", text)

@@ -28,7 +28,9 @@ from streamjob.ids import OperatorUid
 from streamjob.job.formats import default_delivery
 from streamjob.live_policy import LivePolicy
 
-Coding = Literal["csv", "json", "text"]
+AVRO = "avro"
+Coding = Literal["avro", "csv", "json", "text"]
+Changes = Literal["debezium", "upsert"]
 OnError = Literal["fail", "drop", "deadLetter"]
 Delivery = Literal["exactly-once", "at-least-once"]
 OutputMode = Literal["append", "update", "complete"]
@@ -153,6 +155,40 @@ class Watermark(Spec):
     delay: Delay = Field(
         ge=0, description="Rows may be dropped if their event time is further than this behind the latest one."
     )
+    idle_timeout: Delay | None = Field(
+        default=None,
+        gt=0,
+        description="If no rows arrive for this long, the watermarks of the other inputs advance without this one, and "
+        "its next rows may be late. Default: never.",
+    )
+
+
+class Registry(Spec):
+    """A schema registry with Confluent's interface, which has the schemas of Kafka records."""
+
+    url: str = Field(
+        min_length=1, description="Its URL; or several with commas between them, of which one has to answer."
+    )
+    subject: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The subject with the schema that rows have. Default: the topic, with `-key` or `-value`.",
+    )
+    version: Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int)] = Field(
+        default="latest",
+        pattern=r"^(latest|[1-9][0-9]{0,8})$",
+        description="The version of the subject that rows have: a number, or `latest`, which is read at each start.",
+    )
+    auto_register: bool = Field(
+        default=False,
+        description="Whether a sink adds its schema to the subject: that of `schema`, or else of its rows. Otherwise "
+        "the subject must have the schema.",
+    )
+    options: Options = Field(
+        default_factory=dict,
+        description="Settings of the connection, under the names of Confluent's clients: `basic.auth.user.info`, "
+        "`bearer.auth.token`, `ssl.…` as Kafka's, `http.connect.timeout.ms`, `http.read.timeout.ms`, `max.retries`.",
+    )
 
 
 class Encoding(Spec):
@@ -162,11 +198,29 @@ class Encoding(Spec):
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
-        description="For csv and json of a source: the fields, as `name TYPE, …`. Sinks take those of their rows.",
+        description="For csv and json of a source: the fields, as `name TYPE, …`. For avro: the schema, as JSON. "
+        "Sinks take that of their rows by default.",
+    )
+    schema_file: str | None = Field(
+        default=None,
+        description="As an alternative: a file with the schema, relative to the job file. Not in the `job` of a "
+        "`StreamJob`.",
+    )
+    registry: Registry | None = Field(
+        default=None,
+        description="For avro: the registry of the schemas that records name in their first five bytes. Default: "
+        "records name no schema.",
     )
     options: Options = Field(
         default_factory=dict, description="Spark's options of the form, such as `timestampFormat` or `sep`."
     )
+
+    def described(self) -> str:
+        """Return the form as messages name it."""
+        if self.format == AVRO:
+            where = ", or names no schema of the registry that can be read with it" if self.registry else ""
+            return f"avro with the declared schema{where}"
+        return self.format if self.schema_ddl is None else f"{self.format} with the fields {self.schema_ddl}"
 
 
 class Node(Spec):
@@ -190,6 +244,13 @@ class SourceSpec(Node):
         default=None,
         description="How to decode the values of a Kafka source: the column `value` becomes a struct of the fields of "
         "the schema, or a text. Default: they stay bytes.",
+    )
+    changes: Changes | None = Field(
+        default=None,
+        description="How records of a Kafka source describe changes: `debezium`, by Debezium's envelopes, whose "
+        "rows have the fields of `value.schema`; or `upsert`, where a record replaces that of the same key, and one "
+        "without a value deletes it. The column `_change_type` has the kind of each change. Default: records are rows "
+        "of their own.",
     )
     on_error: OnError | None = Field(
         default=None,
@@ -219,6 +280,54 @@ class SourceSpec(Node):
     watermark: Watermark | None = Field(default=None, description="The event-time column, and how late rows may be.")
 
 
+class LookupPolicy(Spec):
+    """How a table of a database is asked for the keys of rows."""
+
+    cache_rows: int = Field(
+        default=10_000, ge=0, strict=True, description="Keys whose rows each process keeps; 0 asks for each again."
+    )
+    ttl: Delay = Field(default=60.0, gt=0, description="How old the kept rows may get.")
+    timeout: Delay = Field(default=30.0, ge=1, description="The longest time that a query may take.")
+    retries: int = Field(
+        default=3, ge=0, strict=True, description="How often a failed query is tried again, before the job restarts."
+    )
+
+
+class TableSpec(Spec):
+    """A table that operators join with their inputs: any batch source of Spark, read as a whole."""
+
+    name: NodeName = Field(description="Its name in the job, and in SQL.")
+    format: str = Field(
+        min_length=1, description="Spark's name of the source: csv, json, parquet, jdbc, iceberg, delta, …"
+    )
+    schema_ddl: str | None = Field(
+        default=None, alias="schema", description="The columns, as `name TYPE, …`; required for csv, json and xml."
+    )
+    options: Options = Field(default_factory=dict, description="Spark's options of the source.")
+    refresh: Delay | None = Field(
+        default=None,
+        gt=0,
+        description="How often the table is read again, beside the running batches; the batches that begin afterwards "
+        "see the new rows. Default: it is read when the job starts or restarts.",
+    )
+    max_age: Delay | None = Field(
+        default=None,
+        gt=0,
+        description="How old the rows may get while the table cannot be read again; then the job fails and restarts. "
+        "Default: three times `refresh`.",
+    )
+
+    lookup: LookupPolicy | None = Field(
+        default=None,
+        description="Ask the table for the keys of each batch instead of reading it as a whole; `format: jdbc` only, "
+        "and for operators with `lookup`.",
+    )
+
+    def oldest(self) -> float | None:
+        """Return how old the rows may get, in seconds; None for a table that is not read again."""
+        return None if self.refresh is None else self.max_age or 3 * self.refresh
+
+
 def _dedented(text: str) -> str:
     """Remove common indentation, so that equal queries have equal text."""
     return textwrap.dedent(text).strip()
@@ -240,8 +349,53 @@ class Input(Spec):
     )
 
 
+_COLUMN = r"(?:[^\W\d]\w*|`[^`]+`)"
+_ON = re.compile(rf"\s*({_COLUMN})\s*(?:=\s*({_COLUMN})\s*)?")
+_SELECTED = re.compile(rf"\s*({_COLUMN})\s*(?:\s[aA][sS]\s+({_COLUMN})\s*)?")
+
+
+class LookupSpec(Spec):
+    """A join of the input with a table that is asked for the keys of its rows."""
+
+    table: NodeName = Field(description="The table; it has `lookup`, too.")
+    on: tuple[str, ...] = Field(
+        min_length=1,
+        description="The columns of the key: `column`, or `column = other` if the table calls it `other`.",
+    )
+    select: tuple[str, ...] = Field(
+        min_length=1, description="The columns of the table that rows get: `column`, or `column AS name`."
+    )
+    join: Literal["left", "inner"] = Field(
+        default="left", description="`left` keeps rows without a match, with nulls; `inner` drops them."
+    )
+
+    @model_validator(mode="after")
+    def _columns_are_names(self) -> LookupSpec:
+        for field, pattern, form in (
+            (self.on, _ON, "column = column of the table"),
+            (self.select, _SELECTED, "column AS name"),
+        ):
+            for each in field:
+                if pattern.fullmatch(each) is None:
+                    raise ValueError(f"{each!r} is neither a column nor `{form}`")
+        return self
+
+    def key_columns(self) -> tuple[tuple[str, str], ...]:
+        """Return the columns of the key: of the input, and of the table."""
+        return _pairs(self.on, _ON)
+
+    def added_columns(self) -> tuple[tuple[str, str], ...]:
+        """Return the columns that rows get: of the table, and their names in the rows."""
+        return _pairs(self.select, _SELECTED)
+
+
+def _pairs(texts: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[tuple[str, str], ...]:
+    found = [match.groups() for each in texts if (match := pattern.fullmatch(each)) is not None]
+    return tuple((one.strip("`"), (other or one).strip("`")) for one, other in found)
+
+
 class OperatorSpec(Node):
-    """A computation on the rows of its inputs, with `sql` or `python`."""
+    """A computation on the rows of its inputs, with `sql`, `python` or `lookup`."""
 
     inputs: tuple[Annotated[Input, BeforeValidator(_input, json_schema_input_type=str | Input)], ...] = Field(
         max_length=MOST_INPUTS, description="Names of sources and operators, or `{from: name, feedback: true}`."
@@ -259,10 +413,26 @@ class OperatorSpec(Node):
         description="`module:function`. The function takes one DataFrame for each input, in order, and returns one. "
         "The module is first looked up next to the file.",
     )
+    lookup: LookupSpec | None = Field(
+        default=None, description="A join of its input with a table that is asked for the keys of the rows."
+    )
+    tables: tuple[NodeName, ...] | None = Field(
+        default=None,
+        max_length=MOST_INPUTS,
+        description="Names of tables that the function of `python` takes as DataFrames, after its inputs. A query "
+        "names its tables itself.",
+    )
     watermark: Watermark | None = Field(
         default=None,
-        description="The event-time column of its rows, and how late they may be; only for an operator without state, "
-        "whose inputs have no watermark.",
+        description="The event-time column of its rows, and how late they may be. If its inputs have a watermark, its "
+        "rows must have lost their event time, and may be late by this delay behind the watermark of its inputs.",
+    )
+    on_error: OnError | None = Field(
+        default=None,
+        description="For an operator that computes each row of its one input by itself: handling of a row for which "
+        "Spark raises an error. `fail` ends the job and shows the row; `drop` drops the row and counts it; "
+        "`deadLetter` also hands it to the readers of `NAME_dead_letters`, where NAME is the operator. Default: the "
+        "query fails, and the job restarts.",
     )
     output_mode: OutputMode = Field(default="append", description="Spark's output mode; `append` wherever possible.")
     chain: bool = Field(
@@ -317,6 +487,9 @@ class JobSpec(Spec):
     )
     channels: ChannelPolicy = Field(default_factory=ChannelPolicy, description="Limits of the channels between chains.")
     sources: tuple[SourceSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Inputs.")
+    tables: tuple[TableSpec, ...] = Field(
+        default=(), max_length=MOST_PARTS, description="Tables that operators join with their inputs."
+    )
     operators: tuple[OperatorSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Computations.")
     sinks: tuple[SinkSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Outputs.")
     spark_conf: Options = Field(default_factory=dict, description="Spark's configuration for this job.")
@@ -326,9 +499,25 @@ class JobSpec(Spec):
         parts: tuple[SourceSpec | OperatorSpec, ...] = (*self.sources, *self.operators)
         return {each.name: each for each in parts}
 
+    def table_names(self) -> frozenset[str]:
+        """Return the names of its tables in lower case, as SQL compares them."""
+        return frozenset(each.name.lower() for each in self.tables)
+
+    def lookup_tables(self) -> tuple[TableSpec, ...]:
+        """Return its tables that are asked for keys."""
+        return tuple(each for each in self.tables if each.lookup is not None)
+
+    def table(self, name: str) -> TableSpec:
+        """Return the table with this name; KeyError if there is none."""
+        return _named(self.tables, name)
+
     def nodes(self) -> tuple[Node, ...]:
         """Return all sources, operators and sinks, in this order."""
         return (*self.sources, *self.operators, *self.sinks)
+
+    def connectors(self) -> tuple[SourceSpec | TableSpec | SinkSpec, ...]:
+        """Return all parts that read or write outside of the job: sources, tables and sinks, in this order."""
+        return (*self.sources, *self.tables, *self.sinks)
 
     def source(self, name: str) -> SourceSpec:
         """Return the source with this name; KeyError if there is none."""
@@ -347,7 +536,7 @@ class JobSpec(Spec):
         return "max_parallelism" in self.model_fields_set
 
 
-_Part = TypeVar("_Part", SourceSpec, OperatorSpec, SinkSpec)
+_Part = TypeVar("_Part", SourceSpec, TableSpec, OperatorSpec, SinkSpec)
 
 
 def _named(parts: tuple[_Part, ...], name: str) -> _Part:

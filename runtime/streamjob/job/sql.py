@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
@@ -61,12 +61,15 @@ class Query:
     sets_watermark: bool = False
 
 
-def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None) -> Query:
+def read_query(
+    sql: str, spark_parser: Callable[[str], str | None] | None = None, static: Set[str] = frozenset()
+) -> Query:
     """Analyse a query.
 
     Args:
         sql: a query in Spark's SQL.
         spark_parser: called if sqlglot cannot read the query; returns why Spark cannot either, or None if it can.
+        static: the names, in lower case, of tables that are no streams.
 
     Raises:
         NotAQuery: it does not parse, or is not exactly one query.
@@ -82,18 +85,23 @@ def read_query(sql: str, spark_parser: Callable[[str], str | None] | None = None
             raise NotAQuery(reason) from None
         return Query()
     try:
-        return _describe(tree)
+        return _describe(tree, static)
     except RecursionError:
         raise NotAQuery(_TOO_DEEP) from None
 
 
 @lru_cache(maxsize=1000)
-def stateful_parts(sql: str) -> tuple[str, ...] | None:
-    """Return the stateful parts of a streaming query: `aggregation`, `join`, `limit`; None if unknown."""
+def stateful_parts(sql: str, static: frozenset[str] = frozenset()) -> tuple[str, ...] | None:
+    """Return the stateful parts of a streaming query: `aggregation`, `join`, `limit`; None if unknown.
+
+    Args:
+        sql: the query.
+        static: the names, in lower case, of tables that are no streams.
+    """
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
         return None
     try:
-        return _stateful_parts(parse(sql))
+        return _stateful_parts(_without_static(parse(sql), static))
     except (Unread, NotAQuery, RecursionError):
         return None
 
@@ -194,13 +202,25 @@ def _trees(sql: str) -> list[exp.Expr | None]:
     return dialect.parser().parse(tokens, sql)
 
 
-def _describe(tree: exp.Query) -> Query:
+def _without_static(tree: exp.Query, static: Set[str]) -> exp.Query:
+    """Return a tree in which tables that are no streams look like table functions, which are none either."""
+    from sqlglot import exp
+
+    for table in list(tree.find_all(exp.Table)):
+        if (name := _table(table)) in static:
+            table.set("this", exp.Anonymous(this=name))
+    return tree
+
+
+def _describe(tree: exp.Query, static: Set[str]) -> Query:
     from sqlglot import exp
 
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    tables = frozenset(name for table in tree.find_all(exp.Table) if (name := _table(table)) and name not in named)
+    tree = _without_static(tree, static - named)
     aggregation = _aggregation(tree)
     return Query(
-        tables=frozenset(name for table in tree.find_all(exp.Table) if (name := _table(table)) and name not in named),
+        tables=tables,
         aggregation=aggregation,
         state_joins=tuple(_state_joins(tree)),
         unsupported=tuple(_unsupported(tree)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 
-from streamjob.job.checks import CHECKS, Subject, encodings, sources
+from streamjob.job.checks import CHECKS, Subject, encodings, operators, sources
 from streamjob.job.dead_letters import as_the_author_knows_it, functions_of_rows, with_dead_letters
 from streamjob.job.problem import Problem, by_part
 
@@ -21,8 +21,10 @@ def examine(subject: Subject) -> list[Problem]:
     return by_part(run_checks(subject, CHECKS))
 
 
-_OF_SOURCES: frozenset[Check] = frozenset({sources.columns, sources.watermarks, encodings.encodings})
-"""Checks of fields that a source with dead letters does not have itself, see `with_dead_letters`."""
+_AS_WRITTEN: frozenset[Check] = frozenset(
+    {sources.columns, sources.watermarks, encodings.encodings, operators.errors, operators.watermarks}
+)
+"""Checks of fields that a part with dead letters does not have itself, see `with_dead_letters`."""
 
 
 def run_checks(subject: Subject, checks: Iterable[Check]) -> list[Problem]:
@@ -32,9 +34,9 @@ def run_checks(subject: Subject, checks: Iterable[Check]) -> list[Problem]:
         return _run(subject, checks)
     given = list(checks)
     functions = functions_of_rows(subject.spec, subject.functions)
-    found = _run(replace(subject, spec=whole, functions=functions), [each for each in given if each not in _OF_SOURCES])
-    found = [as_the_author_knows_it(each, subject.spec.sources) for each in found]
-    return [*_run(subject, [each for each in given if each in _OF_SOURCES]), *found]
+    found = _run(replace(subject, spec=whole, functions=functions), [each for each in given if each not in _AS_WRITTEN])
+    found = [as_the_author_knows_it(each, subject.spec) for each in found]
+    return [*_run(subject, [each for each in given if each in _AS_WRITTEN]), *found]
 
 
 def _run(subject: Subject, checks: Iterable[Check]) -> list[Problem]:

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from streamjob.job.problem import Problem
-from streamjob.job.references import ENVIRONMENT, VARIABLE, Unset, is_malformed, names_in, replaced
+from streamjob.job.references import ENVIRONMENT, VARIABLE, Unset, is_malformed, is_reference, names_in, replaced
 
 Location = tuple[int | str, ...]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
+TESTS = "tests"
+"""The field with rows of any types: a reference that is a whole value there may stand for a number or a boolean."""
 _NUMBERS = {"parallelism", "maxParallelism", "channels"}
 """Fields, and mappings of fields, that take a whole number and no text."""
 
@@ -47,9 +50,12 @@ def replace_variables(data: Mapping[str, Any], variables: Mapping[str, str]) -> 
     def change(text: str, location: Location) -> Any:
         used.update(names_in(text, VARIABLE))
         try:
-            return as_field(replaced(text, VARIABLE, variables.get), location) if "${var:" in text else text
+            value = replaced(text, VARIABLE, variables.get) if "${var:" in text else text
         except Unset:
             return text
+        if location[0] == TESTS and is_reference(text, VARIABLE):
+            return _scalar(value)
+        return value if value is text else as_field(value, location)
 
     return {key: _mapped(value, change, (str(key),)) for key, value in data.items()}, used
 
@@ -57,6 +63,14 @@ def replace_variables(data: Mapping[str, Any], variables: Mapping[str, str]) -> 
 def as_field(text: str, location: Location) -> Any:
     """Return the value of a text in a field: a whole number if the field takes one, otherwise the text."""
     return int(text) if location[0] in _NUMBERS and _WHOLE_NUMBER.fullmatch(text) else text
+
+
+def _scalar(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if value is None or isinstance(value, bool | int | float) else text
 
 
 def misplaced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str, str]]:

@@ -12,8 +12,9 @@ Usage: create one `Coordinator` per epoch, after the restore, with all chains ST
 - `CommitOutput`: commit in all sinks; `OutputCommitted` or `CommitFailed`. No checkpoint starts in between.
 - `AbortCheckpoint`: call `Emissions.abort` and drop the uploads.
 - `WakeAt`: send a `Tick` at that time.
-- `FailJob`: end the epoch and ask `streamjob.protocol.restarts`. `EndJob`: end for good. Nothing starts after either.
-  The outcome of a completion in progress may still be sent. `EpochEnded` resolves everything that is still open.
+- `FailJob`: end the epoch and ask `streamjob.protocol.restarts`. `RestartJob`: end it and begin the next. `EndJob`: end
+  for good. Nothing starts after any of them, but the outcome of a completion in progress may still be sent.
+  `EpochEnded` resolves everything that is still open.
 
 `Triggers.status` returns the outcome of a request at any time.
 
@@ -62,13 +63,14 @@ class Coordinator:
         self._failures = FailureCounter()
         self._last_id = highest_id
         self._pending: PendingCheckpoint | None = None
+        self._restart: str | None = None
         self._ended = False
         self._woken: float | None = None
         self._out: list[m.Action] = []
 
     @property
     def ended(self) -> bool:
-        """Whether the epoch is over: FailJob or EndJob was returned, or EpochEnded was handled."""
+        """Whether the epoch is over: FailJob, RestartJob or EndJob was returned, or EpochEnded was handled."""
         return self._ended
 
     @property
@@ -116,6 +118,9 @@ class Coordinator:
                 self._on_trigger(event)
             case m.StopRequested():
                 self._on_stop(event)
+            case m.RestartRequested():
+                if self._requests.stop is None and not self._finishing():
+                    self._restart = event.message
             case m.ChainAcknowledged():
                 self._on_acknowledgement(event)
             case m.ChainDeclined():
@@ -161,15 +166,19 @@ class Coordinator:
             else:
                 requests.join_stop(trigger_id)
             return
+        pending = self._pending
         if wants_more and self._finishing():
             requests.refuse(trigger_id, AbortReason.JOB_FINISHING)
+            return
+        if wants_more and pending is not None and pending.restarting and not pending.gives_way:
+            requests.refuse(trigger_id, AbortReason.JOB_RESTARTING)
             return
         if wants_more and not self._chains.ready:
             requests.refuse(trigger_id, AbortReason.NOT_ALL_CHAINS_RUNNING, self._chains.why_not_ready())
             return
         requests.begin_stop(event)
-        pending = self._pending
-        if pending is not None and pending.phase is Phase.COLLECTING and pending.properties.periodic:
+        self._restart = None
+        if pending is not None and pending.gives_way:
             self._abort(event.now, AbortReason.JOB_STOPPING, "")
         if event.drain:
             self._emit(m.DrainSources())
@@ -246,6 +255,8 @@ class Coordinator:
         if pending.final:
             self._requests.stopped(pending.id, pending.uri)
             self._end(event.now, AbortReason.JOB_FINISHING, "", m.EndJob(end=m.JobEnd.FINISHED))
+        elif pending.restarting and self._requests.stop is None:
+            self._end(event.now, AbortReason.JOB_RESTARTING, "", m.RestartJob(message=self._restart or ""))
         elif pending.properties.stopping:
             self._requests.stopped(pending.id, pending.uri)
             self._end(event.now, AbortReason.JOB_STOPPING, "", m.EndJob(end=m.JobEnd.STOPPED))
@@ -281,18 +292,23 @@ class Coordinator:
         request = self._requests.take()
         if request is not None:
             return self._schedule.properties(request.kind, location=request.location), (request.trigger_id,)
+        if self._restart is not None and self._chains.ready and not self._chains.finished:
+            return self._schedule.properties(SnapshotKind.CHECKPOINT, stopping=True), ()
         return self._schedule.due(now, self._chains), ()
 
     def _start(self, now: float, properties: CheckpointProperties, trigger_ids: tuple[TriggerId, ...]) -> None:
         self._last_id = CheckpointId(self._last_id + 1)
-        self._pending = PendingCheckpoint(self._last_id, properties, now, trigger_ids)
+        restarting = properties.stopping and self._requests.stop is None
+        self._pending = PendingCheckpoint(self._last_id, properties, now, trigger_ids, restarting=restarting)
         self._statistics.started(self._last_id, properties, now, tuple(self._chains))
         self._emit(self._pending.start(self._chains))
 
     def _abort(self, now: float, reason: AbortReason, message: str) -> None:
         """Abort the checkpoint, and handle the consequences for a stop or for the job."""
         pending = self._drop(now, reason, message)
-        if pending.properties.stopping:
+        if pending.restarting:
+            self._restart = None
+        elif pending.properties.stopping:
             if pending.properties.is_savepoint and not pending.properties.drained:
                 self._requests.give_up_stop(reason, message)
             else:
@@ -326,7 +342,7 @@ class Coordinator:
     def _end_superseded(self, now: float, message: str) -> None:
         self._end(now, AbortReason.SUPERSEDED, message, m.EndJob(end=m.JobEnd.SUPERSEDED, message=message))
 
-    def _end(self, now: float, reason: AbortReason, message: str, last: m.EndJob | m.FailJob | None) -> None:
+    def _end(self, now: float, reason: AbortReason, message: str, last: m.Action | None) -> None:
         """Close everything except a completion in progress, whose outcome is still open."""
         self._ended = True
         if self._pending is not None and self._pending.phase is Phase.COLLECTING:

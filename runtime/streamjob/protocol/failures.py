@@ -19,6 +19,7 @@ class AbortReason(StrEnum):
     NOT_ALL_CHAINS_RUNNING = "not all chains are running"
     CHAIN_FAILED = "a chain failed"
     JOB_STOPPING = "the job is stopping"
+    JOB_RESTARTING = "the job continues in another epoch, behind a checkpoint that is under way"
     JOB_FINISHING = "the job is finishing"
     ALREADY_STOPPING = "the job is stopping already, in another way"
     TOO_MANY_REQUESTS = "too many requests are waiting"

@@ -103,6 +103,16 @@ class StopRequested(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartRequested(Event):
+    """The runtime needs another epoch, for instance to move state: end this one behind a checkpoint.
+
+    It is forgotten if that checkpoint fails, or if the job stops or finishes.
+    """
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAcknowledged(Event):
     """A chain's cut is committed in Spark and all its files are in the store."""
 
@@ -257,6 +267,13 @@ class FailJob:
     message: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartJob:
+    """End the epoch behind a committed checkpoint: the next one continues from it at once. No work is lost."""
+
+    message: str
+
+
 class JobEnd(StrEnum):
     """The ways in which a job ends for good."""
 
@@ -282,5 +299,6 @@ Action = (
     | DrainSources
     | WakeAt
     | FailJob
+    | RestartJob
     | EndJob
 )

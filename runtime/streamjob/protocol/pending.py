@@ -24,7 +24,10 @@ class Phase(Enum):
 
 @dataclass
 class PendingCheckpoint:
-    """A checkpoint that has started and is not committed yet; `triggered` is in seconds since 1970."""
+    """A checkpoint that has started and is not committed yet; `triggered` is in seconds since 1970.
+
+    `restarting`: the epoch ends behind it, and the job goes on.
+    """
 
     id: CheckpointId
     properties: CheckpointProperties
@@ -33,12 +36,18 @@ class PendingCheckpoint:
     phase: Phase = Phase.COLLECTING
     uri: str | None = None
     switched: bool = False
+    restarting: bool = False
     acknowledgements: dict[ChainUid, ChainAcknowledgement] = field(default_factory=dict)
 
     @property
     def final(self) -> bool:
         """Whether it ends the job because all work is done."""
         return self.properties.kind is SnapshotKind.FINAL
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether a stop aborts it, and takes its own: nobody has asked for its snapshot."""
+        return self.phase is Phase.COLLECTING and (self.properties.periodic or self.restarting)
 
     def expires(self, timeout: float) -> float | None:
         """Return when it expires, None if it no longer can; a record that is being written cannot be taken back."""

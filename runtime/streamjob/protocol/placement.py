@@ -56,6 +56,14 @@ class StateStore:
         return StateStore(Epoch(int(found[1])), ChainUid(found[2]), found[3], int(found[4]))
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The partitions of stateful operators on an executor, and their stores: a join has several in each partition."""
+
+    partitions: int = 0
+    stores: int = 0
+
+
 def store_of(path: str) -> str:
     """Return the directory of the state store to which a file of Spark's checkpoint belongs.
 
@@ -197,9 +205,12 @@ class Owners:
                 found[int(partition)] = owner
         return found
 
-    def counts(self) -> dict[str, int]:
-        """Return the number of stores on each executor that has any."""
-        found: dict[str, int] = {}
-        for owner in self._opened.values():
-            found[owner] = found.get(owner, 0) + 1
-        return found
+    def counts(self) -> dict[str, Counts]:
+        """Return the numbers of open partitions and stores on each executor that has any."""
+        stores: dict[str, list[tuple[ChainUid, str]]] = {}
+        for (chain, store), owner in self._opened.items():
+            stores.setdefault(owner, []).append((chain, store))
+        return {
+            owner: Counts(len({(chain, *store.split("/")[:3]) for chain, store in mine}), len(mine))
+            for owner, mine in stores.items()
+        }

@@ -79,8 +79,18 @@ class Registry:
 
     def allocate(self, checkpoint: CheckpointId, sha256: str) -> Key:
         """Return the key to upload an object to; the same for the same content, as long as it may be written."""
-        key = keys.shared_file(self._epoch, sha256, self._generations.get(sha256, self._base_generation))
+        key = self._key(sha256)
         self._pins(checkpoint).add(key)
+        return key
+
+    def lend(self, sha256: str) -> Key:
+        """Return the key to upload an object to that another process reads; it is protected until the epoch ends."""
+        key = self._key(sha256)
+        self._claimed.add(key)
+        return key
+
+    def _key(self, sha256: str) -> Key:
+        key = keys.shared_file(self._epoch, sha256, self._generations.get(sha256, self._base_generation))
         self._allocated[key] = sha256
         return key
 

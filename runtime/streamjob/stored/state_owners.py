@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamjob.ids import OperatorUid
+from streamjob.job.graph import tables_of
 from streamjob.job.sql import stateful_parts
 
 KINDS = {
@@ -34,7 +35,8 @@ def owners(
         names: Spark's names of the chain's stateful operators, by number.
     """
     ordered = from_the_output(graph, frozenset(operators))
-    parts = [_parts(operator) for operator in ordered]
+    static = tables_of(graph)
+    parts = [_parts(operator, static) for operator in ordered]
     uids = [OperatorUid(operator["uid"]) for operator in ordered]
     if len(uids) == 1:
         return ((uids[0],),) * len(names)
@@ -81,9 +83,11 @@ def _all(uids: Sequence[OperatorUid], parts: Sequence[Counter[str] | None]) -> t
     return tuple(uid for uid, part in zip(uids, parts, strict=True) if part is None or part) or tuple(uids)
 
 
-def _parts(operator: Mapping[str, Any]) -> Counter[str] | None:
+def _parts(operator: Mapping[str, Any], static: frozenset[str]) -> Counter[str] | None:
+    if operator.get("lookup") is not None:
+        return Counter()
     sql = operator.get("sql")
-    found = stateful_parts(sql) if isinstance(sql, str) else None
+    found = stateful_parts(sql, static) if isinstance(sql, str) else None
     return None if found is None else Counter(found)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamjob_runtime.testing.job_test import JobTest, Session
+    from streamjob_runtime.testing.job_test import JobTest
+    from streamjob_runtime.testing.session import Session
 
 __all__ = ["JobTest", "Session"]
 
-_RUNTIME = "streamjob_runtime.testing.job_test"
+_RUNTIME = {"JobTest": "streamjob_runtime.testing.job_test", "Session": "streamjob_runtime.testing.session"}
 """Where the classes are that run jobs, and so need the extra `runtime`."""
 
 
@@ -22,4 +23,4 @@ def __getattr__(name: str) -> Any:
 
     with from_extra(f"streamjob.testing.{name}", "runtime"):
         import_module("pyspark")
-    return getattr(import_module(_RUNTIME), name)
+    return getattr(import_module(_RUNTIME[name]), name)

@@ -24,6 +24,7 @@ from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import stop_query
 from streamjob_runtime.chain.end_of_input import QueryEndedEarly, check_that_all_is_read
 from streamjob_runtime.chain.gate import EventTime, Gate
+from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.watermarks import InputWatermarks
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _REMEMBERED_BATCHES = 1000
-"""A trace of Python, up to its last frame."""
 _LOOK_SECONDS = 0.1
 _SELDOM_SECONDS = 1.0
 _IDLE = "Waiting for data to arrive"
@@ -93,6 +93,8 @@ class Chain:
         clock: seconds since 1970.
         listener: is notified by the chain.
         place: decides where its queries open their state.
+        before_batch: is called before each batch computes; an error fails the chain.
+        idle_chains: the idle chains of the job; None if no input may be idle.
 
     Raises:
         StreamJobError: a sink cannot take the query's rows.
@@ -110,6 +112,8 @@ class Chain:
         clock: Clock,
         listener: ChainListener,
         place: Place = lambda query, batch: None,
+        before_batch: Callable[[], None] = lambda: None,
+        idle_chains: IdleChains | None = None,
     ) -> None:
         output.check(dataflow.output)
         self.uid = plan.uid
@@ -124,12 +128,14 @@ class Chain:
         self._clock = clock
         self._listener = listener
         self._place = place
+        self._before_batch = before_batch
         self._placed: StreamingQuery | None = None
         self._has_output = False
-        self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes)
+        self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
         self._event_time = EventTime(dataflow.watermark_nodes, start.watermarks)
         self._ahead: dict[OperatorUid, int] = {}
+        self._idle = IdleInputs(plan.uid, dataflow, self._watermarks, idle_chains or IdleChains(emission), clock)
         self._gate = Gate()
         self._draining = threading.Event()
         self._reading = True
@@ -170,6 +176,11 @@ class Chain:
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
         """Return the inputs' current watermarks; none before the query runs."""
         return self._watermarks.read(self._query) if self._query is not None else {}
+
+    @property
+    def idle_inputs(self) -> frozenset[OperatorUid]:
+        """The inputs that are idle, and do not hold the watermark back."""
+        return self._idle.now
 
     def advance_event_time(self, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in ms since 1970, with the next batch; they never fall."""
@@ -302,6 +313,12 @@ class Chain:
             if self._has_read_all() and query.status["message"] == _IDLE:
                 query.stop()
                 return
+            self._pass_idle_inputs(query)
+
+    def _pass_idle_inputs(self, query: StreamingQuery) -> None:
+        # A batch that has begun reads rows, or looks after idle inputs itself.
+        if self._reading and self._idle.watches and query.status["message"] == _IDLE:
+            self._idle.pass_between_batches(query)
 
     def _look_seconds(self) -> float:
         return _LOOK_SECONDS if self.bounded or self._draining.is_set() else _SELDOM_SECONDS
@@ -366,6 +383,7 @@ class Chain:
         self._query_known.wait()
         query = self._query
         assert query is not None
+        self._before_batch()
         with self._emission.lock:
             previous = self.last_emitted
             self._note_watermarks(previous)
@@ -374,6 +392,7 @@ class Chain:
                 self._close_gate_if_over()
             self._gate.enter(batch)
             self._emission.begin(self.uid, batch)
+            begun = self._clock()
             ahead, self._ahead = self._ahead, {}
         if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
@@ -385,6 +404,8 @@ class Chain:
             self._place(query, batch)
             self._placed = query
         written = self.output.write(frame, batch)
+        if self._reading and self._idle.watches:
+            self._idle.pass_in_batch(query, begun)
         output = None
         if self.output.has_readers:
             output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -13,15 +14,18 @@ from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
-from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.job.spec import OperatorSpec, SourceSpec, Watermark
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
+from streamjob_runtime.chain.changes import check_changes
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
-from streamjob_runtime.chain.watermarks import event_time_columns
+from streamjob_runtime.chain.trying import with_failed_rows
+from streamjob_runtime.chain.watermarks import event_time_columns, marked
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
+from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
@@ -29,6 +33,7 @@ from streamjob_runtime.spark.gateway import (
     streaming_leaves,
     watermark_node,
 )
+from streamjob_runtime.tables.lookups import Lookup, look_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +53,10 @@ class Dataflow:
     `sources` are uids in the order of Spark's positions, `directories` Spark's numbers of their directories below
     `sources/`. `watermark_nodes` has the watermarks by the source whose rows each times, `ends` the bounded sources.
     Input from another chain counts as a source with the uid of the node that produced it; `channels` has its chain.
-    `forms` are the forms of its stateful operators' state, in the order of Spark's numbers.
+    `forms` are the forms of its stateful operators' state, in the order of Spark's numbers. `output_delay_ms` is how
+    far the event time of its output may be behind the query's watermark. `idle_timeouts` has the seconds without a row
+    after which an input does not hold the watermark back. `lookups` are those of its
+    operators.
     """
 
     output: DataFrame
@@ -59,6 +67,9 @@ class Dataflow:
     ends: Mapping[OperatorUid, JsonValue]
     channels: Mapping[OperatorUid, ChainUid] = field(default_factory=dict)
     forms: tuple[StateForm, ...] = ()
+    output_delay_ms: int = 0
+    idle_timeouts: Mapping[OperatorUid, float] = field(default_factory=dict)
+    lookups: Mapping[OperatorUid, Lookup] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,20 +91,41 @@ class SourcesBefore:
 
 
 def apply_operator(
-    spark: SparkSession, job: LoadedJob, operator: OperatorSpec, frames: Mapping[str, DataFrame]
+    spark: SparkSession,
+    job: LoadedJob,
+    operator: OperatorSpec,
+    frames: Mapping[str, DataFrame],
+    note: Callable[[Lookup], None] = lambda lookup: None,
 ) -> DataFrame:
-    """Return the result of an operator for its inputs, which also become views of the session.
+    """Return the result of an operator for its inputs and tables, which are also views of the session.
+
+    Args:
+        spark: the session.
+        job: the job.
+        operator: the operator.
+        frames: its inputs and tables, by name.
+        note: is called with the lookup of an operator that has one.
 
     Raises:
         InvalidOperator: Spark refuses it, or it does not return a DataFrame.
+        ChangesMiscounted: it treats changes as rows of their own.
+        InvalidLookup: the columns of a lookup do not fit.
+        RowsNotSeparable: it has `onError`, and does more than to compute each row by itself.
+        StreamJobError: the database of a lookup does not tell the columns of its table.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
+    inputs = {each.name: frames[each.name] for each in operator.inputs}
     try:
         if operator.sql is not None:
-            return spark.sql(operator.sql)
-        result = job.resolve(operator)(*(frames[each.name] for each in operator.inputs))
+            result = spark.sql(operator.sql)
+        elif operator.lookup is not None:
+            result, lookup = look_up(spark, job, operator, frames[operator.inputs[0].name])
+            note(lookup)
+        else:
+            names = [*(each.name for each in operator.inputs), *(operator.tables or ())]
+            result = job.resolve(operator)(*(frames[name] for name in names))
     except PySparkException as error:
         raise InvalidOperator(f"Operator {operator.name!r}: {reason(error)}") from error
     if not isinstance(result, DataFrame):
@@ -101,31 +133,64 @@ def apply_operator(
             f"Operator {operator.name!r} returned {type(result).__name__}, not a DataFrame",
             "return the DataFrame that it computes",
         )
-    return result
+    check_changes(f"Operator {operator.name!r}", result, inputs, spark)
+    if operator.on_error is None:
+        return result
+    (rows,) = inputs.values()
+    return with_failed_rows(spark, operator, rows, result)
 
 
-def timed_operator(spark: SparkSession, operator: OperatorSpec, frame: DataFrame) -> DataFrame:
-    """Return the result of an operator with the watermark that it declares.
+def timed_operator(spark: SparkSession, operator: OperatorSpec, frame: DataFrame) -> tuple[DataFrame, int | None]:
+    """Return the result of an operator with the event time that it declares.
+
+    If its inputs have a watermark, this watermark goes on, less the declared delay: the operator's rows have the event
+    time that their column says, and do not move it. Otherwise the rows move a watermark of their own.
+
+    Returns:
+        The DataFrame, and the delay in milliseconds; None if the DataFrame has a watermark of its own.
 
     Raises:
-        InvalidOperator: it keeps state, its rows have event time already, or Spark refuses the column.
+        InvalidOperator: its rows have event time already, it keeps state that needs a watermark before, or the column
+            cannot be event time.
     """
     from pyspark.errors import PySparkException
 
+    assert operator.watermark is not None
+    column, delay_ms = operator.watermark.column, round(operator.watermark.delay * 1000)
     if event_time_columns(frame.schema):
         raise InvalidOperator(
             f"Operator {operator.name!r} has a watermark, and its rows have event time already",
             "keep one of the two watermarks: a row has one event time",
         )
+    if our_java(spark).Watermarks.isIn(analyzed_plan(frame)):
+        return _marked(operator, frame, column, delay_ms), delay_ms
     if our_java(spark).StateForms.mayKeep(analyzed_plan(frame)):
         raise InvalidOperator(
-            f"Operator {operator.name!r} has a watermark, and it or an operator before it in its chain keeps state",
-            "give the watermark to an operator before the first one that keeps state",
+            f"Operator {operator.name!r} has a watermark, and it or an operator before it in its chain keeps state "
+            "without a watermark",
+            "give a watermark also to a source, or to an operator before the first one that keeps state",
         )
     try:
-        return with_watermark(frame, operator)
+        return with_watermark(frame, operator), None
     except PySparkException as error:
         raise InvalidOperator(f"Operator {operator.name!r}: {reason(error)}") from error
+
+
+def _marked(operator: OperatorSpec, frame: DataFrame, column: str, delay_ms: int) -> DataFrame:
+    found = [each for each in frame.schema.fields if each.name.lower() == column.lower()]
+    if len(found) != 1:
+        names = ", ".join(frame.schema.names)
+        raise InvalidOperator(
+            f"Operator {operator.name!r} has a watermark on {column!r}, and {len(found)} columns of that name: {names}",
+            "name one column of its rows",
+        )
+    if found[0].dataType.simpleString() != "timestamp":
+        raise InvalidOperator(
+            f"Operator {operator.name!r} has a watermark on {column!r}, a column of type "
+            f"{found[0].dataType.simpleString().upper()}",
+            "let the operator return it as TIMESTAMP",
+        )
+    return marked(frame, frame.schema.names, {found[0].name: delay_ms})
 
 
 class DataflowBuilder:
@@ -137,6 +202,7 @@ class DataflowBuilder:
         chain: the chain.
         before: the restored snapshot's data about its sources.
         readings: the rows of other chains, by the name of the node that produced them.
+        tables: the job's tables, by name.
     """
 
     def __init__(
@@ -146,17 +212,22 @@ class DataflowBuilder:
         chain: ChainPlan,
         before: SourcesBefore,
         readings: Mapping[str, Reading] | None = None,
+        tables: Mapping[str, DataFrame] | None = None,
     ) -> None:
         self._spark = spark
         self._job = job
         self._chain = chain
         self._before = before
         self._readings = dict(readings or {})
+        self._tables = dict(tables or {})
         self._frames: dict[str, DataFrame] = {}
+        self._lookups: dict[OperatorUid, Lookup] = {}
         self._relations: dict[int, OperatorUid] = {}
         self._nodes: dict[OperatorUid, str] = {}
         self._ends: dict[OperatorUid, JsonValue] = {}
         self._bounded_readers: dict[OperatorUid, FileReader] = {}
+        self._output_delay_ms = 0
+        self._idle_timeouts: dict[OperatorUid, float] = {}
 
     def build(self) -> Dataflow:
         """Return the chain's query.
@@ -164,9 +235,12 @@ class DataflowBuilder:
         Raises:
             InvalidOperator: Spark refuses a source or an operator; the error names it.
             InvalidColumns: the columns of a source need other rows.
+            ChangesMiscounted: an operator treats changes as rows of their own.
             CannotRestore: unread data of a bounded source is gone.
             KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not return the end of a bounded source.
         """
+        for name, table in self._tables.items():
+            self._add(name, table)
         for source in self._chain.sources:
             self._add(source.name, self._source(source))
         for channel in self._chain.channels:
@@ -186,7 +260,19 @@ class DataflowBuilder:
         channels = {channel.uid: channel.source for channel in self._chain.channels}
         mode = self._chain.output_mode
         forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
-        return Dataflow(frame, mode, sources, directories, self._nodes, self._ends, channels, forms)
+        return Dataflow(
+            frame,
+            mode,
+            sources,
+            directories,
+            self._nodes,
+            self._ends,
+            channels,
+            forms,
+            self._output_delay_ms,
+            self._idle_timeouts,
+            self._lookups,
+        )
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
         read = self._before.files_read(sources, directories)
@@ -209,7 +295,7 @@ class DataflowBuilder:
             self._remember(source.uid, frame)
             frame = source_rows(self._spark, self._job, source, frame)
             if source.watermark:
-                self._nodes[source.uid] = watermark_node(frame)
+                self._time(source.uid, watermark_node(frame), source.watermark)
         except PySparkException as error:
             raise InvalidOperator(f"Source {source.name!r}: {reason(error)}") from error
         return frame
@@ -241,15 +327,25 @@ class DataflowBuilder:
         return source.format, {**with_base, "path": end.pattern}
 
     def _operator(self, operator: OperatorSpec) -> DataFrame:
-        frame = apply_operator(self._spark, self._job, operator, self._frames)
+        note = partial(self._lookups.__setitem__, operator.uid)
+        frame = apply_operator(self._spark, self._job, operator, self._frames, note)
         if operator.watermark is None:
             return frame
-        timed = timed_operator(self._spark, operator, frame)
+        timed, delay_ms = timed_operator(self._spark, operator, frame)
+        if delay_ms is not None:
+            # The plan ends a chain with such an operator.
+            self._output_delay_ms = delay_ms
+            return timed
         # It is kept with the input that the rows come from, the first one of several: none of them has its own.
         leaves = [each for each in streaming_leaves(self._spark, frame) if each.source in self._relations]
         if leaves:
-            self._nodes[self._relations[leaves[0].source]] = watermark_node(timed)
+            self._time(self._relations[leaves[0].source], watermark_node(timed), operator.watermark)
         return timed
+
+    def _time(self, uid: OperatorUid, node: str, watermark: Watermark) -> None:
+        self._nodes[uid] = node
+        if watermark.idle_timeout is not None:
+            self._idle_timeouts[uid] = watermark.idle_timeout
 
     def _check_supported(self, frame: DataFrame) -> None:
         """Refuse now what Spark would refuse when the query starts, where it would look like a temporary failure."""
@@ -259,10 +355,32 @@ class DataflowBuilder:
             check_for_streaming(self._spark, frame, self._chain.output_mode)
         except PySparkException as error:
             names = [repr(operator.name) for operator in self._chain.operators]
-            fix = "give one of them that keeps state `chain: false`" if len(names) > 1 else "change the operator"
             raise InvalidOperator(
-                f"Spark cannot run {', '.join(names) or repr(self._chain.output)} as one query: {reason(error)}", fix
+                f"Spark cannot run {', '.join(names) or repr(self._chain.output)} as one query: {reason(error)}",
+                self._fix(),
             ) from error
+
+    def _fix(self) -> str:
+        """Return how to make a query out of operators that Spark does not take together."""
+        several = len(self._chain.operators) > 1
+        if (lost := self._loses_event_time()) is None:
+            return "give one of them that keeps state `chain: false`" if several else "change the operator"
+        fix = f"give operator {lost!r} `watermark: {{column: …, delay: …}}`: its rows have lost their event time"
+        if lost in self._readings:
+            return fix
+        return fix + "; or, if none is needed behind it, give one that keeps state `chain: false`"
+
+    def _loses_event_time(self) -> str | None:
+        """Return the first operator whose rows have no event time, while its inputs have; not the last one."""
+        for name, reading in self._readings.items():
+            if reading.lost:
+                return name
+        for operator in self._chain.operators:
+            inputs = (self._frames[each.name] for each in operator.inputs)
+            lost = not event_time_columns(self._frames[operator.name].schema)
+            if lost and operator.name != self._chain.output and any(event_time_columns(each.schema) for each in inputs):
+                return operator.name
+        return None
 
     def _remember(self, uid: OperatorUid, frame: DataFrame) -> None:
         for leaf in streaming_leaves(self._spark, frame):
@@ -277,8 +395,3 @@ class DataflowBuilder:
             same = next((other for other in range(number) if leaves[other].plan.equals(leaf.plan)), None)
             directories.append(max(directories, default=-1) + 1 if same is None else directories[same])
         return tuple(self._relations[leaf.source] for leaf in leaves), tuple(directories)
-
-
-def reason(error: Exception) -> str:
-    """Return the problem in Spark's message, without the plan and the stack trace."""
-    return str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()

@@ -10,19 +10,25 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from streamjob.job.changes import DEBEZIUM
 from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
-from streamjob.job.spec import Encoding, SourceSpec
+from streamjob.job.kafka import subject_of
+from streamjob.job.load import LoadedJob
+from streamjob.job.options import encodings_of
+from streamjob.job.spec import AVRO, Encoding, SourceSpec
+from streamjob_runtime.chain.changes import is_envelope
+from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_decoder, decoded
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _MARK = "streamjob:not-decoded:"
 _UNDECODED = re.compile(re.escape(_MARK) + r"(\{[^{}]*\})")
 OBSERVED = "streamjob-not-decoded:"
-"""Before the uid of a source, the name under which Spark reports the records that were dropped."""
+"""Before the uid of a source or operator, the name under which Spark reports what it could not decode or compute."""
 COUNT = "records"
 _UNREAD = "__streamjob_unread"
 _READ = "__streamjob_{}"
@@ -51,17 +57,19 @@ def undecoded_in(text: str) -> Undecoded | None:
     return Undecoded(**json.loads(found[1])) if found else None
 
 
-def with_decoded(source: SourceSpec, frame: DataFrame) -> DataFrame:
+def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
     """Return the rows of a Kafka source without the records to skip, and with decoded keys and values.
 
     A record that cannot be decoded fails the query, or is dropped, or has its original bytes and the error in a further
     column, as the source says. NULL stays NULL.
 
     Args:
+        job: resolves the options of its registries.
         source: the source.
         frame: its rows, with the columns of Spark's connector.
 
     Raises:
+        UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: a schema cannot be had.
         PySparkException: Spark refuses a schema or an option.
     """
     from pyspark.sql import functions as f
@@ -70,10 +78,16 @@ def with_decoded(source: SourceSpec, frame: DataFrame) -> DataFrame:
         frame = frame.where(
             ~((f.col("topic") == topic) & (f.col("partition") == partition) & (f.col("offset") == offset))
         )
-    encodings = {name: each for name, each in (("key", source.key), ("value", source.value)) if each is not None}
+    encodings = encodings_of(source)
     if not encodings:
         return frame
-    read = frame.select("*", *(_read(name, each).alias(_READ.format(name)) for name, each in encodings.items()))
+    read = frame.select(
+        "*", *(_read(frame.sparkSession, job, source, name).alias(_READ.format(name)) for name in encodings)
+    )
+    if source.changes == DEBEZIUM:
+        # What describes no change counts as not decoded.
+        described = is_envelope(source, _decoded("value", encodings["value"]))
+        read = read.withColumn(_READ.format("value"), f.when(described, f.col(_READ.format("value"))))
     if source.on_error in ("drop", DEAD_LETTER):
         broken = f.lit(False)
         for name, each in encodings.items():
@@ -107,8 +121,7 @@ def _dead(source: SourceSpec, encodings: Mapping[str, Encoding]) -> Column:
 
     error = f.lit(None).cast("string")
     for name, each in encodings.items():
-        form = each.format if each.schema_ddl is None else f"{each.format} with the fields {each.schema_ddl}"
-        error = f.when(_is_broken(name, each), f.lit(f"the {name} is not {form}")).otherwise(error)
+        error = f.when(_is_broken(name, each), f.lit(f"the {name} is not {each.described()}")).otherwise(error)
     bytes_of = [f.col(name).cast("binary").alias(name) for name in ("key", "value")]
     return f.when(error.isNotNull(), f.struct(*bytes_of, error.alias("error"))).alias(BROKEN)
 
@@ -123,11 +136,14 @@ def skipped(records: str | None) -> list[tuple[str, int, int]]:
     return found
 
 
-def _read(name: str, encoding: Encoding) -> Column:
+def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Column:
     """Return the decoded column, with a field for what is broken in it where Spark has one."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType
 
+    encoding = encodings_of(source)[name]
+    if encoding.format == AVRO:
+        return decoded(spark, f.col(name), _avro_decoder(spark, job, source, name))
     text = f.col(name).cast("string")
     if encoding.format == "text":
         return text
@@ -136,12 +152,24 @@ def _read(name: str, encoding: Encoding) -> Column:
     return f.from_json(text, schema, options) if encoding.format == "json" else f.from_csv(text, _ddl(schema), options)
 
 
+def _avro_decoder(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Any:
+    encoding, who = encodings_of(source)[name], f"Source {source.name!r}"
+    schema, registry = encoding.schema_ddl, None
+    if encoding.registry is not None:
+        registry = SchemaRegistry(spark, who, job.registry_options(encoding.registry))
+        if schema is None:
+            _, schema = registry.schema(subject_of(source, name, encoding.registry) or "", encoding.registry.version)
+    return avro_decoder(spark, who, schema or "", encoding.options, registry)
+
+
 def _is_broken(name: str, encoding: Encoding) -> Column:
     from pyspark.sql import functions as f
 
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return ~f.is_valid_utf8(read)
+    if encoding.format == AVRO:
+        return f.col(name).isNotNull() & read.isNull()
     return f.col(name).isNotNull() & (read.isNull() | read.getField(_UNREAD).isNotNull())
 
 
@@ -151,6 +179,8 @@ def _decoded(name: str, encoding: Encoding) -> Column:
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return read
+    if encoding.format == AVRO:
+        return read.getField("value")
     fields = f.struct(*(read.getField(each).alias(each) for each in _fields(encoding).fieldNames()))
     return f.when(read.isNotNull(), fields)
 

@@ -94,6 +94,11 @@ class EmissionLock:
             self._wait_while_sealed(chain, over)
             self._execute(self._emissions.end(chain, drained=drained))
 
+    def has_ended(self, chain: ChainUid) -> bool:
+        """Return whether the chain sends no more rows, at least before a restore."""
+        with self._changed:
+            return self._emissions.has_ended(chain)
+
     def is_drained(self, chain: ChainUid) -> bool:
         """Return whether the chain is done in this epoch only."""
         with self._changed:

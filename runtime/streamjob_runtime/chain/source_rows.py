@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamjob.errors import InvalidInput
 from streamjob.job.load import LoadedJob
 from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob_runtime.chain.changes import check_changes, envelope_of, with_changes
 from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
@@ -38,9 +39,14 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
     Raises:
         InvalidJob: its function cannot be imported.
         InvalidColumns: the columns need other rows than the one that they are computed from.
+        ChangesMiscounted: the columns forget that the rows are changes.
+        UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: the schema of its records cannot be had.
         PySparkException: Spark refuses a schema, the columns or the watermark.
     """
-    return with_watermark(with_columns(spark, job, source, with_decoded(source, frame)), source)
+    changes = with_changes(source, with_decoded(job, envelope_of(source), frame))
+    rows = with_columns(spark, job, source, changes)
+    check_changes(f"Source {source.name!r}", rows, {source.name: changes}, spark)
+    return with_watermark(rows, source)
 
 
 def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:

@@ -17,9 +17,10 @@ from streamjob_runtime.spark.quoting import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
 _DELAY = "spark.watermarkDelayMs"  # the key in a column's metadata by which Spark recognises event time
+_NO_TIME = "__streamjob_no_time"
 _NEVER = "9000000000000 seconds"  # the maximum delay: the rows that Spark observes never advance the watermark
 
 
@@ -29,11 +30,13 @@ class InputWatermarks:
     Args:
         spark: the session of the query.
         nodes: the id of each input's watermark node, see `spark.gateway.watermark_node`.
+        output_delay_ms: how far the event time of the query's output may be behind its watermark.
     """
 
-    def __init__(self, spark: SparkSession, nodes: Mapping[OperatorUid, str]) -> None:
+    def __init__(self, spark: SparkSession, nodes: Mapping[OperatorUid, str], output_delay_ms: int = 0) -> None:
         self._watermarks = our_java(spark).Watermarks
         self._nodes = dict(nodes)
+        self._output_delay_ms = output_delay_ms
         self._inputs = {node: uid for uid, node in nodes.items()}
 
     def read(self, query: StreamingQuery) -> dict[OperatorUid, int]:
@@ -54,7 +57,23 @@ class InputWatermarks:
         that its operators output for the watermark of this batch.
         """
         milliseconds: int | None = self._watermarks.output(java_query(query))
-        return milliseconds
+        if milliseconds is None or milliseconds <= self._output_delay_ms:
+            return None
+        return milliseconds - self._output_delay_ms
+
+    def moved(self, query: StreamingQuery) -> frozenset[OperatorUid]:
+        """Return the inputs whose rows the running batch has read; call it like `preview`."""
+        nodes = self._watermarks.moved(java_query(query)).split(",")
+        return frozenset(self._inputs[node] for node in nodes if node in self._inputs)
+
+    def advance_waiting(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
+        """Raise watermarks to the given ones, in milliseconds since 1970, if the query waits for data.
+
+        Its own watermark follows at once. If the query does not wait, nothing happens.
+        """
+        pairs = [f"{self._nodes[uid]}={milliseconds}" for uid, milliseconds in watermarks.items() if uid in self._nodes]
+        if pairs:
+            self._watermarks.advanceWaiting(java_query(query), ",".join(pairs))
 
     def advance(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in milliseconds since 1970; call it only inside a batch of the query."""
@@ -75,30 +94,46 @@ def event_time_columns(schema: StructType) -> tuple[str, ...]:
     return tuple(column.name for column in schema.fields if _DELAY in column.metadata)
 
 
-def with_event_time(frame: DataFrame, schema: StructType, columns: Sequence[str]) -> tuple[DataFrame, str | None]:
+def with_event_time(frame: DataFrame, schema: StructType, columns: Sequence[str]) -> tuple[DataFrame, str]:
     """Return a DataFrame in which some columns have event time, with a watermark that its rows never advance.
 
     Args:
         frame: rows without a watermark.
         schema: their schema; if it marks a column as event time, it also contains the delay.
-        columns: the columns with event time.
+        columns: the columns with event time; without any, only the query has a watermark.
 
     Returns:
-        The DataFrame and its watermark node, None if no column has event time.
+        The DataFrame and its watermark node.
     """
-    if not columns:
-        return frame, None
+    if columns:
+        watermarked = frame.withWatermark(quoted(columns[0]), _NEVER)
+    else:
+        from pyspark.sql import functions
+
+        nothing = functions.lit(None).cast("timestamp")
+        watermarked = frame.withColumn(_NO_TIME, nothing).withWatermark(_NO_TIME, _NEVER)
+    # Spark's withWatermark marks one column, with its given delay; but the producer's delay counts for deduplication
+    # within the watermark.
+    delays = {each.name: each.metadata.get(_DELAY, 0) for each in schema.fields if each.name in columns}
+    return marked(watermarked, schema.names, delays), watermark_node(watermarked)
+
+
+def marked(frame: DataFrame, names: Sequence[str], delays: Mapping[str, int]) -> DataFrame:
+    """Return some columns of a DataFrame, some of them marked as event time.
+
+    Args:
+        frame: the DataFrame.
+        names: the columns.
+        delays: the delay of each column with event time, in milliseconds.
+    """
     from pyspark.sql import functions
 
-    watermarked = frame.withWatermark(quoted(columns[0]), _NEVER)
+    def column(name: str) -> Column:
+        plain = functions.col(quoted(name))
+        metadata = {**frame.schema[name].metadata, _DELAY: delays[name]} if name in delays else {}
+        return plain.alias(name, metadata=metadata) if metadata else plain
 
-    def column(field: StructField) -> Column:
-        # Spark's withWatermark marks one column, with its given delay; but the producer's delay counts for
-        # deduplication within the watermark.
-        plain = functions.col(quoted(field.name))
-        return plain.alias(field.name, metadata={_DELAY: 0, **field.metadata}) if field.name in columns else plain
-
-    return watermarked.select([column(field) for field in schema.fields]), watermark_node(watermarked)
+    return frame.select([column(name) for name in names])
 
 
 def without_event_time(schema: StructType) -> StructType:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from pydantic import JsonValue
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid
 from streamjob.protocol.cuts import ChainCut
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.protocol.segment_places import SegmentNames
 from streamjob.snapshot.manifest import (
     ChainState,
     FileRef,
@@ -24,17 +24,11 @@ from streamjob.snapshot.manifest import (
     SourceState,
 )
 from streamjob_runtime.chain.chain import Chain
-from streamjob_runtime.chain.channels.in_flight import (
-    channel_states,
-    is_segment,
-    names_in_flight,
-    segment_folder,
-    segment_path,
-)
+from streamjob_runtime.chain.channels.in_flight import channel_states, is_segment, names_in_flight
 from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.checkpointing.state_elsewhere import StateElsewhere
+from streamjob_runtime.checkpointing.segment_holds import keep_segments, with_segments
+from streamjob_runtime.checkpointing.state_elsewhere import Kept, StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
-from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_commit, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
@@ -75,7 +69,7 @@ class Acknowledger:
         nodes: its operators.
         segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
         emission: releases in-flight segments once they are held.
-        state: the processes that have the chain's state; None if this one has.
+        state: the processes that have the chain's state and segments; None if this one has.
     """
 
     def __init__(
@@ -122,11 +116,9 @@ class Acknowledger:
             StoreError: the store failed.
             CheckpointError: the chain's Spark checkpoint lacks files of the cut.
         """
-        # Separate at first: the hold of Spark's files creates the directory, and creates it again if a file has
-        # vanished.
-        in_flight = directory.with_name(f".{directory.name}")
         begun = clock()
-        segments = self._hold_in_flight(checkpoint, cut, in_flight)
+        segments = names_in_flight(cut)
+        kept = self._keep_in_flight(checkpoint, cut, segments, directory, progress)
         linked = clock() - begun
         held = None
         if cut.batch != NO_BATCH:
@@ -142,14 +134,11 @@ class Acknowledger:
             linked += clock() - begun
         begun = clock()
         files: tuple[FileRef, ...] = ()
-        state = self._store_elsewhere(checkpoint, held, target, progress)
-        if segments:
-            directory.mkdir(exist_ok=True)
-            for folder in in_flight.iterdir():
-                folder.rename(directory / folder.name)
-        if held is not None or segments:
-            files = target.upload(_with_segments(held, directory, segments), progress)
-        files = (*files, *state())
+        elsewhere = self._store_elsewhere(checkpoint, cut, held, kept, target, progress)
+        here = {} if self._state is not None else segments
+        if held is not None or any(here.values()):
+            files = target.upload(with_segments(held, here, directory), progress)
+        files = (*files, *elsewhere())
         statistics = progress.statistics()
         metrics = AcknowledgementMetrics(
             checkpointed_size=statistics.upload_bytes,
@@ -165,12 +154,18 @@ class Acknowledger:
         return self._acknowledgement(cut, held, files, metrics)
 
     def _store_elsewhere(
-        self, checkpoint: CheckpointId, held: Hold | None, target: Target, progress: Progress
+        self,
+        checkpoint: CheckpointId,
+        cut: ChainCut,
+        held: Hold | None,
+        kept: Kept,
+        target: Target,
+        progress: Progress,
     ) -> Callable[[], tuple[FileRef, ...]]:
-        if self._state is None or held is None or not held.files.elsewhere:
+        stores = () if held is None else held.files.elsewhere
+        if self._state is None or not (stores or kept):
             return lambda: ()
-        files = held.files
-        return self._state.store(checkpoint, self.chain, files.batch, files.elsewhere, target, progress)
+        return self._state.store(checkpoint, self.chain, cut.batch, stores, kept, target, progress)
 
     def _await_commit(self, cut: ChainCut, progress: Progress) -> None:
         while not self._chain.is_committed(cut.batch):
@@ -178,17 +173,16 @@ class Acknowledger:
                 raise UploadCancelled(f"Chain {self.chain!r} had not committed batch {cut.batch} when it was aborted")
             time.sleep(_POLL_SECONDS)
 
-    def _hold_in_flight(self, checkpoint: CheckpointId, cut: ChainCut, directory: Path) -> tuple[str, ...]:
-        paths = []
-        for producer, names in names_in_flight(cut).items():
-            if names:
-                (directory / segment_folder(producer)).mkdir(parents=True)
-            for name in names:
-                path = segment_path(producer, name)
-                os.link(self._segments[producer] / name, directory / path)
-                paths.append(path)
+    def _keep_in_flight(
+        self, checkpoint: CheckpointId, cut: ChainCut, segments: SegmentNames, directory: Path, progress: Progress
+    ) -> Kept:
+        kept: Kept = {}
+        if self._state is None:
+            keep_segments(segments, self._segments.__getitem__, directory)
+        elif any(segments.values()):
+            kept = self._state.keep(checkpoint, cut.chain, segments, progress)
         self._emission.unpin(checkpoint, cut.chain)
-        return tuple(paths)
+        return kept
 
     def _acknowledgement(
         self,
@@ -280,9 +274,3 @@ class FinishedChain:
 
 def _operator_states(nodes: Nodes, chain: ChainUid, *, finished: bool) -> tuple[OperatorState, ...]:
     return tuple(OperatorState(uid=uid, chain=chain, finished=finished) for uid in nodes.all)
-
-
-def _with_segments(held: Hold | None, directory: Path, segments: tuple[str, ...]) -> Hold:
-    """Add segments, which have unique names, to the files of a cut."""
-    files = CutFiles(NO_BATCH, (), ()) if held is None else held.files
-    return Hold(directory, replace(files, unique=(*files.unique, *segments)))

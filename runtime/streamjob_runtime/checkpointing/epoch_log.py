@@ -142,6 +142,10 @@ class EpochLog:
         """Return the key for a new object of a checkpoint."""
         return self._registry.allocate(checkpoint, sha256)
 
+    def lend(self, sha256: str) -> Key:
+        """Return the key for an object that another process of this epoch reads."""
+        return self._registry.lend(sha256)
+
     def aborted(self, checkpoint: CheckpointId) -> None:
         """Turn a checkpoint's uploads into garbage."""
         self._registry.aborted(checkpoint)

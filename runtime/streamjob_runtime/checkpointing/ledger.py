@@ -183,6 +183,11 @@ class Ledger:
         with self._lock:
             return self._log.allocate(checkpoint, sha256)
 
+    def lend(self, sha256: str) -> Key:
+        """Return the key for an object that another process of this epoch reads; garbage once the epoch is over."""
+        with self._lock:
+            return self._log.lend(sha256)
+
     def aborted(self, checkpoint: CheckpointId) -> None:
         """Turn a checkpoint's uploads into garbage."""
         with self._lock:

@@ -1,18 +1,33 @@
-"""What a checkpoint asks for if other processes have the files of state, each on its own disk."""
+"""The requests of a checkpoint to other processes that have the files of a cut, each on its own disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
+from streamjob.protocol.segment_places import SegmentNames
 from streamjob.snapshot.manifest import FileRef
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target
 from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
 
+Kept = Mapping[str, SegmentNames]
+"""The segments in flight that are held for a checkpoint, by process."""
+
 
 class StateElsewhere(Protocol):
-    """The processes that have the state."""
+    """The processes that have the state and the segments of channels."""
+
+    def keep(self, checkpoint: CheckpointId, chain: ChainUid, segments: SegmentNames, progress: Progress) -> Kept:
+        """Let the owners hold the segments in flight of a cut; return them when they do.
+
+        Args:
+            checkpoint: the checkpoint.
+            chain: the chain that stores them.
+            segments: the segments.
+            progress: cancels.
+        """
+        ...
 
     def store(
         self,
@@ -20,16 +35,18 @@ class StateElsewhere(Protocol):
         chain: ChainUid,
         batch: BatchId,
         stores: Sequence[StoreVersion],
+        kept: Kept,
         target: Target,
         progress: Progress,
     ) -> Callable[[], tuple[FileRef, ...]]:
-        """Let the owners hold and upload state stores of a cut; return a function that waits for the files.
+        """Let the owners hold and upload the files of a cut; return a function that waits for the files.
 
         Args:
             checkpoint: the checkpoint.
             chain: the chain.
             batch: the batch of the cut.
-            stores: the stores.
+            stores: the state stores.
+            kept: the segments in flight.
             target: the destination of the files.
             progress: reports progress, and cancels.
         """

@@ -19,10 +19,12 @@ from streamjob.client.models import (
     JobState,
     JobView,
     LastCheckpointView,
+    LookupView,
     RestoredFromView,
     RewritingView,
     SinkView,
     SnapshotKind,
+    TableView,
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, EventView, HistoryView
@@ -39,7 +41,15 @@ from streamjob_runtime.control.event_log import EventLog
 from streamjob_runtime.control.history import History, point_of
 from streamjob_runtime.control.request_kinds import RequestKinds
 from streamjob_runtime.control.terminal.events import Look, events
-from streamjob_runtime.control.views import chain_view, channel_view, last_checkpoint_view, sink_view, total
+from streamjob_runtime.control.views import (
+    chain_view,
+    channel_view,
+    last_checkpoint_view,
+    lookup_view,
+    sink_view,
+    table_view,
+    total,
+)
 from streamjob_runtime.job.coordination import JobStatus
 from streamjob_runtime.job.epoch import EpochView
 from streamjob_runtime.job.runner import Runner
@@ -81,6 +91,8 @@ class RunningJob:
         """Read Spark's reports about the queries; one thread calls this about once a second."""
         now = self._runner.job.clock()
         self._restarts.note(self._coordination.lifecycle.restarts, now)
+        if (executors := self._runner.job.executors) is not None:
+            executors.observe(now)
         epoch = self._runner.epoch
         if epoch is None or epoch.emission is None:
             return
@@ -116,8 +128,11 @@ class RunningJob:
 
     def executors(self) -> ExecutorsView:
         """Return the executors in processes of their own."""
+        return self._executors() or ExecutorsView(wanted=0)
+
+    def _executors(self) -> ExecutorsView | None:
         executors = self._runner.job.executors
-        return ExecutorsView(wanted=0) if executors is None else executors.view()
+        return None if executors is None else executors.view()
 
     def diagnosis(self) -> Diagnosis:
         """Return the condition of the job in one sentence, with every finding."""
@@ -199,6 +214,9 @@ class RunningJob:
             chains=chains,
             channels=channels,
             sinks=tuple(self._sink_views()),
+            executors=self._executors(),
+            tables=self._table_views(epoch),
+            lookups=_lookup_views(epoch),
             last_checkpoint=_last_checkpoint(status),
             restored_from=RestoredFromView(
                 id=restored.manifest.id, kind=SnapshotKind(restored.manifest.kind), path=restored.uri
@@ -258,6 +276,13 @@ class RunningJob:
         return [
             sink_view(sink, options[sink.uid], job.sink_meters.of(sink.uid).figures) for sink in job.loaded.spec.sinks
         ]
+
+    def _table_views(self, epoch: EpochView | None) -> tuple[TableView, ...]:
+        if epoch is None or epoch.tables is None:
+            return ()
+        figures = epoch.tables.figures()
+        tables = self._runner.job.loaded.spec.tables
+        return tuple(table_view(each, figures[each.name]) for each in tables if each.name in figures)
 
     def checkpoints(self) -> CheckpointsView:
         """Return counts, summary, the latest of each kind, and the history."""
@@ -341,6 +366,13 @@ class RunningJob:
 def readiness(state: JobState) -> tuple[bool, str]:
     """Return whether a job in this state is ready, and the reason if not. A requested stop fails no probe."""
     return (True, "") if state in _TAKES_CHECKPOINTS | _ENDS_IN_ORDER else (False, f"the job is {state}")
+
+
+def _lookup_views(epoch: EpochView | None) -> tuple[LookupView, ...]:
+    if epoch is None or epoch.tables is None:
+        return ()
+    lookups = [each for chain in epoch.chains.values() for each in chain.dataflow.lookups.items()]
+    return tuple(lookup_view(uid, lookup.table, lookup.figures()) for uid, lookup in lookups)
 
 
 def _without_null(value: Any) -> Any:

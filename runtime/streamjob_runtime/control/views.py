@@ -14,15 +14,17 @@ from streamjob.client.models import (
     InputView,
     LastCheckpointView,
     LastPublishedView,
+    LookupView,
     PartitionView,
     SinkView,
     SnapshotKind,
+    TableView,
     TaskStatistics,
 )
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.options import option
 from streamjob.job.plan import ChainPlan, ChannelPlan
-from streamjob.job.spec import ChannelPolicy, SinkSpec
+from streamjob.job.spec import ChannelPolicy, SinkSpec, TableSpec
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
 from streamjob.stored.state_owners import owners
 from streamjob_runtime.control.operator_figures import operator_figures
@@ -31,6 +33,8 @@ from streamjob_runtime.monitoring.batch_times import BatchTimes
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 from streamjob_runtime.monitoring.query_progress import Positions
 from streamjob_runtime.sinks.meter import SinkFigures
+from streamjob_runtime.tables.lookups import LookupFigures
+from streamjob_runtime.tables.static import TableFigures
 
 _STANDING = 0.5
 """Records per second below which a chain counts as standing still."""
@@ -67,6 +71,7 @@ def chain_view(
         has_readers: whether other chains read it.
         written: rows that each sink has written; None if a sink does not count them.
     """
+    operators = {each.uid for each in plan.operators}
     late = _by_operator(plan, figures.dropped_late, graph or {})
     watermarks = figures.watermarks
     inputs = [(source.uid, None, finished) for source in plan.sources]
@@ -97,7 +102,8 @@ def chain_view(
                 lag_records=total(each.lag for each in read) if read else None,
                 lag_seconds=figures.lag_seconds.get(uid),
                 idle_seconds=None if has_ended else figures.idle_seconds.get(uid),
-                holds_watermark_back=uid in held_back,
+                idle=uid in figures.idle and not has_ended,
+                holds_watermark_back=uid in held_back - figures.idle,
                 records_not_decoded=figures.not_decoded.get(uid),
                 offset_report_failures=(report_failures or {}).get(uid),
             )
@@ -111,6 +117,7 @@ def chain_view(
         busy=figures.busy,
         batch_times=_batch_times(figures.times, one_output=len(plan.sinks) == 1 and not has_readers),
         records_dropped_late=late,
+        rows_failed={uid: rows for uid, rows in figures.not_decoded.items() if uid in operators},
         operator_figures=operator_figures(plan, figures, late=late, written=written or {}, graph=graph or {}),
         finished=finished,
     )
@@ -218,6 +225,44 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
         if last
         else None,
         failures=figures.failures,
+    )
+
+
+def table_view(table: TableSpec, figures: TableFigures) -> TableView:
+    """Return the view of a table.
+
+    Args:
+        table: the table.
+        figures: figures observed for it.
+    """
+    return TableView(
+        name=table.name,
+        format=table.format,
+        rows=figures.rows,
+        size=figures.bytes,
+        loaded=figures.loaded,
+        reloads=figures.reloads,
+        failures=figures.failures,
+        problem=figures.problem,
+    )
+
+
+def lookup_view(uid: OperatorUid, table: str, figures: LookupFigures) -> LookupView:
+    """Return the view of an operator that asks a table for keys.
+
+    Args:
+        uid: the operator.
+        table: the table's name.
+        figures: what it has done.
+    """
+    return LookupView(
+        uid=uid,
+        table=table,
+        hits=figures.hits,
+        misses=figures.misses,
+        queries=figures.queries,
+        retries=figures.retries,
+        query_seconds=figures.seconds,
     )
 
 

@@ -6,6 +6,7 @@ The agent outlives drivers: it offers its executor again and again, and starts a
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket
@@ -23,10 +24,12 @@ from streamjob_runtime.executors.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.java_process import JavaSettings, start_java
 from streamjob_runtime.executors.line_socket import LineSocket
 from streamjob_runtime.executors.messages import (
+    LEAVE,
     POLL_SECONDS,
     Command,
     Commands,
     Done,
+    Drain,
     Leave,
     Nothing,
     Poll,
@@ -59,6 +62,7 @@ class AgentSettings:
         memory: size of Java's heap, as Java takes it: `1g`.
         workdir: the local directory for state and scratch files.
         secret: the secret that the job's processes share.
+        grace: seconds that the driver has on SIGTERM to move the executor's state to others.
     """
 
     driver: str
@@ -67,6 +71,7 @@ class AgentSettings:
     memory: str
     workdir: Path
     secret: str
+    grace: float = 20.0
 
 
 class Agent:
@@ -81,11 +86,19 @@ class Agent:
         self._settings = settings
         self._environment = dict(environment)
         self._client = DriverClient(settings.driver.rstrip("/"), settings.name, settings.secret)
+        self._draining = threading.Event()
         self._stopped = threading.Event()
         self._said = ""
 
+    def drain(self) -> None:
+        """Let `run` return once the driver has moved the executor's state, or the grace period is over."""
+        if self._draining.is_set():
+            self.stop()
+        self._draining.set()
+
     def stop(self) -> None:
         """Let `run` return: the driver is told, and Java ended."""
+        self._draining.set()
         self._stopped.set()
 
     def run(self) -> None:
@@ -94,7 +107,7 @@ class Agent:
         workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
         (workdir / REGISTERED_FILE).unlink(missing_ok=True)
         build = this_build()
-        while not self._stopped.is_set():
+        while not self._draining.is_set():
             try:
                 credentials = self._client.meet()
                 address = _own_address(self._settings.driver)
@@ -102,11 +115,11 @@ class Agent:
                 welcome = self._client.ask("register", offer, Welcome)
             except (DriverAway, Refused) as error:
                 self._say(error.what)
-                self._stopped.wait(_RETRY_SECONDS)
+                self._draining.wait(_RETRY_SECONDS)
                 continue
             self._say(f"Executor {welcome.executor} starts for attempt {credentials.attempt}")
             self._serve(welcome, credentials.spark_secret, address)
-            self._stopped.wait(_RETRY_SECONDS)
+            self._draining.wait(_RETRY_SECONDS)
         self._client.close()
 
     def _say(self, text: str) -> None:
@@ -128,15 +141,27 @@ class Agent:
         polling = threading.Thread(target=self._poll, args=(welcome, work, over), name="poll", daemon=True)
         polling.start()
         try:
-            over.wait()
+            over.wait(until=self._draining)
+            if not over.is_set() and self._ask_to_leave(welcome):
+                over.wait(seconds=settings.grace)
         finally:
             self._said = ""
             (root / REGISTERED_FILE).unlink(missing_ok=True)
-            if over.reason is not None or self._stopped.is_set():
-                self._leave(welcome, "the executor was told to end" if self._stopped.is_set() else str(over.reason))
+            if over.reason is not None or self._draining.is_set():
+                self._leave(welcome, over.reason or "the executor was told to end")
             _end(java)
             listening.close()
             work.close()
+
+    def _ask_to_leave(self, welcome: Welcome) -> bool:
+        """Tell the driver that the executor is to end; return whether to wait until it may."""
+        try:
+            self._client.ask("drain", Drain(executor=welcome.executor), Nothing, seconds=5.0)
+        except (DriverAway, Refused) as error:
+            log.info("Executor %s ends at once: %s", welcome.executor, error.what)
+            return False
+        log.info("Executor %s ends once its state is elsewhere", welcome.executor)
+        return True
 
     def _leave(self, welcome: Welcome, reason: str) -> None:
         try:
@@ -166,6 +191,9 @@ class Agent:
                     (self._settings.workdir / REGISTERED_FILE).touch()
                 registered = told.registered
                 for command in told.commands:
+                    if command.kind == LEAVE:
+                        over.set("the executor was told to end")
+                        return
                     pool.submit(self._perform, welcome, work, command)
 
     def _perform(self, welcome: Welcome, work: ExecutorWork, command: Command) -> None:
@@ -196,8 +224,10 @@ class _Over:
     def is_set(self) -> bool:
         return self._event.is_set() or self._stopped.is_set()
 
-    def wait(self) -> None:
-        while not self.is_set():
+    def wait(self, *, until: threading.Event | None = None, seconds: float = math.inf) -> None:
+        """Wait for the end; return before if an event occurs or the time is over."""
+        deadline = time.monotonic() + seconds
+        while not self.is_set() and not (until and until.is_set()) and time.monotonic() < deadline:
             self._event.wait(0.2)
 
 
@@ -232,7 +262,7 @@ def _own_address(driver: str) -> str:
 
 
 def run_agent(settings: AgentSettings, *, with_parent: bool = False) -> None:
-    """Run an agent until SIGTERM or SIGINT.
+    """Run an agent until SIGTERM or SIGINT; a second one ends it at once.
 
     Args:
         settings: the options.
@@ -241,7 +271,7 @@ def run_agent(settings: AgentSettings, *, with_parent: bool = False) -> None:
     agent = Agent(replace(settings, workdir=settings.workdir.absolute()))
 
     def on_signal(number: int, frame: object) -> None:
-        agent.stop()
+        agent.drain()
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, on_signal)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from streamjob.errors import StreamJobError
 from streamjob_runtime.executors.credentials import Credentials
 from streamjob_runtime.executors.messages import (
+    CONNECTIONS,
     COUNT_HEADER,
     INSTANCE_HEADER,
     NAME_HEADER,
@@ -62,7 +63,7 @@ class DriverClient:
         timeout = httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS)
         # No proxy of the environment: the driver is in the same network.
         # The server closes idle connections after some seconds; a request must not be on its way at that moment.
-        limits = httpx.Limits(keepalive_expiry=_IDLE_SECONDS)
+        limits = httpx.Limits(max_connections=CONNECTIONS, keepalive_expiry=_IDLE_SECONDS)
         self._http = httpx.Client(timeout=timeout, limits=limits, trust_env=False)
 
     @property

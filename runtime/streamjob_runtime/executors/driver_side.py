@@ -7,21 +7,27 @@ import os
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamjob.client.models import ExecutorsView, ExecutorView
+from streamjob.client.models import ExecutorsView
 from streamjob.clock import Clock
+from streamjob.ids import ChainUid
 from streamjob_runtime.executors.build_id import this_build
+from streamjob_runtime.executors.changes import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.credentials import Credentials, secret_of
-from streamjob_runtime.executors.fleet import Executor, Fleet, Lost
+from streamjob_runtime.executors.fleet import Executor, Fleet
 from streamjob_runtime.executors.launcher import Launcher, LaunchSettings
+from streamjob_runtime.executors.loads import Loads, read_totals
 from streamjob_runtime.executors.messages import Welcome
 from streamjob_runtime.executors.options import ExecutorOptions
 from streamjob_runtime.executors.routes import AgentRoutes
+from streamjob_runtime.executors.segments import SegmentsOnExecutors
 from streamjob_runtime.executors.state import StateOnExecutors
-from streamjob_runtime.spark.gateway import call_errors, driver_address, executor_events
+from streamjob_runtime.executors.view import executors_view
+from streamjob_runtime.spark.gateway import call_errors, driver_address, executor_events, executor_loads
 from streamjob_runtime.spark.session import SparkExecutors
 
 if TYPE_CHECKING:
@@ -29,6 +35,8 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS = 120.0
 """How long a job waits for executors that are missing before it starts on those that are there."""
+_SETTLE_SECONDS = 5.0
+"""How long to wait for more executors before state moves to those that have joined."""
 _EVENT_MS = 1000
 _DISASSOCIATED = "Remote RPC client disassociated"
 _DISCONNECTED = "its connection to the driver has ended"
@@ -64,16 +72,18 @@ class DriverSide:
         secret = secrets.token_hex(32) if options.address is None else secret_of(environment)
         self._credentials = Credentials.derive(secret, uuid.uuid4().hex)
         self.fleet = Fleet(options.instances, this_build(), clock)
-        self.state = StateOnExecutors(self.fleet)
+        self.segments = SegmentsOnExecutors(self.fleet, store, clock)
+        self.state = StateOnExecutors(self.fleet, self.segments)
         self.routes = AgentRoutes(self.fleet, self._credentials, self.state.handlers())
+        self._loads = Loads()
+        self._java_loads: Any = None
         self._launcher: Launcher | None = None
         if options.address is None:
             directory = workdir / "executors"
             settings = LaunchSettings(options.instances, options.cores, options.memory, directory, secret)
             self._launcher = Launcher(settings, environment)
         self._closing = threading.Event()
-        self._on_lost: Callable[[Lost], None] = lambda lost: None
-        self.fleet.listen(lambda lost: self._on_lost(lost))
+        self.fleet.listen(BetweenEpochs(self.fleet))
 
     @property
     def for_spark(self) -> SparkExecutors:
@@ -84,6 +94,7 @@ class DriverSide:
         """Take executors from now on, and follow which of them Spark has."""
         address = driver_address(spark)
         events = executor_events(spark)
+        self._java_loads = executor_loads(spark)
         threading.Thread(target=self._follow, args=(events,), name="executors", daemon=True).start()
         self.fleet.open(
             Welcome(
@@ -107,35 +118,36 @@ class DriverSide:
         if self._launcher is not None:
             self._launcher.stop()
 
-    def wait(self) -> Sequence[Executor]:
-        """Return the live executors; wait for missing ones first. Raises NoExecutors."""
-        return self.fleet.wait(_WAIT_SECONDS)
+    def wait(self, stopped: Callable[[], bool]) -> Sequence[Executor]:
+        """Return the executors; wait for missing ones first, unless the job is stopped. Raises NoExecutors."""
+        return self.fleet.wait(_WAIT_SECONDS, stopped)
+
+    def observe(self, now: float) -> None:
+        """Read the work of the executors; one thread calls this about once a second, with the monotonic time."""
+        if self._java_loads is None:
+            return
+        try:
+            lines = self._java_loads.lines()
+        except call_errors():
+            # Java is gone; the last figures stay.
+            return
+        self._loads.note(read_totals(lines), now)
 
     def view(self) -> ExecutorsView:
-        """Return the executors and the state that each has."""
-        stores, sizes = self.state.stores(), self.state.sizes()
-        live = self.fleet.live()
-        counts = [stores.get(each.id, 0) for each in live]
-        return ExecutorsView(
-            wanted=self.fleet.wanted,
-            lost=self.fleet.lost(),
-            skew=max(counts) * len(counts) / sum(counts) if any(counts) else None,
-            executors=tuple(
-                ExecutorView(
-                    id=each.id,
-                    name=each.name,
-                    host=each.host,
-                    cores=each.cores,
-                    state_stores=stores.get(each.id, 0),
-                    state_bytes=sizes.get(each.id, 0),
-                )
-                for each in live
-            ),
-        )
+        """Return the executors, with the state and the work of each."""
+        return executors_view(self.fleet, self.state.counts(), self.state.sizes(), self._loads.of)
 
-    def listen(self, on_lost: Callable[[Lost], None]) -> None:
-        """Report lost executors to one listener from now on, in place of the one before."""
-        self._on_lost = on_lost
+    @contextmanager
+    def followed(self, fail: Callable[[ChainUid, str], None], restart: Callable[[str], None]) -> Iterator[None]:
+        """Follow the executors for an epoch, see `EpochOnExecutors`; at its end let those go that are to end."""
+        epoch = EpochOnExecutors(self.fleet, self.state, fail, restart, _SETTLE_SECONDS)
+        self.fleet.listen(epoch)
+        try:
+            yield
+        finally:
+            self.fleet.listen(BetweenEpochs(self.fleet))
+            epoch.close()
+            self.fleet.release_all()
 
     def _follow(self, events: Any) -> None:
         while not self._closing.is_set():

@@ -1,7 +1,8 @@
 """The executors of a job, as its driver knows them: who is there, who is lost, and commands for their agents.
 
 An executor joins in two steps: its agent registers and gets a number, then its Java registers with Spark under that
-number. Only then it is live. It is lost once Spark has lost it or its agent says so; a number never comes back.
+number. Only then it is live. It is lost once Spark has lost it or its agent says so; a number never comes back. An
+executor that is to end says so first, and leaves once the driver lets it go.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
@@ -20,7 +22,9 @@ from typing import Any
 from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
 from streamjob_runtime.executors.build_id import differences
-from streamjob_runtime.executors.messages import POLL_SECONDS, Command, Commands, Registration, Welcome
+from streamjob_runtime.executors.messages import LEAVE, POLL_SECONDS, Command, Commands, Registration, Welcome
+
+_LOOK_SECONDS = 0.2
 
 log = logging.getLogger("streamjob")
 
@@ -51,12 +55,13 @@ class NoExecutors(StreamJobError):
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A live executor: its number in Spark, its name, its host in Spark's terms, and its cores."""
+    """A live executor: its number in Spark, its name, its host for Spark, its cores; `leaving` if it is to end."""
 
     id: str
     name: str
     host: str
     cores: int
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,19 @@ class Lost:
     reason: str
 
 
+class FleetListener:
+    """Learns about changes of the executors, on any thread. This one reacts to none of them."""
+
+    def joined(self, executor: Executor) -> None:
+        """An executor has become live."""
+
+    def leaving(self, executor: Executor) -> None:
+        """A live executor is to end, and waits for `Fleet.release`."""
+
+    def lost(self, lost: Lost) -> None:
+        """A live executor is gone."""
+
+
 @dataclass
 class _Member:
     id: str
@@ -76,9 +94,14 @@ class _Member:
     host: str
     cores: int
     live: bool = False
+    leaving: bool = False
+    released: bool = False
     commands: list[Command] = field(default_factory=list)
     asked: dict[str, Future[dict[str, Any]]] = field(default_factory=dict)
     wake: Callable[[], None] | None = None
+
+    def view(self) -> Executor:
+        return Executor(self.id, self.name, self.host, self.cores, self.leaving)
 
 
 class Fleet:
@@ -92,6 +115,7 @@ class Fleet:
 
     def __init__(self, wanted: int, build: Mapping[str, str], clock: Clock) -> None:
         self.wanted = wanted
+        self._expected = wanted
         self._build = dict(build)
         self._clock = clock
         self._changed = threading.Condition()
@@ -100,7 +124,7 @@ class Fleet:
         self._lost: list[Lost] = []
         self._invitation: Welcome | None = None
         self._closed = False
-        self._on_lost: Callable[[Lost], None] = lambda lost: None
+        self._listener = FleetListener()
 
     def open(self, invitation: Welcome) -> None:
         """Take executors from now on; `invitation` is what they need, without their number."""
@@ -115,9 +139,9 @@ class Fleet:
         for executor in there:
             self.lose(executor, "the job has ended")
 
-    def listen(self, on_lost: Callable[[Lost], None]) -> None:
-        """Report lost executors to one listener, on any thread."""
-        self._on_lost = on_lost
+    def listen(self, listener: FleetListener) -> None:
+        """Report changes to one listener from now on, in place of the one before."""
+        self._listener = listener
 
     def register(self, name: str, instance: str, offer: Registration) -> Welcome:
         """Take an executor, in place of a former one with its name.
@@ -157,11 +181,46 @@ class Fleet:
             if member is None:
                 return
             member.live, member.host = True, host
+            self._expected = max(self._expected, len(self._staying()))
             self._changed.notify_all()
             wake = member.wake
+            joined = member.view()
         log.info("Executor %s (%s) is here", executor, member.name)
         if wake is not None:
             wake()
+        self._listener.joined(joined)
+
+    def drain(self, executor: str, instance: str) -> None:
+        """Note that an executor is to end; it waits until it is released. Raises UnknownExecutor."""
+        with self._changed:
+            member = self._member(executor, instance)
+            if member.leaving:
+                return
+            member.leaving = True
+            if member.live:
+                # Nobody waits for its successor while the others can do its work.
+                self._expected = max(1, self._expected - 1)
+            leaving = member.view() if member.live else None
+        log.info("Executor %s (%s) is to end", executor, member.name)
+        if leaving is None:
+            self.release(executor)
+        else:
+            self._listener.leaving(leaving)
+
+    def release(self, executor: str) -> None:
+        """Let an executor leave that is to end."""
+        with self._changed:
+            member = self._members.get(executor)
+            if member is None or member.released:
+                return
+            member.released = True
+        self.tell(executor, LEAVE, {})
+
+    def release_all(self) -> None:
+        """Let all executors leave that are to end."""
+        for each in self.live():
+            if each.leaving:
+                self.release(each.id)
 
     def lose(self, executor: str, reason: str) -> None:
         """An executor is gone."""
@@ -173,15 +232,18 @@ class Fleet:
             self._changed.notify_all()
             wake = member.wake
             lost = Lost(executor, member.name, reason)
-            if member.live:
+            if member.live and not member.released:
                 self._lost.append(lost)
         if wake is not None:
             wake()
         for answer in asked.values():
             answer.set_exception(_lost(lost))
         if member.live and not self._closed:
-            log.warning("Executor %s (%s) is lost: %s", executor, member.name, reason)
-            self._on_lost(lost)
+            if member.released:
+                log.info("Executor %s (%s) has left", executor, member.name)
+            else:
+                log.warning("Executor %s (%s) is lost: %s", executor, member.name, reason)
+            self._listener.lost(lost)
 
     def live(self) -> tuple[Executor, ...]:
         """Return the executors that Spark has, in the order in which they came."""
@@ -194,28 +256,41 @@ class Fleet:
             return len(self._lost)
 
     def _live(self) -> tuple[Executor, ...]:
-        members = (member for member in self._members.values() if member.live)
-        return tuple(Executor(each.id, each.name, each.host, each.cores) for each in members)
+        return tuple(member.view() for member in self._members.values() if member.live)
 
-    def wait(self, seconds: float) -> Sequence[Executor]:
-        """Return the live executors once there are as many as the job asks for, or whoever is there in time.
+    def _staying(self) -> tuple[Executor, ...]:
+        return tuple(each for each in self._live() if not each.leaving)
+
+    def wait(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> Sequence[Executor]:
+        """Return the executors that stay once there are as many as the job asks for, or those that are there in time.
+
+        Executors that have left are not waited for, until others take their place.
 
         Args:
             seconds: how long to wait for all of them.
+            stopped: whether nobody needs them any more, so that those that are there are returned, or none.
 
         Raises:
             NoExecutors: there was none.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._live()) >= self.wanted, seconds)
-            there = self._live()
+        deadline = time.monotonic() + seconds
+        while True:
+            gives_up = stopped()
+            with self._changed:
+                left = 0.0 if gives_up else min(_LOOK_SECONDS, deadline - time.monotonic())
+                self._changed.wait_for(lambda: len(self._staying()) >= self._expected, max(0.0, left))
+                there, expected = self._staying(), self._expected
+            if gives_up:
+                return there
+            if len(there) >= expected or time.monotonic() >= deadline:
+                break
         if not there:
             raise NoExecutors(
                 f"No executor has come within {seconds:.0f} seconds, and the job asks for {self.wanted}",
                 "look at the executors' own logs: `streamjob executor` says why the driver refuses it",
             )
-        if len(there) < self.wanted:
-            log.warning("The job starts on %d of %d executors: the others have not come", len(there), self.wanted)
+        if len(there) < expected:
+            log.warning("The job starts on %d of %d executors: the others have not come", len(there), expected)
         return there
 
     def check(self, executor: str, instance: str) -> None:
@@ -303,6 +378,12 @@ class Fleet:
         if member is None or member.instance != instance:
             raise UnknownExecutor(f"Executor {executor} is not one of the job's any more")
         return member
+
+
+def slots_of(executors: Collection[Executor]) -> dict[str, int]:
+    """Return the cores of each executor that takes files: those that are to end take none, unless all are."""
+    staying = [each for each in executors if not each.leaving]
+    return {each.id: each.cores for each in staying or executors}
 
 
 def _lost(lost: Lost) -> ExecutorLost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
@@ -11,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamjob_runtime.executors.messages import Welcome
+from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.java import find_java
 from streamjob_runtime.spark.jvm import JAR, JOB_FILES
 from streamjob_runtime.spark.session import LOGGING, SECRET
+
+log = logging.getLogger("streamjob")
 
 _MAIN = "io.streamjob.ExecutorProcess"
 
@@ -57,8 +61,11 @@ def start_java(
     shutil.rmtree(settings.scratch, ignore_errors=True)
     settings.scratch.mkdir(mode=0o700, parents=True)
     java = find_java(environment, settings.root / "java")
+    if hint := class_data.hint(java, environment):
+        log.info("%s", hint)
+    archived = class_data.java_options(java, environment)
     return subprocess.Popen(
-        [str(java.home / "bin" / "java"), *arguments(settings, welcome, socket, environment)],
+        [str(java.home / "bin" / "java"), *archived, *arguments(settings, welcome, socket, environment)],
         stdin=subprocess.DEVNULL,
         env={
             **environment,
@@ -96,7 +103,7 @@ def arguments(settings: JavaSettings, welcome: Welcome, socket: Path, environmen
         *welcome.java_options,
         *shlex.split(environment.get("SPARK_SUBMIT_OPTS", "")),
         "-cp",
-        os.pathsep.join([str(JAR), f"{jars}/*"]),
+        os.pathsep.join([*class_data.class_path(jars), str(JAR)]),
         _MAIN,
         str(socket),
         "--driver-url",

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from streamjob.ids import ChainUid
 from streamjob.snapshot.manifest import FileRef
 
 PREFIX = "/v1/agents/"
@@ -13,8 +14,12 @@ NAME_HEADER = "streamjob-executor"
 INSTANCE_HEADER = "streamjob-instance"
 COUNT_HEADER = "streamjob-count"
 SIGNATURE_HEADER = "streamjob-signature"
+LEAVE = "leave"
+"""The kind of the command that lets an executor go."""
 POLL_SECONDS = 20.0
 """How long the driver holds back the answer to an agent that asks for commands while there are none."""
+CONNECTIONS = 8
+"""The most connections that an agent has to its driver at a time."""
 
 
 class _Message(BaseModel):
@@ -91,6 +96,12 @@ class Leave(_Message):
     reason: str
 
 
+class Drain(_Message):
+    """An executor is to end, and waits for the command `leave`, so that its state can move to others first."""
+
+    executor: str
+
+
 class Store(_Message):
     """The directory of a state store, as a path of `job:/…`, and the executor that opens it."""
 
@@ -113,7 +124,7 @@ class Adoption(_Message):
 
 
 class HoldStores(_Message):
-    """The driver asks for the files of state stores of a cut, in the store.
+    """The driver asks for the files of a chain's cut, in the store.
 
     Args:
         transfer: names the upload in questions to the driver.
@@ -123,6 +134,7 @@ class HoldStores(_Message):
         chain: the chain.
         batch: the batch of the cut.
         stores: directory and unique ids of each state store.
+        segments: names of kept segments of channels, by the chain that wrote them.
     """
 
     transfer: str
@@ -132,10 +144,68 @@ class HoldStores(_Message):
     chain: str
     batch: int
     stores: tuple[tuple[str, tuple[str, ...]], ...]
+    segments: dict[ChainUid, tuple[str, ...]] = {}
+
+
+class KeepSegments(_Message):
+    """The driver asks to hold segments in flight of a chain's cut, until it asks for them in the store.
+
+    Args:
+        epoch: the epoch.
+        checkpoint: the checkpoint.
+        chain: the chain that stores them.
+        segments: their names, by the chain that wrote them.
+    """
+
+    epoch: int
+    checkpoint: int
+    chain: str
+    segments: dict[ChainUid, tuple[str, ...]]
+
+
+class DropSegments(_Message):
+    """Segments that nobody needs any more: their names, by the chain that wrote them."""
+
+    epoch: int
+    segments: dict[ChainUid, tuple[str, ...]]
+
+
+class SegmentAsked(_Message):
+    """A segment that an executor is to read and does not have, as a path of `job:/…`."""
+
+    executor: str
+    path: str
+
+
+class SegmentSource(_Message):
+    """Where an executor gets a segment.
+
+    Args:
+        home: the URI of the store from which relative references start.
+        holders: the chains whose holds may have it.
+        file: the file in the store.
+    """
+
+    home: str
+    holders: tuple[ChainUid, ...]
+    file: FileRef
+
+
+class ShareSegment(_Message):
+    """The driver asks for a segment in the store, because another executor reads it; a path of `job:/…`."""
+
+    path: str
+
+
+class Lend(_Message):
+    """An agent asks for the key of an object that another executor reads, given the SHA-256 of its content."""
+
+    executor: str
+    sha256: str
 
 
 class Stored(_Message):
-    """The files of state stores in the manifest's form, and the work that it took."""
+    """The files of a cut in the manifest's form, and the work that it took."""
 
     files: tuple[FileRef, ...]
     statistics: dict[str, int]
@@ -180,6 +250,12 @@ class Holdings(_Message):
     """The partitions of which an agent holds files, by chain."""
 
     partitions: dict[str, tuple[int, ...]]
+
+
+class HasFiles(_Message):
+    """Files of snapshots by the chain that stored them: the question which of them an agent holds, and the answer."""
+
+    files: dict[ChainUid, tuple[str, ...]]
 
 
 class Nothing(_Message):

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamjob_runtime.executors.credentials import Counts, Credentials
 from streamjob_runtime.executors.fleet import Fleet, NotReady, RefusedByDriver, UnknownExecutor
 from streamjob_runtime.executors.messages import (
+    CONNECTIONS,
     COUNT_HEADER,
     INSTANCE_HEADER,
     NAME_HEADER,
@@ -22,6 +23,7 @@ from streamjob_runtime.executors.messages import (
     SIGNATURE_HEADER,
     Attempt,
     Done,
+    Drain,
     Leave,
     Nothing,
     Poll,
@@ -61,9 +63,15 @@ class AgentRoutes:
             "register": _blocking(self._register),
             "poll": self._poll,
             "done": _blocking(self._done),
+            "drain": _blocking(self._drain),
             "leave": _blocking(self._leave),
             **{path: _blocking(each) for path, each in (more or {}).items()},
         }
+
+    @property
+    def connections(self) -> int:
+        """The most connections that the agents of all wanted executors have at a time."""
+        return self._fleet.wanted * CONNECTIONS
 
     def beside(self, app: ASGIApp, trust: Callable[[Scope], None] = lambda scope: None) -> ASGIApp:
         """Return an application that serves agents, and leaves everything else to another one.
@@ -142,6 +150,10 @@ class AgentRoutes:
     def _done(self, name: str, instance: str, body: bytes) -> BaseModel:
         done = Done.model_validate_json(body)
         self._fleet.done(done.executor, instance, done.command, done.error, done.body)
+        return Nothing()
+
+    def _drain(self, name: str, instance: str, body: bytes) -> BaseModel:
+        self._fleet.drain(Drain.model_validate_json(body).executor, instance)
         return Nothing()
 
     def _leave(self, name: str, instance: str, body: bytes) -> BaseModel:

@@ -7,20 +7,22 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch
-from streamjob.protocol.placement import Owners, StateStore, StoreNotOpened, StoreRefused, by_store, place
+from streamjob.protocol.placement import Counts, Owners, StateStore, StoreNotOpened, StoreRefused, by_store, place
+from streamjob.protocol.segment_places import SegmentNames
 from streamjob.snapshot.manifest import FileRef
+from streamjob_runtime.chain.channels.in_flight import is_segment
+from streamjob_runtime.checkpointing.state_elsewhere import Kept
 from streamjob_runtime.checkpointing.upload.packing import Identity
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, UploadStatistics
-from streamjob_runtime.executors.fleet import Executor, ExecutorLost, Fleet, RefusedByDriver
+from streamjob_runtime.executors.asking import ask_all, result_of
+from streamjob_runtime.executors.fleet import Executor, ExecutorLost, Fleet, RefusedByDriver, slots_of
 from streamjob_runtime.executors.messages import (
     Adoption,
     Allocate,
@@ -34,8 +36,9 @@ from streamjob_runtime.executors.messages import (
     Store,
     Stored,
 )
+from streamjob_runtime.executors.segments import SegmentsOnExecutors
 from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
-from streamjob_runtime.spark.checkpoint_dir.logs import read_operator_metadata
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets, read_operator_metadata
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 from streamjob_runtime.spark.gateway import place_state
 
@@ -77,14 +80,17 @@ class StateOnExecutors:
 
     Args:
         fleet: the executors.
+        segments: the segments of the job's channels.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, segments: SegmentsOnExecutors) -> None:
         self._fleet = fleet
+        self.segments = segments
         self._lock = threading.Lock()
         self._owners = Owners(Epoch(0))
         self._restored: Mapping[ChainUid, RestoredState] = {}
         self._placed: dict[ChainUid, frozenset[str]] = {}
+        self._partitions: dict[ChainUid, dict[int, int]] = {}
         self._holders: dict[ChainUid, dict[int, list[str]]] = {}
         self._transfers: dict[str, _Transfer] = {}
         self._sizes: dict[tuple[ChainUid, str], int] = {}
@@ -96,6 +102,7 @@ class StateOnExecutors:
             "adopted": self._adopted,
             "known": self._known,
             "allocate": self._allocate,
+            **self.segments.handlers(),
         }
 
     def begin(self, epoch: Epoch, restored: Mapping[ChainUid, RestoredState]) -> None:
@@ -110,7 +117,7 @@ class StateOnExecutors:
             files = {chain: by_store(state.files) for chain, state in restored.items()}
             self._owners = Owners(epoch, files)
             self._restored = dict(restored)
-            self._placed = {}
+            self._placed, self._partitions = {}, {}
             self._sizes = {}
             self._holders = holders
 
@@ -118,15 +125,9 @@ class StateOnExecutors:
         """Return the executors that hold files of each partition; one that does not say so holds none."""
         if not former:
             return {}
-        asked = [(each.id, self._fleet.tell(each.id, "holdings", {})) for each in self._fleet.live()]
-        deadline = time.monotonic() + _HOLDINGS_SECONDS
         found: dict[ChainUid, dict[int, list[str]]] = {}
-        for executor, answer in asked:
-            try:
-                held = Holdings.model_validate(answer.result(max(0.0, deadline - time.monotonic()))).partitions
-            except Exception as error:
-                log.warning("Executor %s does not say what it holds: %s", executor, error)
-                continue
+        for executor, answer in ask_all(self._fleet, "holdings", {}, _HOLDINGS_SECONDS).items():
+            held = Holdings.model_validate(answer).partitions
             for chain, origin in former.items():
                 for partition in held.get(origin, ()):
                     found.setdefault(chain, {}).setdefault(partition, []).append(executor)
@@ -141,7 +142,9 @@ class StateOnExecutors:
         location: str,
         batch: BatchId,
     ) -> None:
-        """Decide where a query opens its state; call it in its first batch, before any action.
+        """Decide where a query opens its state, and check that the rows it reads are there.
+
+        Call it in the query's first batch, before any action.
 
         Args:
             spark: the session.
@@ -154,10 +157,13 @@ class StateOnExecutors:
         Raises:
             ExecutorLost: an executor was lost meanwhile, or there is none.
         """
+        self.segments.check()
         metadata = {each: read_operator_metadata(checkpoint, each, batch) for each in operator_names(checkpoint, batch)}
         if not metadata:
             return
-        chosen = self.choose(chain, {number: each.partitions for number, each in metadata.items()})
+        # Metadata of an operator keeps the number that it began with, although its state may have been rewritten.
+        rewritten = read_offsets(checkpoint, batch).partitions
+        chosen = self.choose(chain, {number: rewritten or each.partitions for number, each in metadata.items()})
         for number, each in metadata.items():
             places = [(executor.host, executor.id) for executor in chosen[number]]
             place_state(spark, query, location, number, each.stores, places)
@@ -169,7 +175,8 @@ class StateOnExecutors:
     def choose(self, chain: ChainUid, partitions: Mapping[int, int]) -> dict[int, tuple[Executor, ...]]:
         """Choose an executor for each partition of a chain's operators; the loss of one of them ends the epoch now.
 
-        What is open stays where it is: the flush at the end of a chain is another query with the same state.
+        What is open stays where it is: the flush at the end of a chain is another query with the same state. An
+        executor that is to end gets nothing new, unless there are no others.
 
         Args:
             chain: the chain.
@@ -181,7 +188,7 @@ class StateOnExecutors:
         executors = {each.id: each for each in self._fleet.live()}
         if not executors:
             raise ExecutorLost(f"There is no executor for the state of chain {chain!r}")
-        slots = {each.id: each.cores for each in executors.values()}
+        slots = slots_of(executors.values())
         with self._lock:
             holders = self._holders_of(chain, executors.keys())
             offset = list(self._placed).index(chain) if chain in self._placed else len(self._placed)
@@ -190,6 +197,7 @@ class StateOnExecutors:
                 for number, count in partitions.items()
             }
             self._placed[chain] = frozenset(executor for each in chosen.values() for executor in each)
+            self._partitions[chain] = dict(partitions)
         return {number: tuple(executors[executor] for executor in each) for number, each in chosen.items()}
 
     def _holders_of(self, chain: ChainUid, live: Collection[str]) -> dict[int, list[str]]:
@@ -197,14 +205,39 @@ class StateOnExecutors:
         holders = self._holders.get(chain, {})
         return {partition: [each for each in held if each in live] for partition, held in holders.items()}
 
-    def chains_on(self, executor: str) -> frozenset[ChainUid]:
-        """Return the chains that cannot go on without an executor."""
+    def lost_with(self, executor: str) -> dict[ChainUid, str]:
+        """Return the chains that cannot go on without an executor, each with what they lose in words."""
         with self._lock:
             placed = {chain for chain, executors in self._placed.items() if executor in executors}
-            return self._owners.chains_on(executor) | placed
+            state = self._owners.chains_on(executor) | placed
+        unread = self.segments.producers_on(executor)
+        return {
+            **{chain: f"rows of chain {chain!r} that nobody has read yet" for chain in unread},
+            **{chain: f"state of chain {chain!r}" for chain in state},
+        }
 
-    def stores(self) -> dict[str, int]:
-        """Return the number of open state stores by executor."""
+    def needs(self, executor: str) -> bool:
+        """Return whether the epoch cannot go on without an executor, or may not be able to at any moment."""
+        return self.segments.has_streams or bool(self.lost_with(executor))
+
+    def idle(self) -> tuple[Executor, ...]:
+        """Return the executors without state that would get some if the chains that have begun were placed anew."""
+        executors = self._fleet.live()
+        slots = slots_of(executors)
+        if not slots:
+            return ()
+        with self._lock:
+            wanted = {
+                each
+                for offset, partitions in enumerate(self._partitions.values())
+                for count in partitions.values()
+                for each in place(count, slots, offset=offset)
+            }
+            used = frozenset(self._owners.counts()).union(*self._placed.values())
+        return tuple(each for each in executors if each.id in wanted - used)
+
+    def counts(self) -> dict[str, Counts]:
+        """Return the numbers of open partitions and state stores by executor."""
         with self._lock:
             return self._owners.counts()
 
@@ -216,16 +249,21 @@ class StateOnExecutors:
                 sizes[executor] = sizes.get(executor, 0) + size
             return sizes
 
+    def keep(self, checkpoint: CheckpointId, chain: ChainUid, segments: SegmentNames, progress: Progress) -> Kept:
+        """Let the owners hold the segments in flight of a cut; see `SegmentsOnExecutors.keep`."""
+        return self.segments.keep(checkpoint, chain, segments, progress)
+
     def store(
         self,
         checkpoint: CheckpointId,
         chain: ChainUid,
         batch: BatchId,
         stores: Sequence[StoreVersion],
+        kept: Kept,
         target: Target,
         progress: Progress,
     ) -> Callable[[], tuple[FileRef, ...]]:
-        """Let the owners hold and upload state stores of a cut; return a function that waits for the files.
+        """Let the owners hold and upload the files of a cut; return a function that waits for the files.
 
         The function raises UploadCancelled, and the errors of `Fleet.ask`.
 
@@ -233,7 +271,8 @@ class StateOnExecutors:
             checkpoint: the checkpoint.
             chain: the chain.
             batch: the batch of the cut.
-            stores: the stores.
+            stores: the state stores.
+            kept: the segments in flight.
             target: the destination of the files.
             progress: reports progress, and cancels.
         """
@@ -254,21 +293,23 @@ class StateOnExecutors:
                     checkpoint=checkpoint,
                     chain=chain,
                     batch=batch,
-                    stores=tuple((path, ids[path]) for path in mine),
+                    stores=tuple((path, ids[path]) for path in parts.get(owner, ())),
+                    segments=dict(kept.get(owner, {})),
                 ).model_dump(mode="json"),
             )
-            for owner, mine in parts.items()
+            for owner in dict.fromkeys((*parts, *kept))
         }
 
         def wait() -> tuple[FileRef, ...]:
             try:
                 files: list[FileRef] = []
                 for owner, answer in answers.items():
-                    stored = Stored.model_validate(_result(answer, progress))
+                    stored = Stored.model_validate(result_of(answer, progress))
                     progress.include(UploadStatistics(**stored.statistics))
                     files += stored.files
+                    size = sum(file.length for file in stored.files if not is_segment(file.path))
                     with self._lock:
-                        self._sizes[chain, owner] = sum(file.length for file in stored.files)
+                        self._sizes[chain, owner] = size
                 return tuple(files)
             finally:
                 with self._lock:
@@ -290,6 +331,7 @@ class StateOnExecutors:
     def complete(self, checkpoint: CheckpointId) -> None:
         """Let the owners hold the files of a completed checkpoint, and none of earlier ones."""
         self._tell_all("retain", checkpoint)
+        self.segments.tell_dropped()
 
     def abort(self, checkpoint: CheckpointId) -> None:
         """Let the owners drop the files that they hold for a checkpoint."""
@@ -357,12 +399,3 @@ def _allowed(decide: Callable[[], Decided]) -> Decided:
         return decide()
     except StoreRefused as error:
         raise RefusedByDriver(error.what) from None
-
-
-def _result(answer: Future[dict[str, Any]], progress: Progress) -> dict[str, Any]:
-    while True:
-        try:
-            return answer.result(_LOOK_SECONDS)
-        except NotInTime:
-            if progress.cancelled:
-                raise UploadCancelled("The checkpoint was aborted while executors uploaded its state") from None

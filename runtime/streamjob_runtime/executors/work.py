@@ -1,12 +1,10 @@
-"""An executor's files of state: brought when its Java opens a store, held and uploaded when the driver says so."""
+"""An executor's files: brought when its Java needs them, held and uploaded when the driver says so."""
 
 from __future__ import annotations
 
 import logging
 import os
-import shutil
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -17,29 +15,33 @@ from streamjob.ids import BatchId, Key
 from streamjob.protocol.placement import StateStore
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.opening import References, open_location
+from streamjob_runtime.checkpointing.segment_holds import with_segments
 from streamjob_runtime.checkpointing.upload.packing import Identity
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Uploader, held_files
 from streamjob_runtime.executors.client import DriverClient
+from streamjob_runtime.executors.disk import ExecutorDisk
 from streamjob_runtime.executors.messages import (
     Adoption,
     Allocate,
     Allocated,
     Command,
+    DropSegments,
+    HasFiles,
     HeldCheckpoint,
     Holdings,
     HoldStores,
+    KeepSegments,
     Known,
     KnownFiles,
     Nothing,
+    ShareSegment,
     Store,
     Stored,
 )
-from streamjob_runtime.restoring.download import download
+from streamjob_runtime.executors.segment_work import SegmentWork
 from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold_stores, release
 
-HOLDS = "holds"
-_BRINGING = "bringing"
 _ADOPT_SECONDS = 120.0
 
 log = logging.getLogger("streamjob")
@@ -58,24 +60,29 @@ class ExecutorWork:
     def __init__(self, executor: str, client: DriverClient, root: Path, home: str) -> None:
         self._executor = executor
         self._client = client
-        self._root = root
+        self._disk = ExecutorDisk(root)
+        self._segments = SegmentWork(executor, client, self._disk, home, self._references)
         self._home = home
         self._lock = threading.Lock()
-        self._begun: set[int] = set()
         self._stores: dict[str, References] = {}
         self._uploader: Uploader | None = None
-        shutil.rmtree(root / _BRINGING, ignore_errors=True)
 
     def answer(self, verb: str, path: str) -> None:
         """Do what Java asks for.
 
         Args:
-            verb: `adopt`.
-            path: the directory of a state store, as a path of `job:/…`.
+            verb: `adopt` a state store, `begin` to write segments of a stream, or `bring` a segment to read it.
+            path: of the store, the stream, or the segment, as a path of `job:/…`.
         """
-        if verb != "adopt":
-            raise ValueError(f"{verb} is not known")
-        self._adopt(path)
+        match verb:
+            case "adopt":
+                self._adopt(path)
+            case "begin":
+                self._disk.begin(int(path.split("/")[1]))
+            case "bring":
+                self._segments.bring(path)
+            case _:
+                raise ValueError(f"{verb} is not known")
 
     def perform(self, command: Command) -> dict[str, Any]:
         """Do what the driver asks for, and return the answer."""
@@ -83,14 +90,25 @@ class ExecutorWork:
             case "hold":
                 return self._hold(HoldStores.model_validate(command.body)).model_dump(mode="json")
             case "retain":
-                self._retain(HeldCheckpoint.model_validate(command.body))
+                held = HeldCheckpoint.model_validate(command.body)
+                self._disk.retain(held.epoch, held.checkpoint)
                 return {}
             case "release":
                 held = HeldCheckpoint.model_validate(command.body)
-                release(self._root / str(held.epoch) / HOLDS / str(held.checkpoint))
+                release(self._disk.hold(held.epoch, held.checkpoint))
                 return {}
             case "holdings":
-                return Holdings(partitions=holdings(self._root)).model_dump(mode="json")
+                return Holdings(partitions=holdings(self._disk)).model_dump(mode="json")
+            case "has":
+                return self._segments.has(HasFiles.model_validate(command.body)).model_dump(mode="json")
+            case "keep":
+                self._segments.keep(KeepSegments.model_validate(command.body))
+                return {}
+            case "share":
+                return self._segments.share(ShareSegment.model_validate(command.body)).model_dump(mode="json")
+            case "drop":
+                self._segments.drop(DropSegments.model_validate(command.body))
+                return {}
             case _:
                 raise ValueError(f"{command.kind} is not known")
 
@@ -105,31 +123,16 @@ class ExecutorWork:
     def _adopt(self, directory: str) -> None:
         """Bring the files of a state store here, as the driver says which they are."""
         opened = StateStore.at(directory)
-        self._begin(opened.epoch)
+        self._disk.begin(opened.epoch)
         store = Store(executor=self._executor, directory=directory)
         adoption = self._client.ask("adopt", store, Adoption, seconds=_ADOPT_SECONDS)
         if adoption.files:
-            self._bring(adoption, self._root / str(opened.epoch) / opened.chain / "checkpoint")
+            self._bring(adoption, self._disk.checkpoint(opened.epoch, opened.chain))
         self._client.ask("adopted", store, Nothing)
 
-    def _begin(self, epoch: int) -> None:
-        """Begin an epoch in an empty directory: another log of the job may have had an epoch with this number."""
-        with self._lock:
-            if epoch not in self._begun:
-                shutil.rmtree(self._root / str(epoch), ignore_errors=True)
-                self._begun.add(epoch)
-
     def _bring(self, adoption: Adoption, target: Path) -> None:
-        candidates = [hold / adoption.chain for hold in _holds(self._root)]
-        # Beside at first, and moved in whole: a hold that runs meanwhile must not see half a file.
-        beside = self._root / _BRINGING / uuid.uuid4().hex
-        try:
-            brought = download(adoption.files, self._references(adoption.home).find, beside, candidates)
-            for path in dict.fromkeys(ref.path for ref in adoption.files):
-                (target / path).parent.mkdir(parents=True, exist_ok=True)
-                (beside / path).replace(target / path)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+        candidates = [hold / adoption.chain for hold in self._disk.holds()]
+        brought = self._disk.bring(adoption.files, self._references(adoption.home).find, target, candidates)
         log.info(
             "%s: %d files, %d bytes of them downloaded",
             os.path.commonpath([ref.path for ref in adoption.files]),
@@ -138,10 +141,11 @@ class ExecutorWork:
         )
 
     def _hold(self, asked: HoldStores) -> Stored:
-        directory = self._root / str(asked.epoch) / HOLDS / str(asked.checkpoint) / asked.chain
-        checkpoint = self._root / str(asked.epoch) / asked.chain / "checkpoint"
+        directory = self._disk.hold(asked.epoch, asked.checkpoint) / asked.chain
+        checkpoint = self._disk.checkpoint(asked.epoch, asked.chain)
         stores = [StoreVersion(path, ids) for path, ids in asked.stores]
-        held = hold_stores(checkpoint, BatchId(asked.batch), stores, directory)
+        state = hold_stores(checkpoint, BatchId(asked.batch), stores, directory) if stores else None
+        held = with_segments(state, asked.segments, directory)
 
         def key_of(sha256: str) -> Key:
             question = Allocate(executor=self._executor, transfer=asked.transfer, sha256=sha256)
@@ -176,36 +180,13 @@ class ExecutorWork:
         with closing(open_location(uri).store()) as store, closing(Uploader(store)) as uploader:
             yield uploader
 
-    def _retain(self, completed: HeldCheckpoint) -> None:
-        for hold in _holds(self._root):
-            if (int(hold.parts[-3]), int(hold.name)) < (completed.epoch, completed.checkpoint):
-                release(hold)
-        for epoch in _numbered(self._root):
-            if int(epoch.name) < completed.epoch:
-                shutil.rmtree(epoch, ignore_errors=True)
 
-
-def holdings(root: Path) -> dict[str, tuple[int, ...]]:
-    """Return the partitions of which a directory has held files, by chain.
-
-    Args:
-        root: the directory with the files of `job:/…` paths.
-    """
+def holdings(disk: ExecutorDisk) -> dict[str, tuple[int, ...]]:
+    """Return the partitions of which an executor holds files, by chain."""
     found: dict[str, set[int]] = {}
-    for hold in _holds(root):
+    for hold in disk.holds():
         for chain in hold.iterdir():
             for partition in chain.glob("state/*/*"):
                 if partition.name.isdigit():
                     found.setdefault(chain.name, set()).add(int(partition.name))
     return {chain: tuple(sorted(partitions)) for chain, partitions in found.items()}
-
-
-def _holds(root: Path) -> list[Path]:
-    """Return the directories of held checkpoints, newest first."""
-    found = [hold for epoch in _numbered(root) for hold in _numbered(epoch / HOLDS)]
-    return sorted(found, key=lambda hold: (int(hold.parts[-3]), int(hold.name)), reverse=True)
-
-
-def _numbered(directory: Path) -> Iterator[Path]:
-    if directory.is_dir():
-        yield from (each for each in directory.iterdir() if each.name.isdigit())

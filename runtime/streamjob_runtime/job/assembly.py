@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamjob.clock import Clock
 from streamjob.comparison.verdicts import Finding, Verdict
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid
+from streamjob.job.event_time import may_be_idle, retimed
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
+from streamjob.job.loops import loops_of
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.cuts import Emissions
 from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart, Place
-from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, Reading, Stream
+from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, LocalSegments, Reading, Stream
 from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.feedback import check_declared, declared
+from streamjob_runtime.chain.idle_inputs import IdleChains
 from streamjob_runtime.chain.outputs import ChainOutput, Outputs
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
+from streamjob_runtime.tables.static import StaticTables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from streamjob_runtime.executors.state import StateOnExecutors
@@ -47,11 +51,13 @@ class Assembled:
     acknowledgers: Mapping[ChainUid, Acknowledges]
     emission: EmissionLock
     streams: Mapping[ChainUid, Stream]
+    tables: StaticTables
 
     def close(self) -> None:
-        """Remove the streams; the chains must have been stopped."""
+        """Remove the streams and tables; the chains must have been stopped."""
         for stream in self.streams.values():
             stream.close()
+        self.tables.close()
 
 
 class Assembler:
@@ -63,7 +69,7 @@ class Assembler:
         restoration: the state that the chains take over; its files must have been downloaded.
         workdir: the epoch's directory.
         clock: seconds since 1970.
-        state: the processes that have the chains' state; None if this one has.
+        state: the processes that have the chains' state and segments; None if this one has.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class Assembler:
         self._workdir = workdir
         self._clock = clock
         self._graph = graph_of(loaded.spec)
+        self._retimed = bool(retimed(loaded.spec, loops_of(loaded.spec)))
         self._streams: dict[ChainUid, Stream] = {}
 
     def build(self, spark: SparkSession, outputs: Outputs, listener: ChainListener) -> Assembled:
@@ -95,7 +102,16 @@ class Assembler:
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
             CannotRestore: unread data of a bounded source is gone.
+            StreamJobError: a table cannot be read.
         """
+        tables = StaticTables(spark, self._loaded, self._clock)
+        try:
+            return self._build(spark, tables, outputs, listener)
+        except BaseException:
+            tables.close()
+            raise
+
+    def _build(self, spark: SparkSession, tables: StaticTables, outputs: Outputs, listener: ChainListener) -> Assembled:
         plan, restoration = self._plan, self._restoration
         emissions = Emissions(
             [chain.uid for chain in plan.chains],
@@ -106,9 +122,10 @@ class Assembler:
         finished = frozenset(chain.uid for chain in plan.chains if restoration.is_finished(chain.uid))
         streams = self._streams
         emission = EmissionLock(emissions, self._loaded.spec.channels)
+        idle_chains = IdleChains(emission, possible=may_be_idle(self._loaded.spec))
         chains: dict[ChainUid, Chain] = {}
         acknowledgers: dict[ChainUid, Acknowledges] = {}
-        for chain, dataflow in self._dataflows(spark):
+        for chain, dataflow in self._dataflows(spark, tables):
             restoration.restore(emissions, chain.uid)
             nodes = _nodes(chain)
             state = restoration.state(chain.uid)
@@ -126,11 +143,13 @@ class Assembler:
                 clock=self._clock,
                 listener=listener,
                 place=self._place(spark, chain),
+                before_batch=tables.check,
+                idle_chains=idle_chains,
             )
             streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
             segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
             acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, emission, self._state)
-        return Assembled(chains, finished, acknowledgers, emission, streams)
+        return Assembled(chains, finished, acknowledgers, emission, streams, tables)
 
     def _place(self, spark: SparkSession, chain: ChainPlan) -> Place:
         """Return what decides where a chain's queries open their state."""
@@ -152,12 +171,14 @@ class Assembler:
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
             CannotRestore: unread data of a bounded source is gone.
+            StreamJobError: a table cannot be read.
         """
         restoration = self._restoration
+        tables = StaticTables(spark, self._loaded, self._clock)
         try:
             return tuple(
                 finding
-                for chain, dataflow in self._dataflows(spark)
+                for chain, dataflow in self._dataflows(spark, tables)
                 for finding in (
                     *restoration.match_state(spark, self._graph, chain, dataflow),
                     *(() if restoration.is_finished(chain.uid) else preview(chain, dataflow.output.schema)),
@@ -166,8 +187,9 @@ class Assembler:
         finally:
             for stream in self._streams.values():
                 stream.close()
+            tables.close()
 
-    def _dataflows(self, spark: SparkSession) -> Iterator[tuple[ChainPlan, Dataflow]]:
+    def _dataflows(self, spark: SparkSession, tables: StaticTables) -> Iterator[tuple[ChainPlan, Dataflow]]:
         plan, streams = self._plan, self._streams
         readings: dict[tuple[ChainUid, str], Reading] = {}
         for chain in plan.chains:
@@ -175,11 +197,11 @@ class Assembler:
                 streams[chain.uid] = self._open_stream(spark, chain)
                 readings.update(self._feedback_readings(chain, streams[chain.uid]))
         for chain in plan.chains:
-            dataflow = self._dataflow(spark, chain, readings)
+            dataflow = self._dataflow(spark, chain, readings, tables)
             if plan.readers(chain.uid):
                 if chain.uid not in streams:
                     streams[chain.uid] = self._open_stream(spark, chain)
-                self._let_read(streams[chain.uid], chain, dataflow.output, readings)
+                self._let_read(streams[chain.uid], chain, dataflow, readings)
             yield chain, dataflow
 
     def _take_over(self, spark: SparkSession, chain: ChainPlan, dataflow: Dataflow) -> ChainStart:
@@ -193,11 +215,13 @@ class Assembler:
     def _open_stream(self, spark: SparkSession, chain: ChainPlan) -> Stream:
         log = self._restoration.log(chain.uid)
         base = 0 if log is None else log.next - len(log.entries)
-        directory = self._workdir.segments(chain.uid)
+        directory, location = self._workdir.segments(chain.uid), self._workdir.segments_location(chain.uid)
+        state = self._state
+        files = LocalSegments(directory) if state is None else state.segments.of(chain.uid, location)
         # One task reads a whole segment, so small batches need small segments, at least one for each slot.
         share = self._loaded.spec.channels.max_batch_records // self._loaded.spec.parallelism
         records = max(1, min(SEGMENT_RECORDS, share))
-        stream = Stream(spark, str(directory), directory, base, segment_records=records)
+        stream = Stream(spark, str(directory), files, base, segment_records=records)
         stream.extend(base, [entry.segments for entry in log.entries] if log is not None else [])
         return stream
 
@@ -210,9 +234,9 @@ class Assembler:
         }
 
     def _let_read(
-        self, stream: Stream, chain: ChainPlan, output: DataFrame, readings: dict[tuple[ChainUid, str], Reading]
+        self, stream: Stream, chain: ChainPlan, dataflow: Dataflow, readings: dict[tuple[ChainUid, str], Reading]
     ) -> None:
-        schema = output.schema
+        schema = dataflow.output.schema
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise ColumnsOfOneName(
@@ -228,17 +252,28 @@ class Assembler:
                 continue
             # In a loop a row may come round at any time, so there is no event time.
             timeless = bool(self._plan.chain(channel.target).loop)
-            event_time = () if timeless else event_time_columns(schema)
-            readings[(channel.target, chain.output)] = stream.reader(
-                channel.target, schema, event_time, begin=self._restoration.begin(channel.target, chain.uid)
+            event_time = event_time_columns(schema)
+            lost = not timeless and not event_time and bool(dataflow.watermark_nodes)
+            # Rows without event time need their chain's watermark if an operator behind them gives them another one.
+            timed = not timeless and bool(event_time or (lost and self._retimed))
+            reading = stream.reader(
+                channel.target,
+                schema,
+                event_time if timed else None,
+                begin=self._restoration.begin(channel.target, chain.uid),
             )
+            readings[(channel.target, chain.output)] = replace(reading, lost=lost)
 
     def _dataflow(
-        self, spark: SparkSession, chain: ChainPlan, readings: Mapping[tuple[ChainUid, str], Reading]
+        self,
+        spark: SparkSession,
+        chain: ChainPlan,
+        readings: Mapping[tuple[ChainUid, str], Reading],
+        tables: StaticTables,
     ) -> Dataflow:
         mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
         before = self._restoration.sources_before(chain)
-        return DataflowBuilder(spark, self._loaded, chain, before, mine).build()
+        return DataflowBuilder(spark, self._loaded, chain, before, mine, tables.frames).build()
 
 
 def _nodes(chain: ChainPlan) -> Nodes:

@@ -201,6 +201,11 @@ class Coordination:
                 self._failure = message
             self.enter(state)
 
+    @property
+    def stop_asked(self) -> bool:
+        """Whether a stop was requested that must end the job, with or without a last checkpoint."""
+        return self._stop_asked.is_set()
+
     def wait_for_stop(self, seconds: float) -> bool:
         """Wait between two epochs; return whether a stop was requested meanwhile."""
         return self._stop_asked.wait(seconds)

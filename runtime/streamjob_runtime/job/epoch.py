@@ -6,6 +6,7 @@ import logging
 import queue
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored, check_compatible
+from streamjob.errors import JobFailed
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
-from streamjob.job.on_executors import check_state_on_executors
 from streamjob.job.plan import Plan
 from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
@@ -25,7 +26,6 @@ from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.chain.chain import Chain, ChainListener
-from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import end_chains
 from streamjob_runtime.chain.outputs import Outputs
@@ -33,13 +33,12 @@ from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.log_work import CheckpointListener
 from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
-from streamjob_runtime.executors.fleet import Lost
 from streamjob_runtime.executors.state import RestoredState
 from streamjob_runtime.job.assembly import Assembled, Assembler
+from streamjob_runtime.job.bad_input import bad_input_in
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
-from streamjob_runtime.job.undecoded import record_not_decoded
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
@@ -47,6 +46,7 @@ from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.sinks.meter import SinkMeters
 from streamjob_runtime.spark.job_files import JobFiles
+from streamjob_runtime.tables.static import StaticTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +68,8 @@ class EpochEnd(StrEnum):
     STOPPED = "STOPPED"
     SUPERSEDED = "SUPERSEDED"
     FAILED = "FAILED"
+    RESTARTED = "RESTARTED"
+    """Behind a checkpoint: the next epoch begins at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class EpochView:
         restored: the snapshot that it was restored from; None for a fresh start.
         rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
         partitions: the number of state partitions; None until it is known.
+        tables: the job's tables; None until they are read.
     """
 
     chains: Mapping[ChainUid, Chain] = field(default_factory=dict)
@@ -126,6 +129,7 @@ class EpochView:
     restored: Restored | None = None
     rewriting: tuple[int, int] | None = None
     partitions: int | None = None
+    tables: StaticTables | None = None
 
 
 class Epoch(ChainListener, CheckpointListener):
@@ -154,7 +158,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._stopping = False
         self._view = EpochView()
         self._left: tuple[str, ...] = ()
-        self._undecoded: Undecoded | None = None
+        self._bad_input: JobFailed | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
 
@@ -246,28 +250,25 @@ class Epoch(ChainListener, CheckpointListener):
             files = pool.submit(self._download, restoration, resolution)
             spark = job.spark(max_parallelism)
             files.result()
-        if executors is not None:
-            executors.wait()
+        if executors is not None and not executors.wait(lambda: self._coordination.stop_asked):
+            return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while it waited for executors")
         check_sources(spark, job.loaded, job.plan, restored)
         self._rewrite_state(restoration, spark, max_parallelism)
         state = None if executors is None else executors.state
+        home = "" if executors is None else self._ledger.home(resolution)
+        if executors is not None:
+            executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.lend)
         assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state)
         assembled = assembler.build(spark, outputs, self)
         if executors is not None:
-            check_state_on_executors(
-                {uid: [form.kind for form in chain.dataflow.forms] for uid, chain in assembled.chains.items()}
-            )
-            home = self._ledger.home(resolution)
             continued = restoration.state_files().items()
             restored_state = {uid: RestoredState(chain, home, refs) for uid, (chain, refs) in continued}
             executors.state.begin(self._ledger.epoch, restored_state)
-            executors.listen(self._executor_lost)
         self._reporter = report_offsets(spark, job.loaded, job.namespace, job.name, job.offset_reports)
         try:
-            return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir)
+            with nullcontext() if executors is None else executors.followed(self._chain_failed, self._restart):
+                return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir)
         finally:
-            if executors is not None:
-                executors.listen(lambda lost: None)
             assembled.close()
             self._reporter.close()
 
@@ -297,13 +298,14 @@ class Epoch(ChainListener, CheckpointListener):
             state=None if self._job.executors is None else self._job.executors.state,
         )
         self._coordination.begin(self._ledger.last_id, self.post)
-        self._view = replace(self._view, chains=assembled.chains)
+        self._view = replace(self._view, chains=assembled.chains, tables=assembled.tables)
         drop_epochs(self._job.workdir, (self._ledger.epoch,))
         self._coordination.restored(self._view.restored)
         assembled.emission.open_channels(assembled.streams)
         for uid in assembled.finished:
             self.status_changed(uid, m.ChainStatus.FINISHED, "")
         try:
+            assembled.tables.start()
             for chain in assembled.chains.values():
                 chain.start()
             return self._loop()
@@ -312,12 +314,11 @@ class Epoch(ChainListener, CheckpointListener):
             self._checkpoints.close()
             self._coordination.end_epoch(self._queued_events())
 
-    def _executor_lost(self, lost: Lost) -> None:
-        """End the epoch if state is lost: any thread may call it."""
-        assert self._job.executors is not None
-        for chain in self._job.executors.state.chains_on(lost.id):
-            message = f"Executor {lost.id} ({lost.name}) is lost with state of chain {chain!r}: {lost.reason}"
-            self.status_changed(chain, m.ChainStatus.FAILED, message)
+    def _chain_failed(self, chain: ChainUid, message: str) -> None:
+        self.status_changed(chain, m.ChainStatus.FAILED, message)
+
+    def _restart(self, message: str) -> None:
+        self.post(m.RestartRequested(now=self._job.clock(), message=message))
 
     def post(self, event: m.Event) -> None:
         """Queue an event for the coordinator."""
@@ -325,8 +326,8 @@ class Epoch(ChainListener, CheckpointListener):
 
     def status_changed(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
         """Pass the status of a chain to the coordinator."""
-        if status is m.ChainStatus.FAILED and self._undecoded is None:
-            self._undecoded = undecoded_in(message)
+        if status is m.ChainStatus.FAILED and self._bad_input is None:
+            self._bad_input = bad_input_in(message, self._job.loaded)
         self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
 
     def has_output(self) -> None:
@@ -418,9 +419,11 @@ class Epoch(ChainListener, CheckpointListener):
             case m.WakeAt():
                 self._wake_at = action.time
             case m.FailJob():
-                if self._undecoded is not None:
-                    raise record_not_decoded(self._undecoded, self._job.loaded)
+                if self._bad_input is not None:
+                    raise self._bad_input
                 return EpochOutcome(EpochEnd.FAILED, action.message)
+            case m.RestartJob():
+                return EpochOutcome(EpochEnd.RESTARTED, action.message)
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)
             case m.DrainSources():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import random
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streamjob.errors import CannotRestore, ExitCode, InvalidInput, JobFailed, StreamJobError, Superseded
 from streamjob.ids import Attempt, Owner
+from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
@@ -21,6 +23,7 @@ from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome, EpochView, Job
 from streamjob_runtime.job.epoch_directories import drop_epochs, epoch_of
+from streamjob_runtime.restoring.one_disk import NeedsOneDisk
 from streamjob_runtime.spark.error_text import describe
 
 log = logging.getLogger("streamjob")
@@ -34,11 +37,18 @@ class RunOptions:
         restore_from: the snapshot of the first epoch; later ones continue from this process's completions.
         attempt: the controller's number for this pod.
         restarts: the restart strategy.
+        owner: the process in the log; None for a new one.
+        once: whether the run is over behind its first checkpoint, which it takes as soon as all chains run.
+        on_one_disk: lets another process of this owner take a checkpoint from a snapshot, with all state on one disk;
+            returns False if the job was stopped meanwhile.
     """
 
     restore_from: RestoreFrom
     attempt: Attempt
     restarts: RestartPolicy
+    owner: Owner | None = None
+    once: bool = False
+    on_one_disk: Callable[[RestoreFrom, Owner, Callable[[], bool]], bool] | None = None
 
 
 class Runner:
@@ -54,13 +64,14 @@ class Runner:
         self._job = job
         self._store = store
         self._options = options
-        self._owner = Owner(uuid.uuid4().hex)
+        self._owner = options.owner or Owner(uuid.uuid4().hex)
         self._restarts = Restarts(options.restarts)
         self._started = job.clock()
         chains = [chain.uid for chain in job.plan.chains]
         self._coordination = Coordination(chains, job.loaded.spec.checkpointing, job.clock)
         self._ledger: Ledger | None = None
         self._epoch: Epoch | None = None
+        self._has_rearranged = False
 
     @property
     def job(self) -> Job:
@@ -111,7 +122,10 @@ class Runner:
                 first_epoch = ledger.epoch if first_epoch is None else first_epoch
                 if ledger.newest_epoch is not None and ledger.newest_epoch >= first_epoch:
                     restore_from = replace(restore_from, snapshot=LATEST, mode=ClaimMode.CLAIM)
-                outcome, held = self._run_epoch(ledger, restore_from, held)
+                try:
+                    outcome, held = self._run_epoch(ledger, restore_from, held)
+                except NeedsOneDisk as error:
+                    outcome = self._rearrange(restore_from, error)
             except (CannotRestore, InvalidInput) as error:
                 if isinstance(error, CannotRestore) or not self._coordination.has_run:
                     self._coordination.end(JobState.FAILED, error.what)
@@ -135,8 +149,17 @@ class Runner:
                     self._coordination.end(JobState.FINISHED, None)
                     return ExitCode.OK
                 case EpochEnd.STOPPED:
-                    self._coordination.end(JobState.STOPPED, outcome.message or None)
+                    self._stop(outcome.message)
                     return ExitCode.OK
+                case EpochEnd.RESTARTED:
+                    self._coordination.enter(JobState.RESTARTING)
+                    if self._options.once:
+                        self._stop("")
+                        return ExitCode.OK
+                    log.info("The job continues from a checkpoint in another epoch: %s", outcome.message)
+                    if self._coordination.stop_asked:
+                        self._stop("The job stopped behind a checkpoint that was under way already")
+                        return ExitCode.OK
                 case EpochEnd.SUPERSEDED:
                     self._coordination.end(JobState.SUPERSEDED, outcome.message)
                     raise Superseded(outcome.message)
@@ -157,11 +180,23 @@ class Runner:
         ledger.incremental = policy.incremental
         return ledger
 
+    def _rearrange(self, restore_from: RestoreFrom, needed: NeedsOneDisk) -> EpochOutcome:
+        """Let another process take a checkpoint from the same snapshot, from which the next epoch begins."""
+        if self._options.on_one_disk is None or self._has_rearranged:
+            raise needed
+        log.warning("%s: another process on this machine rearranges it first, with all state on its disk", needed.what)
+        if not self._options.on_one_disk(restore_from, self._owner, lambda: self._coordination.stop_asked):
+            return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while its state was rearranged")
+        self._has_rearranged = True
+        return EpochOutcome(EpochEnd.RESTARTED, needed.what)
+
     def _run_epoch(
         self, ledger: Ledger, restore_from: RestoreFrom, held: Path | None
     ) -> tuple[EpochOutcome, Path | None]:
         epoch = Epoch(self._job, ledger, restore_from, held, self._coordination)
         self._ledger, self._epoch = ledger, epoch
+        if self._options.once:
+            epoch.post(m.RestartRequested(now=self._job.clock(), message="only a checkpoint was asked for"))
         self._coordination.claimed(ledger)
         # Including one with the same number of another location's log, and remains of failed restores on a full disk.
         drop_epochs(self._job.workdir, () if held is None else (epoch_of(held, self._job.workdir),))
@@ -178,7 +213,11 @@ class Runner:
             return False
         coordination.enter(JobState.RESTARTING)
         if coordination.wait_for_stop(max(0.0, decision.time - self._job.clock())):
-            coordination.end(JobState.STOPPED, message)
-            coordination.resolve_stops(message)
+            self._stop(message)
             return False
         return True
+
+    def _stop(self, message: str) -> None:
+        """End the job between two epochs; requests that came while none ran get the message."""
+        self._coordination.end(JobState.STOPPED, message or None)
+        self._coordination.resolve_stops(message)

@@ -27,6 +27,7 @@ class ChainFigures:
         out_rate: records written per second.
         backpressured: fraction of the time spent waiting for readers, 0 to 1.
         watermarks: its inputs' watermarks, in ms since 1970.
+        idle: the inputs that have been silent for their idleTimeout.
         last_batch_ms: duration of its last batch, in ms.
         batches: number of its batches.
         batch_seconds: their durations, added up.
@@ -34,7 +35,7 @@ class ChainFigures:
         idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
         dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
             it dropped.
-        not_decoded: records that sources dropped because they could not be decoded, by source.
+        not_decoded: records and rows that could not be decoded or computed, by source and operator.
         read: records read from each input.
         states: its stateful operators after the last batch, by Spark's numbers; empty before the first.
         lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
@@ -51,6 +52,7 @@ class ChainFigures:
     out_rate: float = 0.0
     backpressured: float = 0.0
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
+    idle: frozenset[OperatorUid] = frozenset()
     last_batch_ms: int | None = None
     batches: int = 0
     batch_seconds: float = 0.0
@@ -111,6 +113,7 @@ class ChainMeter:
             records_out=_sum(self._out_before, chain.output.rows),
             waited=waited,
             watermarks=dict(chain.watermarks_now()),
+            idle=chain.idle_inputs,
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
             batches=before.batches + len(batches),
             batch_seconds=before.batch_seconds + sum(batch.duration_ms for batch in batches) / 1000,
@@ -131,6 +134,7 @@ class ChainMeter:
             records_out=before.records_out,
             waited=before.waited,
             watermarks=before.watermarks,
+            idle=frozenset(),
             last_batch_ms=before.last_batch_ms,
             batches=before.batches,
             batch_seconds=before.batch_seconds,
@@ -201,6 +205,7 @@ class ChainMeter:
         records_out: int | None,
         waited: float,
         watermarks: Mapping[OperatorUid, int],
+        idle: frozenset[OperatorUid],
         last_batch_ms: int | None,
         batches: int,
         batch_seconds: float,
@@ -226,6 +231,7 @@ class ChainMeter:
             out_rate=self._out.per_second,
             backpressured=backpressured,
             watermarks=watermarks,
+            idle=idle,
             last_batch_ms=last_batch_ms,
             batches=batches,
             batch_seconds=batch_seconds,

@@ -32,6 +32,11 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
         "Records that a stateful operator has dropped because they were behind the watermark.",
         labels=["chain", "operator"],
     )
+    failed = CounterMetricFamily(
+        "streamjob_operator_rows_failed",
+        "Rows that an operator with `onError` could not compute, dropped or handed on as dead letters.",
+        labels=["chain", "operator"],
+    )
     held_back = GaugeMetricFamily(
         "streamjob_watermark_held_back",
         "1 for an input without records that holds the watermark of its chain behind those of the other inputs.",
@@ -40,6 +45,8 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
     for chain in job.chains:
         for operator, rows in chain.records_dropped_late.items():
             dropped.add_metric([chain.uid, operator], rows)
+        for operator, rows in chain.rows_failed.items():
+            failed.add_metric([chain.uid, operator], rows)
         records_in.add_metric([chain.uid], chain.records_in)
         if chain.records_out is not None:
             records_out.add_metric([chain.uid], chain.records_out)
@@ -50,7 +57,7 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
             if source.lag_ms is not None:
                 lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
             held_back.add_metric([chain.uid, source.uid], float(source.holds_watermark_back))
-    yield from (records_in, records_out, batch, watermark, lag, held_back, dropped)
+    yield from (records_in, records_out, batch, watermark, lag, held_back, dropped, failed)
     yield from _work_metrics(job)
     yield from _state_metrics(job)
     yield from _source_metrics(job)

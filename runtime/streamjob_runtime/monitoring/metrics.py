@@ -22,13 +22,16 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     LastPublishedView,
+    LookupView,
     SinkView,
     SnapshotKind,
+    TableView,
     TaskStatistics,
 )
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.live_policy import LivePolicy
 from streamjob_runtime.monitoring.chain_metrics import chain_metrics
+from streamjob_runtime.monitoring.executor_metrics import executor_metrics
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.sinks.meter import Call
 
@@ -144,6 +147,9 @@ class _Views(Collector):
         yield from chain_metrics(job)
         yield from _channel_metrics(job)
         yield from _sink_metrics(job)
+        yield from executor_metrics(job.executors)
+        yield from _table_metrics(job, self._clock())
+        yield from _lookup_metrics(job)
         yield from _checkpoint_metrics(job, self._checkpoints(), self._clock())
         if self._policy is not None:
             yield from _policy_metrics(self._policy())
@@ -247,6 +253,45 @@ def _sink_metrics(job: JobView) -> Iterator[Metric]:
             if sink.last_published is not None:
                 gauge.add_metric([sink.uid], of_last(sink.last_published))
         yield gauge
+
+
+def _table_metrics(job: JobView, now: float) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[TableView], float]], ...] = (
+        ("rows", "Rows of a table that batches join", lambda table: table.rows),
+        ("bytes", "Bytes of a table's rows in memory", lambda table: table.size),
+        ("age_seconds", "Time since the rows of a table were read", lambda table: max(0.0, now - table.loaded)),
+    )
+    for name, documentation, read in figures:
+        gauge = GaugeMetricFamily(f"streamjob_table_{name}", f"{documentation}.", labels=["table"])
+        for table in job.tables:
+            gauge.add_metric([table.name], read(table))
+        yield gauge
+    totals: tuple[tuple[str, str, Callable[[TableView], int]], ...] = (
+        ("reloads", "Reloads of a table since the job's last restart", lambda table: table.reloads),
+        ("reload_failures", "Failed reloads of a table since the job's last restart", lambda table: table.failures),
+    )
+    for name, documentation, count in totals:
+        counter = CounterMetricFamily(f"streamjob_table_{name}", f"{documentation}.", labels=["table"])
+        for table in job.tables:
+            counter.add_metric([table.name], count(table))
+        yield counter
+
+
+def _lookup_metrics(job: JobView) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[LookupView], float]], ...] = (
+        ("hits", "Rows whose key a lookup had cached", lambda each: each.hits),
+        ("misses", "Rows whose key a lookup had not cached", lambda each: each.misses),
+        ("queries", "Queries of a lookup", lambda each: each.queries),
+        ("retries", "Failed queries of a lookup that were tried again", lambda each: each.retries),
+        ("query_seconds", "Time of a lookup's queries, in all tasks", lambda each: each.query_seconds),
+    )
+    for name, documentation, read in figures:
+        counter = CounterMetricFamily(
+            f"streamjob_lookup_{name}", f"{documentation}, since the job's last restart.", labels=["operator", "table"]
+        )
+        for each in job.lookups:
+            counter.add_metric([each.uid, each.table], read(each))
+        yield counter
 
 
 def _checkpoint_metrics(job: JobView, checkpoints: CheckpointsView, now: float) -> Iterator[Metric]:

@@ -63,7 +63,7 @@ class BatchProgress:
 
     `rows_by_source` has the number of rows by Spark's number of the source. `dropped_late` has Spark's name of each
     stateful operator with the number of late rows that it dropped; it is empty without a watermark.
-    `not_decoded` has the number of records that sources dropped because they could not be decoded, by source.
+    `not_decoded` has the number of records and rows that could not be decoded or computed, by source and operator.
     """
 
     batch: int

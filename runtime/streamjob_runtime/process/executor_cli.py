@@ -37,12 +37,21 @@ def executor(
     memory: Annotated[
         str, typer.Option(help="Size of Java's heap; Python workers and RocksDB come on top.", metavar="SIZE")
     ] = "1g",
+    grace: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Time that the job has on SIGTERM to take a checkpoint and continue without this executor.",
+            metavar="SECONDS",
+        ),
+    ] = 20.0,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Run an executor for a job whose driver runs elsewhere.
 
-    It offers itself to the driver again and again, over restarts of the driver, until SIGTERM. Both need the same
-    secret in the environment variable STREAMJOB_EXECUTOR_SECRET, and the same build of streamjob.
+    It offers itself to the driver again and again, over restarts of the driver, until SIGTERM. Then it waits until its
+    state is on other executors; a second SIGTERM ends it at once. Driver and executor need the same secret in the
+    environment variable STREAMJOB_EXECUTOR_SECRET, and the same build of streamjob.
     """
     from streamjob_runtime.executors.agent import AgentSettings, run_agent
     from streamjob_runtime.executors.credentials import secret_of
@@ -53,4 +62,4 @@ def executor(
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
     logging.getLogger("streamjob").addHandler(handler)
     logging.getLogger("streamjob").setLevel(logging.INFO)
-    run_agent(AgentSettings(driver, name, cores, memory, work_dir, secret_of()), with_parent=with_parent)
+    run_agent(AgentSettings(driver, name, cores, memory, work_dir, secret_of(), grace), with_parent=with_parent)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.errors import ExitCode, InvalidInput
-from streamjob.ids import Attempt
+from streamjob.ids import Attempt, Owner
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.on_executors import check_on_executors
 from streamjob.job.plan import plan
@@ -43,7 +43,17 @@ if TYPE_CHECKING:
     from streamjob_runtime.executors.driver_side import DriverSide
 
 _SCRATCH = "process-"
-_RESTARTS = 10
+_ADDRESSES = frozenset(
+    {
+        "spark.blockManager.port",
+        "spark.driver.bindAddress",
+        "spark.driver.blockManager.port",
+        "spark.driver.host",
+        "spark.driver.port",
+        "spark.ui.port",
+    }
+)
+RESTARTS = 10
 """Restarts within the process, counted again after ten quiet minutes; then it exits, to be restarted from outside."""
 
 
@@ -53,7 +63,11 @@ class UnusableWorkdir(InvalidInput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOptions:
-    """The options of `streamjob run`; None means the default from the job file. `grace` is in seconds."""
+    """The options of `streamjob run`; None means the default from the job file. `grace` is in seconds.
+
+    If state must be rearranged on one disk, a driver starts another process, see `on_one_disk`: `owner` is then the
+    driver in the log, and with `once` the process ends behind its first checkpoint.
+    """
 
     file: Path
     overlays: tuple[str, ...] = ()
@@ -71,6 +85,8 @@ class ProcessOptions:
     grace: float = 30.0
     quiet: bool = False
     executors: ExecutorOptions | None = None
+    owner: Owner | None = None
+    once: bool = False
 
 
 def run_process(options: ProcessOptions) -> ExitCode:
@@ -113,10 +129,10 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
         spark = SparkHolder(
             SessionSettings(
                 name=name,
-                parallelism=loaded.spec.parallelism,
+                parallelism=_slots(loaded, options),
                 max_parallelism=loaded.spec.max_parallelism,
                 workdir=scratch,
-                conf=loaded.spark_conf(),
+                conf=_conf(loaded, options),
                 python_path=(loaded.directory,),
                 connectors=needed(loaded.spec),
                 root=work,
@@ -166,6 +182,7 @@ def _run_job(
     from streamjob_runtime.job.runner import Runner, RunOptions
     from streamjob_runtime.monitoring.metered_store import MeteredStore
     from streamjob_runtime.monitoring.metrics import Metrics
+    from streamjob_runtime.process.on_one_disk import OnOneDisk
     from streamjob_runtime.process.signals import Stopper
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.from_spark import take_over
@@ -192,7 +209,14 @@ def _run_job(
         options.require_snapshot,
         options.allow_non_restored_state,
     )
-    run_options = RunOptions(restore_from, Attempt(options.attempt), RestartPolicy(attempts=_RESTARTS))
+    run_options = RunOptions(
+        restore_from,
+        Attempt(options.attempt),
+        RestartPolicy(attempts=RESTARTS),
+        owner=options.owner,
+        once=options.once,
+        on_one_disk=OnOneDisk(options, work) if executors else None,
+    )
     runner = Runner(job, metered, run_options)
     control = RunningJob(runner, metered)
     metrics = Metrics(control.job, control.checkpoints, store=metered, policy=lambda: runner.coordination.policy)
@@ -220,6 +244,17 @@ def _run_job(
     failure = None if state is JobState.FINISHED else status.failure
     termination.write(state, failure, code, control.last_checkpoint())
     return code
+
+
+def _slots(loaded: LoadedJob, options: ProcessOptions) -> int:
+    """Return the task slots; a process that helps a job on executors has no more than its machine has cores."""
+    return min(loaded.spec.parallelism, len(os.sched_getaffinity(0))) if options.once else loaded.spec.parallelism
+
+
+def _conf(loaded: LoadedJob, options: ProcessOptions) -> dict[str, str]:
+    """Return the job's settings for Spark; a process beside the driver cannot have its addresses."""
+    conf = loaded.spark_conf()
+    return {key: conf[key] for key in conf if not (options.once and key in _ADDRESSES)}
 
 
 def _make_scratch(work: Path) -> Path:

@@ -16,8 +16,8 @@ from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.session import SessionSettings
 from streamjob_runtime.testing.file_tests import Result, run_tests
-from streamjob_runtime.testing.job_test import Session, changeable_conf
 from streamjob_runtime.testing.preview import Preview, part_of, preview
+from streamjob_runtime.testing.session import Session, changeable_conf
 
 _SLOTS = 2
 

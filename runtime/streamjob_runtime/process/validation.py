@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from streamjob.comparison.verdicts import Comparison
-from streamjob.errors import InvalidInput, InvalidJob
+from streamjob.errors import InvalidInput, InvalidJob, StreamJobError
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import plan
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.protocol.log import JobId
-from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, reason, timed_operator
+from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, timed_operator
 from streamjob_runtime.chain.source_rows import read_stream, source_rows
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.process.start_check import examine_with
+from streamjob_runtime.spark.error_text import reason
+from streamjob_runtime.tables.reading import batch_frame, reading_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +41,7 @@ def validate(loaded: LoadedJob) -> None:
 def validate_with(spark: SparkSession, scratch: Path, loaded: LoadedJob) -> None:
     """Do the same as `validate`, with a running Spark and a scratch directory."""
     parts = [*(f"source {each.name!r}" for each in loaded.spec.sources)]
+    parts += [f"table {each.name!r}" for each in loaded.spec.tables]
     parts += [f"operator {each.name!r}" for each in loaded.spec.operators]
     problems = sorted(_problems(spark, loaded), key=lambda problem: parts.index(problem.where))
     if problems:
@@ -60,16 +63,30 @@ def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
             yield Problem(f"source {source.name!r}", what, error.fix)
         else:
             frames[source.name].createOrReplaceTempView(source.name)
+    for table in loaded.spec.tables:
+        try:
+            with reading_table(spark, loaded, table) as options:
+                frames[table.name] = batch_frame(spark, table, options)
+        except StreamJobError as error:
+            yield Problem(f"table {table.name!r}", error.what.removeprefix(f"table {table.name!r}: "), error.fix)
+        else:
+            frames[table.name].createOrReplaceTempView(table.name)
     for operator in (each for chain in plan(loaded.spec).chains for each in chain.operators):
         inputs = {**frames, **_fed_back(spark, operator)}
-        if any(each.name not in inputs for each in operator.inputs):
+        read = {*(each.name for each in operator.inputs), *(operator.tables or ())}
+        if operator.lookup is not None:
+            read.add(operator.lookup.table)
+        if operator.sql is not None:
+            # A query that reads a refused table fails for that reason.
+            read |= {each.name for each in loaded.spec.tables if each.name not in frames}
+        if not read <= inputs.keys():
             continue
         for each in operator.inputs:
             inputs[each.name].createOrReplaceTempView(each.name)
         try:
             frames[operator.name] = apply_operator(spark, loaded, operator, inputs)
             if operator.watermark is not None:
-                frames[operator.name] = timed_operator(spark, operator, frames[operator.name])
+                frames[operator.name], _ = timed_operator(spark, operator, frames[operator.name])
         except InvalidInput as error:
             what = error.what.removeprefix(f"Operator {operator.name!r}: ")
             yield Problem(f"operator {operator.name!r}", what, error.fix)

@@ -66,9 +66,26 @@ class Workdir:
         """Return the directory of a chain's stream."""
         return self.root / chain / "stream"
 
+    def segments_location(self, chain: ChainUid) -> str:
+        """Return the URI by which executors name their directory of a chain's stream."""
+        return self.files.location(self.segments(chain))
+
     def candidates(self, chain: ChainUid) -> list[Path]:
         """Return the local directories that may contain files of a chain."""
         return [self.held / chain] if self.held else []
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredSegments:
+    """The segments of one chain that were in flight in a snapshot.
+
+    Args:
+        files: the files in the store; their paths are those of snapshots.
+        holders: the chains whose holds may have them.
+    """
+
+    files: tuple[FileRef, ...]
+    holders: tuple[ChainUid, ...]
 
 
 class Restoration:
@@ -80,7 +97,8 @@ class Restoration:
         workdir: the epoch's directory.
         failed_before: whether an epoch of this process has failed from the same snapshot, so that its state may be the
             reason.
-        state_elsewhere: whether other processes bring the files of state, so that this one has none of them.
+        state_elsewhere: whether other processes bring the files of state and the segments of channels, so that this
+            one has none of them.
     """
 
     def __init__(
@@ -119,6 +137,14 @@ class Restoration:
             if each.state is not None
         }
 
+    def segments(self) -> Mapping[ChainUid, RestoredSegments]:
+        """Return the segments in flight, by the chain that wrote them."""
+        return {
+            chain: RestoredSegments(log.files, (*self._plan.readers(chain), chain))
+            for chain, log in self._logs.items()
+            if log is not None and log.files
+        }
+
     def download(self, locate: Locate, wanted: Wanted | None = None) -> None:
         """Download the snapshot's files to the epoch's directory.
 
@@ -134,12 +160,11 @@ class Restoration:
             if (takeover := self._takeovers.get(chain.uid)) is not None:
                 chosen = _without_state if self._state_elsewhere and wanted is None else wanted
                 takeover.download(locate, self._workdir.candidates(chain.uid), chosen)
-            log = self._logs[chain.uid]
-            if log is not None and log.files and wanted is None:
-                holders = (*self._plan.readers(chain.uid), chain.uid)
-                candidates = [path for holder in holders for path in self._candidates(holder, chain.uid)]
-                files = [_named(file) for file in log.files]
-                download(files, locate, self._workdir.segments(chain.uid), candidates)
+        if wanted is not None or self._state_elsewhere:
+            return
+        for uid, segments in self.segments().items():
+            candidates = [path for holder in segments.holders for path in self._candidates(holder, uid)]
+            download([_named(file) for file in segments.files], locate, self._workdir.segments(uid), candidates)
 
     def rewrite_state(self, spark: SparkSession, partitions: int) -> None:
         """Rewrite the downloaded state for the given number of partitions; do nothing if it has that number.

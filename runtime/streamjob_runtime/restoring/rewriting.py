@@ -25,6 +25,7 @@ from streamjob.comparison.rewrite_checks import (
     check_unchanged,
 )
 from streamjob.ids import BatchId, ChainUid
+from streamjob_runtime.restoring.one_disk import NeedsOneDisk
 from streamjob_runtime.spark.checkpoint_dir.logs import (
     OperatorMetadata,
     last_committed,
@@ -107,18 +108,17 @@ def keep_partitions(chains: Iterable[RestoredChain], partitions: int) -> None:
     """Let chains continue with a number of partitions where other processes have the state, which stays as it is.
 
     Raises:
-        StateNotRewritable: a chain's state has another number of partitions.
+        StateNotRewritable: a chain's state has another number of partitions, and an operator's cannot be rewritten.
+        NeedsOneDisk: a chain's state has another number of partitions.
     """
+    chains = tuple(chains)
+    check_beforehand(chains, partitions)
     for chain in chains:
         had = _partitions(chain)
         if had in (None, partitions):
             continue
         if read_commit(chain.checkpoint, chain.batch).state_ids:
-            raise StateNotRewritable(
-                f"The state of chain {chain.uid!r} has {had} partitions and not {partitions}, and state on executors "
-                "cannot be rewritten",
-                f"set maxParallelism to {had}, or let the job take one checkpoint without --executors",
-            )
+            raise NeedsOneDisk(f"The state of chain {chain.uid!r} has {had} partitions and not {partitions}")
         _record(chain, partitions)
 
 

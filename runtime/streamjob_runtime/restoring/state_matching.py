@@ -30,6 +30,7 @@ from streamjob.stored.state_owners import from_the_output, owners
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import describe_state, why_state_does_not_fit
 from streamjob_runtime.restoring.empty_states import begin_empty
+from streamjob_runtime.restoring.one_disk import NeedsOneDisk
 from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description
 from streamjob_runtime.spark.checkpoint_dir.graft import graft_state
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import Columns, operator_names, store_schemas
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("streamjob")
-
-
-class StateOnExecutors(CannotRestore):
-    """State has to be changed before the start, and only executors have it."""
 
 
 def match_state(
@@ -71,7 +68,7 @@ def match_state(
         state_elsewhere: whether other processes have the state, which must stay as it is.
 
     Raises:
-        StateOnExecutors: the state must be changed, and other processes have it.
+        NeedsOneDisk: the state must be changed, and other processes have it.
     """
     former = _former(restored, state, chain, checkpoint)
     with tempfile.TemporaryDirectory(prefix="described-", dir=checkpoint.parent) as scratch:
@@ -111,10 +108,8 @@ def match_state(
             return refused
         changed = dict(found.numbers) != {number: number for number in there}
         if state_elsewhere and (changed or found.empty):
-            raise StateOnExecutors(
-                f"Chain {chain.uid!r} takes over only a part of its state in {restored.uri}, or in another order, and "
-                "state on executors cannot be changed before the start",
-                "let the job take one checkpoint without --executors",
+            raise NeedsOneDisk(
+                f"Chain {chain.uid!r} takes over only a part of its state in {restored.uri}, or in another order"
             )
         if changed:
             graft_state(checkpoint, state.batch, found.numbers)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.spec import Encoding, SinkSpec
+from streamjob.job import kafka_sink
+from streamjob.job.changes import CHANGE_TYPE, is_upsert
+from streamjob.job.kafka import subject_of
+from streamjob.job.options import encodings_of
+from streamjob.job.spec import AVRO, Encoding, SinkSpec
 from streamjob.sink import ChecksSchema, Previews, Sink, SinkContext, Staged
+from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_encoder, avro_schema_of, encoded
+from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.quoting import quoted
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_DELETION = "__streamjob_deletion"
 _OF_KAFKA = frozenset({"key", "value", "headers", "topic", "partition", "timestamp"})
 
 
@@ -28,12 +37,21 @@ class EncodingSink:
         spec: the sink.
         inner: takes the encoded rows.
         spark: starts Spark or returns its session.
+        registries: the resolved options of the registries of keys and values, by `key` and `value`.
     """
 
-    def __init__(self, spec: SinkSpec, inner: Sink, spark: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self,
+        spec: SinkSpec,
+        inner: Sink,
+        spark: Callable[[], SparkSession],
+        registries: Mapping[str, Mapping[str, str]],
+    ) -> None:
         self._spec = spec
         self._inner = inner
         self._spark = spark
+        self._registries = registries
+        self._encoders: dict[str, Any] = {}
 
     def open(self, context: SinkContext) -> None:
         """Open the other sink; raises its errors."""
@@ -53,7 +71,7 @@ class EncodingSink:
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Stage the encoded rows; raises the errors of the other sink."""
-        return self._inner.stage(encoded(self._spec, batch), batch_id)
+        return self._inner.stage(self._encoded(batch, self._writing), batch_id)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Let the other sink commit; raises its errors."""
@@ -69,7 +87,7 @@ class EncodingSink:
 
     def _encoded_schema(self, schema: StructType) -> StructType:
         try:
-            return encoded(self._spec, self._spark().createDataFrame([], schema)).schema
+            return self._encoded(self._spark().createDataFrame([], schema), self._checking).schema
         except spark_errors() as error:
             reason = str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()
             raise UnusableSink(
@@ -77,9 +95,49 @@ class EncodingSink:
                 "let its input have columns that the format can hold",
             ) from error
 
+    def _encoded(self, rows: DataFrame, avro: Callable[[str, StructType], Any]) -> DataFrame:
+        """Return rows with encoded keys and values. Raises Spark's errors, and those of `avro`."""
+        from pyspark.sql import functions as f
 
-def encoded(spec: SinkSpec, rows: DataFrame) -> DataFrame:
-    """Return rows with the encoded columns `key` and `value`. Raises Spark's errors.
+        rows = with_values(self._spec, with_keys(self._spec, rows))
+        for name, encoding in encodings_of(self._spec).items():
+            column = f.col(name)
+            if encoding.format == AVRO:
+                rows = rows.withColumn(name, encoded(rows.sparkSession, column, avro(name, rows.schema)))
+            else:
+                rows = rows.withColumn(name, _as_text(column, encoding))
+        return with_tombstones(rows)
+
+    def _writing(self, name: str, rows: StructType) -> Any:
+        """Return the encoder of keys or values; the first call registers its schema, where the sink does so."""
+        if name not in self._encoders:
+            self._encoders[name] = self._encoder(name, rows, register=True)
+        return self._encoders[name]
+
+    def _checking(self, name: str, rows: StructType) -> Any:
+        return self._encoder(name, rows, register=False)
+
+    def _encoder(self, name: str, rows: StructType, *, register: bool) -> Any:
+        encoding, who, spark = encodings_of(self._spec)[name], f"sink {self._spec.name}", self._spark()
+        schema, number, of = encoding.schema_ddl, None, encoding.registry
+        if of is None:
+            schema = schema or avro_schema_of(spark, rows, name, name)
+        else:
+            registry = SchemaRegistry(spark, who, self._registries[name])
+            subject = subject_of(self._spec, name, of) or ""
+            if schema is None and not of.auto_register:
+                number, schema = registry.schema(subject, of.version)
+            else:
+                schema = schema or avro_schema_of(spark, rows, name, name)
+                if of.auto_register and not register:
+                    registry.check(subject, schema)
+                else:
+                    number = registry.id_of(subject, schema, register=of.auto_register)
+        return avro_encoder(spark, who, rows, name, schema, number)
+
+
+def with_values(spec: SinkSpec, rows: DataFrame) -> DataFrame:
+    """Return rows with a column `value` if the sink encodes values.
 
     Args:
         spec: the sink.
@@ -87,18 +145,56 @@ def encoded(spec: SinkSpec, rows: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    if spec.value is not None and "value" not in rows.columns:
-        fields = [each for each in rows.columns if each not in _OF_KAFKA]
-        one_text = spec.value.format == "text" and len(fields) == 1
-        value = f.col(quoted(fields[0])) if one_text else f.struct(*map(quoted, fields))
-        rows = rows.select(*(each for each in rows.columns if each in _OF_KAFKA), value.alias("value"))
-    for name, encoding in (("key", spec.key), ("value", spec.value)):
-        if encoding is not None:
-            rows = rows.withColumn(name, _encoded(f.col(name), encoding))
-    return rows
+    if spec.value is None or "value" in rows.columns:
+        return rows
+    kept = (*_OF_KAFKA, _DELETION)
+    fields = [each for each in rows.columns if each not in kept]
+    one_text = spec.value.format == "text" and len(fields) == 1
+    value = f.col(quoted(fields[0])) if one_text else f.struct(*map(quoted, fields))
+    return rows.select(*(each for each in rows.columns if each in kept), value.alias("value"))
 
 
-def _encoded(column: Column, encoding: Encoding) -> Column:
+def with_keys(spec: SinkSpec, rows: DataFrame) -> DataFrame:
+    """Return rows with a column `key`, and without the kinds of changes, if the sink applies them by key.
+
+    Args:
+        spec: the sink.
+        rows: its rows; a further column tells which of them are deletions.
+    """
+    if not is_upsert(spec):
+        return rows
+    rows = rows.withColumn("key", _key(spec, rows))
+    if CHANGE_TYPE not in rows.columns:
+        return rows
+    return rows.withColumn(_DELETION, is_deletion(f"sink {spec.name}")).drop(CHANGE_TYPE)
+
+
+def with_tombstones(rows: DataFrame) -> DataFrame:
+    """Return encoded rows in which deletions have no value."""
+    from pyspark.sql import functions as f
+
+    if _DELETION not in rows.columns:
+        return rows
+    return rows.withColumn("value", f.when(~f.col(_DELETION), f.col("value"))).drop(_DELETION)
+
+
+def _key(spec: SinkSpec, rows: DataFrame) -> Column:
+    """Return the key of the rows of an upserting sink; fails the batch for a row without one."""
+    from pyspark.sql import functions as f
+
+    names = kafka_sink.key_columns(spec.options)
+    columns = [f.col(quoted(name)) for name in names or ("key",)]
+    if not names:
+        (key,) = columns
+    elif len(names) == 1 and (spec.key is None or spec.key.format == "text"):
+        key = columns[0].cast("string")
+    else:
+        key = f.struct(*columns)
+    missing = f.raise_error(f.lit(f"sink {spec.name}: a row has NULL in its key, by which mode: upsert replaces rows"))
+    return f.when(reduce(and_, (each.isNotNull() for each in columns)), key).otherwise(missing)
+
+
+def _as_text(column: Column, encoding: Encoding) -> Column:
     from pyspark.sql import functions as f
 
     if encoding.format == "json":

@@ -16,9 +16,10 @@ from streamjob.extras import from_extra
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.job import delta, iceberg, jdbc, kafka_sink, postgresql
 from streamjob.job.bucket_files import path_problem
+from streamjob.job.changes import is_upsert
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
-from streamjob.job.options import option, resolve_options
+from streamjob.job.options import encodings_of, option, resolve_options, resolve_registry
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
@@ -85,8 +86,15 @@ def make_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> tuple[Sink, Sin
     """
     options = resolve_options(spec, surroundings.directory, surroundings.environ)
     sink = _sink(spec, options, surroundings)
-    if (spec.key is not None or spec.value is not None) and surroundings.spark is not None:
-        sink = EncodingSink(spec, sink, surroundings.spark)
+    encodings = encodings_of(spec)
+    keyed = spec.format == kafka_sink.FORMAT and is_upsert(spec)
+    if (encodings or keyed) and surroundings.spark is not None:
+        registries = {
+            name: resolve_registry(each.registry, surroundings.directory, surroundings.environ)
+            for name, each in encodings.items()
+            if each.registry is not None
+        }
+        sink = EncodingSink(spec, sink, surroundings.spark, registries)
     return sink, surroundings.context(spec.uid, options)
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamjob.errors import refuse
 from streamjob.job.options import option, redacted, secrets_in
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.column_mismatches import no_column
-from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
-from streamjob_runtime.spark.gateway import first_of_class, java_errors, java_of, thrown
+from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
+from streamjob_runtime.spark.gateway import first_of_class, java_errors, thrown
+from streamjob_runtime.spark.jdbc import find_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,48 @@ _REFUSED = ("28", "3D")
 """SQLSTATE classes of a failed login and of a missing database."""
 
 log = logging.getLogger("streamjob")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSaid:
+    """The error of a JDBC driver.
+
+    Args:
+        state: the SQLSTATE; empty if the driver gives none.
+        text: its message in one line, without values from the environment.
+    """
+
+    state: str
+    text: str
+
+    @property
+    def no_table(self) -> bool:
+        """Whether there is no such table, or it may not be read."""
+        return self.state[:2] in _NOT_FOUND
+
+    def error(self, label: str) -> DatabaseRefuses | DatabaseUnreachable:
+        """Return the error to raise for a part of the job."""
+        if self.state[:2] in _REFUSED:
+            return DatabaseRefuses(f"{label}: {self.text}", "correct url, user and password, or the role's rights")
+        return DatabaseUnreachable(
+            f"{label}: {self.text}",
+            "start the database, or correct the address; the job continues from its checkpoint",
+        )
+
+
+def database_said(error: Exception, options: Mapping[str, str]) -> DatabaseSaid | None:
+    """Return the error of a JDBC driver behind an error of Spark; None if it is another one.
+
+    Args:
+        error: one of `java_errors`.
+        options: those of the connection, whose secrets the message must not show.
+    """
+    cause = first_of_class(thrown(error), "java.sql.SQLException")
+    if cause is None:
+        return None
+    text = " ".join(str(cause.getMessage()).split())
+    secrets = secrets_in(options) | {option(options, "url") or ""}
+    return DatabaseSaid(str(cause.getSQLState() or ""), redacted(text, secrets))
 
 
 class JdbcSink(BatchSink):
@@ -53,7 +96,7 @@ class JdbcSink(BatchSink):
         """Find the driver, and check that the table has the rows' columns; Spark creates a missing table.
 
         Raises:
-            UnusableSink: no driver supports the URL.
+            NoDriver: no driver supports the URL.
             DatabaseUnreachable: the database does not answer.
             DatabaseRefuses: it refuses the role.
             UnusableTable: the table lacks columns.
@@ -63,27 +106,11 @@ class JdbcSink(BatchSink):
         spark = SparkSession.active()
         options = dict(self.context.options)
         if option(options, "driver") is None:
-            options["driver"] = self._find_driver(spark, option(options, "url") or "")
+            options["driver"] = find_driver(spark, option(options, "url") or "", self._label)
         columns = self._columns(spark, options)
         if columns is not None:
             self._compare(schema.names, columns, exactly=spark.conf.get("spark.sql.caseSensitive") == "true")
         self.context = replace(self.context, options=options)
-
-    def _find_driver(self, spark: SparkSession, url: str) -> str:
-        """Return the class of the driver for a URL, among Spark's and the job's drivers."""
-        util, lang = java_of(spark).java.util, java_of(spark).java.lang
-        loader = lang.Thread.currentThread().getContextClassLoader()
-        drivers = util.ServiceLoader.load(lang.Class.forName("java.sql.Driver"), loader).iterator()
-        while drivers.hasNext():
-            driver = drivers.next()
-            if driver.acceptsURL(url):
-                return str(driver.getClass().getName())
-        kind = ":".join(url.split(":")[:2])
-        raise UnusableSink(
-            f"{self._label}: there is no JDBC driver for {kind}:…",
-            "bring it: sparkConf: {spark.jars.packages: group:name:version}, or spark.jars with its file; one that "
-            "does not announce itself is named by the option 'driver'",
-        )
 
     def _columns(self, spark: SparkSession, options: Mapping[str, str]) -> list[str] | None:
         """Return the table's columns; None if they cannot be read, although the table may be writable."""
@@ -91,26 +118,16 @@ class JdbcSink(BatchSink):
         try:
             return spark.read.format("jdbc").options(**options).load().columns
         except java_errors() as error:
-            cause = first_of_class(thrown(error), "java.sql.SQLException")
-            if cause is None:
+            said = database_said(error, options)
+            if said is None:
                 raise
-            state, said = str(cause.getSQLState() or ""), self._shown(str(cause.getMessage()), options)
-        if state[:2] in _NOT_FOUND:
-            log.warning("%s: table %s cannot be read, and is made if it is missing: %s", self._label, table, said)
+        if said.no_table:
+            log.warning("%s: table %s cannot be read, and is made if it is missing: %s", self._label, table, said.text)
             return None
-        if state[:2] in _REFUSED:
-            raise DatabaseRefuses(f"{self._label}: {said}", "correct url, user and password, or the role's rights")
-        raise DatabaseUnreachable(
-            f"{self._label}: {said}",
-            "start the database, or correct the address; the job continues from its checkpoint",
-        )
+        raise said.error(self._label)
 
     def _compare(self, rows: list[str], table: list[str], *, exactly: bool) -> None:
         known = set(table) if exactly else {name.lower() for name in table}
         missing = [name for name in rows if (name if exactly else name.lower()) not in known]
         where = f"{self._label}: table {option(self.context.options, 'dbtable')}"
         refuse(UnusableTable, where, (no_column(name, table, exactly=exactly) for name in missing))
-
-    def _shown(self, said: str, options: Mapping[str, str]) -> str:
-        """Return the driver's message in one line, without values from the environment."""
-        return redacted(" ".join(said.split()), secrets_in(options) | {option(options, "url") or ""})

@@ -7,11 +7,12 @@ loaded by then. Java itself checks whether an archive fits its version and class
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from streamjob_runtime.spark.java import WRAPPER, Java, quoted_option
+from streamjob_runtime.spark.java import WRAPPER, Java
 from streamjob_runtime.spark.jvm import JAR
 
 DIRECTORY_VARIABLE = "STREAMJOB_CACHE_DIR"
@@ -33,13 +34,23 @@ def can_archive(java: Java) -> bool:
     return any((java.executable.resolve().parent.parent / "lib").rglob("classes.jsa"))
 
 
-def java_options(java: Java, environment: Mapping[str, str]) -> str:
-    """Return the options that use the archive, or create it in the training run; empty if there is none."""
+def java_options(java: Java, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options that use the archive, or create it in the training run; none if there is none."""
     target = archive(java, environment)
     if environment.get(TRAIN_VARIABLE) == "1":
         target.parent.mkdir(parents=True, exist_ok=True)
-        return f"{quoted_option(f'-XX:ArchiveClassesAtExit={target}')} -Xlog:cds=off -Xlog:cds+dynamic=off"
-    return quoted_option(f"-XX:SharedArchiveFile={target}") if target.exists() else ""
+        return (f"-XX:ArchiveClassesAtExit={target}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+    return (f"-XX:SharedArchiveFile={target}",) if target.exists() else ()
+
+
+def class_path(jars: Path) -> list[str]:
+    """Return the class path with which Spark's launcher starts a driver: archived classes are used with no other one.
+
+    Args:
+        jars: the directory of Spark's jars.
+    """
+    first = sorted(map(str, jars.glob("slf4j-api-*.jar")))
+    return [f"{jars.parent / 'conf'}{os.sep}", *first, f"{jars}/*"]
 
 
 def hint(java: Java, environment: Mapping[str, str]) -> str | None:

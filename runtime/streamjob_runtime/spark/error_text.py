@@ -52,3 +52,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
+
+
+def reason(error: Exception) -> str:
+    """Return the problem in Spark's message, without the plan and the stack trace."""
+    return str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()

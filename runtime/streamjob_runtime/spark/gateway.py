@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
 _DEFAULTS = (12, 13, 14)
 """The parameters of Spark's IncrementalExecution, counted from 1, that are left as they are."""
@@ -158,6 +159,40 @@ def java_frame(frame: DataFrame) -> Any:
     return frame._jdf
 
 
+def frame_of(spark: SparkSession, dataset: Any) -> DataFrame:
+    """Return a Dataset of rows in Java as a DataFrame."""
+    from pyspark.sql import DataFrame
+
+    return DataFrame(dataset, spark)
+
+
+def frame_of_relation(spark: SparkSession, relation: Any) -> DataFrame:
+    """Return the rows of one of Spark's relations in Java as a DataFrame."""
+    return frame_of(spark, java_session(spark).baseRelationToDataFrame(relation))
+
+
+def java_context(spark: SparkSession) -> Any:
+    """Return the context of a session in Java."""
+    return spark.sparkContext._jsc.sc()
+
+
+def java_schema(spark: SparkSession, schema: StructType) -> Any:
+    """Return a schema in Java."""
+    return java_of(spark).org.apache.spark.sql.types.DataType.fromJson(schema.json())
+
+
+def java_column(column: Column) -> Any:
+    """Return a column as our own Java takes it."""
+    return column._jc
+
+
+def column_of(java: Any) -> Column:
+    """Return a column that our own Java has made."""
+    from pyspark.sql.classic.column import Column
+
+    return Column(java)
+
+
 def analyzed_plan(frame: DataFrame) -> Any:
     """Return a DataFrame's logical plan, before Spark optimizes it."""
     return java_frame(frame).queryExecution().analyzed()
@@ -261,7 +296,12 @@ def driver_address(spark: SparkSession) -> DriverAddress:
 
 def executor_events(spark: SparkSession) -> Any:
     """Return Java's queue of the session's executors that come and go, from now on."""
-    return our_java(spark).ExecutorEvents.of(spark.sparkContext._jsc.sc())
+    return our_java(spark).ExecutorEvents.of(java_context(spark))
+
+
+def executor_loads(spark: SparkSession) -> Any:
+    """Return Java's account of the work of the session's executors from now on; `lines()` is what it has."""
+    return our_java(spark).ExecutorLoads.of(spark.sparkContext._jsc.sc())
 
 
 def place_state(

@@ -27,14 +27,15 @@ for argument do
   shift
   case "$option $argument" in
     *--add-modules=jdk.incubator.vector) ;;
-    '-cp '*/\\*)
-      directory=${{argument##*:}}
-      directory=${{directory%\\*}}
-      path=${{argument%"$directory"\\*}}
+    '-cp '*/\\**)
+      after=${{argument#*/\\*}}
+      before=${{argument%%\\**}}
+      directory=${{before##*:}}
+      path=${{before%"$directory"}}
       for jar in "$directory"*.jar; do
         case ":$path" in *":$jar:"*) ;; *) path=$path$jar: ;; esac
       done
-      set -- "$@" "${{path%:}}" ;;
+      set -- "$@" "${{path%:}}$after" ;;
     *) set -- "$@" "$argument" ;;
   esac
   option=$argument

@@ -239,7 +239,8 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     # Otherwise Spark's own page, if a job enables it, would listen on all addresses.
     os.environ.setdefault("SPARK_LOCAL_IP", conf["spark.driver.bindAddress"])
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, connector_jars(settings))])
-    conf[java_options] = f"{conf[java_options]} {class_data.java_options(java, os.environ)}".strip()
+    archived = map(quoted_option, class_data.java_options(java, os.environ))
+    conf[java_options] = " ".join([conf[java_options], *archived]).strip()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [*map(str, settings.python_path), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

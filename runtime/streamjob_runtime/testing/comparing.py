@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from streamjob_runtime.testing.feeds import rows_of
 from streamjob_runtime.testing.values import same, shown
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from pyspark.sql.types import StructType
 
 Row = Mapping[str, Any]
 
@@ -43,6 +49,28 @@ class Difference:
         if len(told) > 3 * _MOST_SHOWN:
             lines.append(f"  and {len(told) - 3 * _MOST_SHOWN} lines more")
         return lines
+
+
+def differences(
+    whose: str, expected: Sequence[Any], found: Sequence[Any], columns: StructType, zone: ZoneInfo
+) -> str | None:
+    """Return how the rows of a sink differ from the expected ones, in the columns that these name; None if they do not.
+
+    Args:
+        whose: the sink; the text begins with it.
+        expected: mappings of columns to values.
+        found: the rows of the sink.
+        columns: the columns of the sink.
+        zone: that of times without one.
+
+    Raises:
+        InvalidRows: a row does not fit the columns.
+    """
+    named = {name for row in expected for name in row}
+    compared = [name for name in columns.names if name in named]
+    chosen = [{name: row[name] for name in compared} for row in rows_of(whose, expected, columns, zone)]
+    differing = compare(chosen, rows_of(whose, found, columns, zone))
+    return f"{whose}: " + "\n".join(differing.lines()) if differing else None
 
 
 def compare(expected: Sequence[Row], found: Sequence[Row]) -> Difference:

@@ -27,3 +27,7 @@ class JobUnderTestFailed(JobFailed):
 
 class NotWithin(JobFailed):
     """The job under test has not done its work in time."""
+
+
+class TableInUse(InvalidInput):
+    """A test gives a table rows after the job has begun with the rows that the table reads itself."""

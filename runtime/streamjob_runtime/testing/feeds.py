@@ -41,6 +41,11 @@ def rows_of(whom: str, rows: Sequence[Any], columns: StructType, zone: tzinfo) -
     return read
 
 
+def lines_of(rows: Sequence[Row]) -> str:
+    """Return rows as lines of JSON, which Spark reads; an empty line if there are none."""
+    return "".join(f"{json.dumps(json_of(row))}\n" for row in rows) or "\n"
+
+
 class Feed:
     """The files of one source.
 
@@ -58,5 +63,5 @@ class Feed:
         self._number += 1
         # A name with a dot in front is invisible to Spark, so the file appears whole.
         hidden = self._directory / f".{self._number}"
-        hidden.write_text("".join(f"{json.dumps(json_of(row))}\n" for row in rows) or "\n")
+        hidden.write_text(lines_of(rows))
         hidden.rename(self._directory / f"{self._number:06}.json")

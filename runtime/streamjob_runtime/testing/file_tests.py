@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 from streamjob.errors import StreamJobError
 from streamjob.job.job_tests import JobTestSpec, StepSpec
 from streamjob.job.load import LoadedJob
-from streamjob_runtime.testing.job_test import JobTest, Session
+from streamjob_runtime.testing.job_test import JobTest
+from streamjob_runtime.testing.session import Session
 
 Clock = Callable[[], float]
 
@@ -82,8 +83,9 @@ def _failures(job: JobTest, test: JobTestSpec, kills: bool) -> Iterator[str]:
 
 
 def _take(job: JobTest, step: StepSpec, *, kill: bool, finish: bool) -> None:
-    for source, rows in step.given.items():
-        job.feed(source, rows)
+    # The rows of a step see the tables of the step.
+    for name in sorted(step.given, key=lambda each: each not in job.tables):
+        (job.table if name in job.tables else job.feed)(name, step.given[name])
     if kill:
         job.process(checkpoint=False)
         job.kill()

@@ -13,8 +13,9 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.spec import JobSpec, SinkSpec
 from streamjob.job.suggest import did_you_mean
 from streamjob_runtime.testing.errors import UnknownPart
-from streamjob_runtime.testing.job_test import JobTest, Session
+from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.sampling import sample
+from streamjob_runtime.testing.session import Session
 from streamjob_runtime.testing.values import shown
 
 _SINK = "_preview"

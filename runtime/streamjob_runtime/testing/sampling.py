@@ -12,8 +12,8 @@ from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.spec import SourceSpec
-from streamjob_runtime.chain.dataflow import reason
 from streamjob_runtime.chain.source_rows import read_stream
+from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import java_errors
 
 if TYPE_CHECKING:

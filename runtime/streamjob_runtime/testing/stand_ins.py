@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.options import option
@@ -70,6 +70,31 @@ def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected
     )
 
 
+def with_tables(spec: JobSpec, directory: Path, columns: Mapping[str, StructType]) -> JobSpec:
+    """Return a job with files of JSON in place of some of its tables.
+
+    Args:
+        spec: the job.
+        directory: the directory with a directory of files for each table.
+        columns: the columns of each table that a test gives rows.
+    """
+    tables = tuple(
+        table.model_copy(
+            update={
+                "format": "json",
+                "schema_ddl": columns[table.name].toDDL(),
+                "options": {"path": str(directory / table.name)},
+                "refresh": None,
+                "max_age": None,
+            }
+        )
+        if table.name in columns
+        else table
+        for table in spec.tables
+    )
+    return spec.model_copy(update={"tables": tables})
+
+
 def columns_of(source: SourceSpec, ask: Callable[[SourceSpec], StructType]) -> str:
     """Return the columns of a source, as `name TYPE, …`.
 
@@ -86,3 +111,10 @@ def columns_of(source: SourceSpec, ask: Callable[[SourceSpec], StructType]) -> s
         return COLUMNS[source.format]
     ddl: str = ask(source).toDDL()
     return ddl
+
+
+def fields_of(ddl: str) -> StructType:
+    """Return columns, given as `name TYPE, …`, as Spark's type of a row."""
+    from pyspark.sql.types import StructType
+
+    return cast("StructType", StructType.fromDDL(ddl))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.integration.api.served import ServedJob, serving
+from tests.integration.api.served import ServedJob
 
 from streamjob_runtime.control.api.pages import PageFile, names_of, page_files
 
@@ -18,17 +18,6 @@ WRITES = [
     ("PATCH", "/v1/checkpointing"),
     ("POST", "/v1/sessions/codes"),
 ]
-
-
-@pytest.fixture
-def job() -> ServedJob:
-    return ServedJob()
-
-
-@pytest.fixture
-def http(job: ServedJob, tmp_path: Path) -> Iterator[httpx.Client]:
-    with serving(job, tmp_path) as client:
-        yield client
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import pytest
@@ -43,17 +42,6 @@ GUARDED = [route for route in ROUTES if route not in [*OPEN, *OF_THE_PAGE] and n
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """One server for the tests of who may ask: its job shows the requests that get past it."""
     with serving(THE_JOB_BEHIND_THE_DOOR, tmp_path_factory.mktemp("door")) as client:
-        yield client
-
-
-@pytest.fixture
-def job() -> ServedJob:
-    return ServedJob()
-
-
-@pytest.fixture
-def http(job: ServedJob, tmp_path: Path) -> Iterator[httpx.Client]:
-    with serving(job, tmp_path) as client:
         yield client
 
 
@@ -188,6 +176,7 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: 
         "watermarkMs": 1_362_398_400_000,
         "lagMs": 337_601_734_000,
         "idleSeconds": None,
+        "idle": False,
         "holdsWatermarkBack": False,
         "ended": True,
         "lagRecords": None,

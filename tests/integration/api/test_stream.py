@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
-from tests.integration.api.served import ServedJob, metrics_text, serving, token_of
+from tests.integration.api.served import ServedJob, metrics_text, token_of
 from tests.unit.api.test_merging import patched
 
 from streamjob.client.models import JobState
@@ -24,17 +23,6 @@ from streamjob_runtime.control.api.streams import MOST
 
 Event = tuple[str, str, Any]
 TOKEN = "the-token-of-the-test"
-
-
-@pytest.fixture
-def job() -> ServedJob:
-    return ServedJob()
-
-
-@pytest.fixture
-def http(job: ServedJob, tmp_path: Path) -> Iterator[httpx.Client]:
-    with serving(job, tmp_path) as client:
-        yield client
 
 
 def events_of(answer: httpx.Response) -> Iterator[Event]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.protocol.channels import Segment
-from streamjob_runtime.chain.channels.stream import Stream
+from streamjob_runtime.chain.channels.stream import LocalSegments, Stream
 from streamjob_runtime.chain.watermarks import InputWatermarks
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Transport:
     """A stream that appends written entries, and knows its next index and its watermark."""
 
     def __init__(self, spark: SparkSession, name: str, directory: Path, base: int) -> None:
-        self.stream = Stream(spark, name, directory, base)
+        self.stream = Stream(spark, name, LocalSegments(directory), base)
         self.directory = directory
         self.next = base
         self.watermark: int | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import runpy
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -43,14 +42,6 @@ def settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> Settings:
     command.app([], standalone_mode=False)
     (settings,) = given
     return settings
-
-
-def test_its_generated_files_are_up_to_date() -> None:
-    generated: dict[Path, str] = runpy.run_path(str(ROOT / "charts" / "generate.py"))["files"]()
-    copies = {path for path in generated if path.parent.name == "crds"}
-
-    assert {path: path.read_text() for path in generated} == generated, "run python charts/generate.py"
-    assert set((CHART / "files" / "crds").iterdir()) == copies
 
 
 def test_it_has_the_version_of_the_distribution() -> None:
@@ -185,6 +176,23 @@ def test_the_alerts_are_installed_as_they_are_but_for_the_place_of_their_runbook
         page = alert["annotations"]["runbook_url"].replace("docs/runbooks/", "https://runbooks.example/")
         assert installed == alert | {"annotations": alert["annotations"] | {"runbook_url": page}}
     assert render().all("PrometheusRule") == []
+
+
+def test_a_dashboard_is_a_config_map_that_grafanas_sidecar_finds(render: Render) -> None:
+    told = {"enabled": True, "annotations": {"grafana_folder": "Jobs"}}
+    maps = [
+        each
+        for each in render({"metrics": {"dashboards": told}}).all("ConfigMap")
+        if "dashboard" in each["metadata"]["name"]
+    ]
+
+    for each in maps:
+        ((name, content),) = each["data"].items()
+        assert content == (CHART / "files" / "dashboards" / name).read_text()
+        assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert each["metadata"]["annotations"] == {"grafana_folder": "Jobs"}
+    assert len(maps) == 2
+    assert render().all("ConfigMap") == []
 
 
 def test_service_accounts_of_jobs_are_not_limited_unless_asked_for(render: Render) -> None:

@@ -51,6 +51,7 @@ def lua() -> Path:
         pytest.skip(str(missing))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "case"), CASES)
 def test_the_health_of(kind: str, case: dict[str, Any], lua: Path, tmp_path: Path) -> None:
     resource = yaml.safe_load((CUSTOMIZATIONS / kind / case["inputPath"]).read_text())

@@ -73,7 +73,7 @@ def test_a_wheel_installed_without_a_clone_runs_a_job_and_lists_its_jars(tmp_pat
     parts = (tmp_path / "work" / "out").glob("*.csv")
     assert sorted(line for each in parts for line in each.read_text().split()) == ["2", "3"]
 
-    installation.write_bill(tmp_path / "bill.json", tmp_path / "tools")
+    installation.write_bill(tmp_path / "bill.json", tmp_path / "tools", 0)
     bill = json.loads((tmp_path / "bill.json").read_text())
     purls = {each["purl"] for each in bill["components"]}
     assert {"pkg:pypi/pyspark@4.3.0", "pkg:maven/org.apache.spark/spark-sql_2.13@4.3.0"} <= purls

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.integration.runtime.processes import PROGRAM
@@ -16,14 +17,20 @@ SECRET = "0123456789abcdef0123456789abcdef"
 
 
 class Agents:
-    """Two executors for the drivers of one job.
+    """Executors for the drivers of one job, two at first.
 
     Args:
         directory: each has a work directory and a log below it.
+        environment: further variables for them.
+        share_files: whether they read and write local paths of the job.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, environment: Mapping[str, str] | None = None, *, share_files: bool = True
+    ) -> None:
+        self._share_files = share_files
         self._directory = directory
+        self._environment = dict(environment or {})
         self.port, self._rpc_port = free_port(), free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -32,7 +39,8 @@ class Agents:
         """The options of `streamjob run` for them."""
         conf = {"spark.driver.port": str(self._rpc_port), "spark.blockManager.port": "0"}
         settings = (f"--set=sparkConf={{{', '.join(f'{key}: {value!r}' for key, value in conf.items())}}}",)
-        return ("--executors", "2", "--executor-address", "127.0.0.1", "--executors-share-files", *settings)
+        shared = ("--executors-share-files",) if self._share_files else ()
+        return ("--executors", "2", "--executor-address", "127.0.0.1", *shared, *settings)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -40,29 +48,43 @@ class Agents:
         return {"STREAMJOB_PORT": str(self.port), SECRET_VARIABLE: SECRET}
 
     def start(self) -> None:
-        """Start both."""
-        for number in range(2):
-            directory = self._directory / f"executor-{number}"
-            directory.mkdir(parents=True)
-            options = ["--driver", f"http://127.0.0.1:{self.port}", "--name", directory.name, "--memory", "600m"]
-            with (directory / "log").open("wb") as output:
-                self._processes.append(
-                    subprocess.Popen(
-                        [PROGRAM, "executor", *options, "--work-dir", str(directory / "work")],
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=output,
-                        env={**os.environ, SECRET_VARIABLE: SECRET},
-                        start_new_session=True,
-                    )
+        """Start the first two."""
+        for _ in range(2):
+            self.add()
+
+    def add(self) -> None:
+        """Start one more."""
+        directory = self._directory / f"executor-{len(self._processes)}"
+        directory.mkdir(parents=True)
+        options = ["--driver", f"http://127.0.0.1:{self.port}", "--name", directory.name, "--memory", "600m"]
+        with (directory / "log").open("wb") as output:
+            self._processes.append(
+                subprocess.Popen(
+                    [PROGRAM, "executor", *options, "--grace", "120", "--work-dir", str(directory / "work")],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, **self._environment, SECRET_VARIABLE: SECRET},
+                    start_new_session=True,
                 )
+            )
+
+    def terminate(self, number: int) -> int:
+        """Send SIGTERM to one, as the drain of its node does; return its exit code."""
+        self._processes[number].send_signal(signal.SIGTERM)
+        return self._processes[number].wait(150)
+
+    def kill(self, number: int) -> None:
+        """End one as the kernel does when memory runs out; its Java ends with it."""
+        self._processes[number].kill()
 
     def log(self) -> str:
-        """Return what both have logged."""
-        return "".join((self._directory / f"executor-{number}" / "log").read_text() for number in range(2))
+        """Return what they have logged."""
+        names = [f"executor-{number}" for number in range(len(self._processes))]
+        return "".join((self._directory / name / "log").read_text() for name in names)
 
     def end(self) -> list[int]:
-        """Ask both to end; return their exit codes."""
+        """Ask all to end; return their exit codes."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         return [process.wait(60) for process in self._processes]

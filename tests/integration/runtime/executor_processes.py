@@ -7,6 +7,11 @@ import os
 import signal
 from pathlib import Path
 
+LONG = 300.0
+"""Seconds for what two cold Java processes and their Python workers need on a busy machine."""
+ON_TWO = ("--executors", "2", "--executor-memory", "600m")
+"""The options of `streamjob run` for two executors on this machine."""
+
 
 def java_of_executors(workdir: Path) -> dict[str, int]:
     """Return the Java processes of executors below a work directory, by the name of the executor."""

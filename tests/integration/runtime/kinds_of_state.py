@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES, ROWS = 5, 12
+KEYS = ("k0", "k1", "k2")
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 Session = tuple[str, int, int]
@@ -27,19 +29,70 @@ def without_copies(events: DataFrame) -> DataFrame:
     return events.dropDuplicatesWithinWatermark(["k", "n"])
 
 
+def expiring(rows: DataFrame) -> DataFrame:
+    """Return sessions of each key, found with a processor's state of every kind, each with a time to live."""
+    from pyspark.sql import Row as SparkRow
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+    gap, last_of_key = GAP, FILES * ROWS - len(KEYS)
+    an_hour, at_once = 3_600_000, 1
+
+    class Sessions(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.open = handle.getValueState("open", "begin BIGINT, last BIGINT, n BIGINT", an_hour)
+            self.numbers = handle.getListState("numbers", "n BIGINT", an_hour)
+            self.seconds = handle.getMapState("seconds", "n BIGINT", "second BIGINT", an_hour)
+            self.gone = handle.getValueState("gone", "n BIGINT", at_once)
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[SparkRow]:
+            if self.gone.exists():
+                raise AssertionError("state whose time was over came back")
+            for n, second in sorted((row["n"], int(row["at"].timestamp())) for row in rows):
+                began, last, count = self.open.get() or (second, second, 0)
+                listed = [each for (each,) in self.numbers.get()] if count else []
+                if count and second - last > gap:
+                    yield SparkRow(k=key[0], begin=began, n=count)
+                    began, count = second, 0
+                mapped = {at for (_,), (at,) in self.seconds.iterator()}
+                if listed and (max(listed) != n - len(KEYS) or last not in mapped or len(mapped) != len(listed)):
+                    raise AssertionError(f"key {key} has {listed} and {mapped} in state before row {n}")
+                self.open.update((began, second, count + 1))
+                self.numbers.appendValue((n,))
+                self.seconds.updateValue((n,), (second,))
+                if n >= last_of_key:
+                    yield SparkRow(k=key[0], begin=began, n=count + 1)
+            self.gone.update((1,))
+
+        def close(self) -> None:
+            pass
+
+    return rows.groupBy("k").transformWithState(
+        Sessions(), "k STRING, begin BIGINT, n BIGINT", "append", "processingTime"
+    )
+
+
 _HELD = {"name": "held_events", "inputs": ["events"], "python": f"{__name__}:without_copies"}
 KINDS: dict[str, dict[str, Any]] = {
     "session windows": {"name": "sessions", "inputs": ["held_events"], "sql": SESSIONS},
     "timeouts of a function": {"name": "sessions", "inputs": ["held_events"], "python": f"{shapes.__name__}:timeouts"},
+    "timers of a processor": {"name": "sessions", "inputs": ["held_events"], "python": f"{shapes.__name__}:timers"},
+    "a processor's state that expires": {
+        "name": "sessions",
+        "inputs": ["held_events"],
+        "python": f"{__name__}:expiring",
+    },
 }
 
+ENDLESS = frozenset({"a processor's state that expires"})
+"""Kinds with which Spark never runs out of batches, because time goes by."""
 
-def state_job(directory: Path, kind: str) -> Path:
-    """Write the events and the job file; each event is there twice, and copies are dropped first."""
+
+def state_job(directory: Path, kind: str, *, copies: int = 2, held: Mapping[str, Any] = _HELD) -> Path:
+    """Write the events and the job file; each event is there more than once, and `held` drops the copies first."""
     for file, events in enumerate(_events()):
         (directory / "in").mkdir(exist_ok=True, parents=True)
         lines = [json.dumps({"k": k, "n": n, "at": (BEGIN + timedelta(seconds=at)).isoformat()}) for k, n, at in events]
-        (directory / "in" / f"{file}.json").write_text("\n".join(lines * 2))
+        (directory / "in" / f"{file}.json").write_text("\n".join(lines * copies))
     return write_job(
         directory,
         {
@@ -56,7 +109,7 @@ def state_job(directory: Path, kind: str) -> Path:
                     "watermark": {"column": "at", "delay": "5s"},
                 }
             ],
-            "operators": [_HELD, KINDS[kind]],
+            "operators": [held, KINDS[kind]],
             "sinks": [{"name": "out", "input": "sessions", "format": "json", "options": {"path": "out"}}],
         },
     )
@@ -94,7 +147,7 @@ def _events() -> list[list[tuple[str, int, int]]]:
         events = []
         for _ in range(ROWS):
             gaps = 20 * (number // 15)
-            events.append((f"k{number % 3}", number, number + gaps))
+            events.append((KEYS[number % len(KEYS)], number, number + gaps))
             number += 1
         files.append(events)
     return files

@@ -6,9 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
+from tests.integration.runtime.graphs import manifests
 from tests.integration.runtime.power import Moment, Power
 from tests.integration.runtime.shapes import Gates
 
@@ -165,3 +167,17 @@ def records_read(job: EmbeddedJob) -> int:
     """Return how many rows a job has read from its sources in this life."""
     job.control.observe()
     return job.control.job().records_in
+
+
+def killed_and_finished(spark: SparkSession, life: Life, power: Power) -> None:
+    """Cut the power of a job after a checkpoint and a further batch, and run it to its end."""
+    with running(spark, replace(life, restarts=NEVER)) as first:
+        first.wait_for_batches(2)
+        first.checkpoint()
+        first.wait_for_batches()
+        power.cut(first, lambda: None)
+        first.wait()
+    assert manifests(Path(life.location) / "default" / "job")
+    power.comes_back()
+    with running(spark, life) as last:
+        assert last.wait() is ExitCode.OK

@@ -11,68 +11,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.integration.runtime.graphs import (
-    MODES,
-    add_rows,
-    difference,
-    disorder,
-    in_flight,
-    job,
-    numbered,
-    output,
-    python,
-    rows_of,
-    source,
-    sql,
-)
+from tests.integration.runtime.graphs import MODES, difference, disorder, output, rows_of
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.topologies import FILES, ROWS, check_output, held, last_manifest, topologies
 
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import RecordKind
 
 ROOT = Path(__file__).parents[3]
-FILES = 12
-ROWS = 50
-"""Rows in a file of one source; the slow operator takes half a second for them."""
-
 SEEDS = {"aligned": 3, "unaligned": 5, "switching": 8}
-
-
-def topologies(directory: Path, checkpointing: dict[str, Any]) -> dict[str, Any]:
-    """Return the job; the channel before its slow operator holds several seconds of work."""
-    for name in ("left", "right"):
-        for number in range(FILES):
-            add_rows(directory / name, number, numbered(number * ROWS, ROWS))
-    operators = [
-        python("slow", "left", "slowed"),
-        sql(
-            "both",
-            ["slow", "right"],
-            "SELECT 'left' AS side, k, n FROM slow UNION ALL SELECT 'right', k, n FROM right",
-            chain=False,
-        ),
-        sql(
-            "pairs",
-            ["slow", "right"],
-            "SELECT l.k, l.n FROM slow l JOIN right r ON l.k = r.k AND l.n = r.n "
-            "AND r.at BETWEEN l.at - INTERVAL 5 SECONDS AND l.at + INTERVAL 5 SECONDS",
-            chain=False,
-        ),
-        sql("lefts", ["both"], "SELECT k, n FROM both WHERE side = 'left'", chain=False),
-    ]
-    sources = [source(name, directory / name, bounded=True) for name in ("left", "right")]
-    return job(
-        directory,
-        sources,
-        operators,
-        ["both", "pairs", "lefts"],
-        checkpointing={"interval": "300ms", "numRetained": 5, **checkpointing},
-        channels={"capacityRecords": 5 * ROWS, "maxBatchRecords": ROWS},
-    )
 
 
 @pytest.fixture
@@ -83,10 +33,6 @@ def killed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[JobRuns]:
         yield runs
 
 
-def held(manifest: Manifest | None) -> int:
-    return in_flight(manifest) if manifest else 0
-
-
 def published(runs: JobRuns) -> float:
     """Return the published share of the rows that go through the slow operator."""
     return rows_of(output(runs.file.parent, "lefts")).total() / (FILES * ROWS)
@@ -94,11 +40,6 @@ def published(runs: JobRuns) -> float:
 
 def start(runs: JobRuns) -> JobProcess:
     return runs.start(environment={"PYTHONPATH": str(ROOT)})
-
-
-def last_manifest(runs: JobRuns) -> Manifest | None:
-    completions = runs.completions()
-    return runs.manifest(completions[-1]) if completions else None
 
 
 @pytest.mark.spark
@@ -136,13 +77,7 @@ def test_killed_at_each_quarter_and_while_it_recovers_nothing_is_lost_doubled_or
     else:
         assert any(held(manifest) for manifest in restored)
         assert any(manifest is not None and manifest.unaligned for manifest in restored)
-    rows = numbered(0, FILES * ROWS)
-    both, pairs, lefts = (output(directory, name) for name in ("both", "pairs", "lefts"))
-    assert not difference(Counter((side, row.k, row.n) for side in ("left", "right") for row in rows), rows_of(both))
-    assert not difference(Counter((row.k, row.n) for row in rows), rows_of(pairs))
-    assert not difference(Counter((row.k, row.n) for row in rows), rows_of(lefts))
-    assert disorder(both) == []
-    assert disorder(lefts) == []
+    check_output(directory)
 
 
 def test_rows_that_are_lost_doubled_or_out_of_order_are_noticed() -> None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import BEGIN, job, manifests, output, rows_of, sql
+from tests.integration.runtime.graphs import BEGIN, job, output, rows_of, sql
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import add_file, write_job
-from tests.integration.runtime.stories import NEVER
+from tests.integration.runtime.stories import killed_and_finished
 from tests.servers.kafka import KafkaServer
 
-from streamjob.errors import ExitCode, InvalidInput, InvalidJob
+from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.job.converting import converted
 from streamjob.job.load import load_job
 from streamjob_runtime.process.validation import validate_with
@@ -91,20 +90,6 @@ def timed_by_an_operator(directory: Path, *, split: bool) -> Path:
     return write_job(
         directory / "job", job(directory, [source], operators, ["counts"], checkpointing={"interval": "1h"})
     )
-
-
-def killed_and_finished(spark: SparkSession, life: Life, power: Power) -> None:
-    """Cut the power of a job after a checkpoint and a further batch, and run it to its end."""
-    with running(spark, replace(life, restarts=NEVER)) as first:
-        first.wait_for_batches(2)
-        first.checkpoint()
-        first.wait_for_batches()
-        power.cut(first, lambda: None)
-        first.wait()
-    assert manifests(Path(life.location) / "default" / "job")
-    power.comes_back()
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
 
 
 @pytest.mark.parametrize("form", ["columns", "function", "sql", "split", "operator", "operator between channels"])

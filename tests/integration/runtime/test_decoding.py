@@ -19,7 +19,7 @@ from tests.integration.runtime.stories import NEVER
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.job.undecoded import RecordNotDecoded
+from streamjob_runtime.job.bad_input import RecordNotDecoded
 from streamjob_runtime.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:

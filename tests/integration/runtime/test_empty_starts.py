@@ -257,6 +257,8 @@ CHANGES: dict[str, Change] = {
         expected=lambda spark, before, behind: made_by(
             spark, CHANGES["windows"], [*before, *behind], windows("1 minute")
         ),
+        # Without a delay, a batch without rows removes all rows that are remembered.
+        delay="20s",
         whole=True,
     ),
 }
@@ -352,7 +354,7 @@ def without_end(rows: Counter[Any], *, final: bool) -> Counter[Any]:
     return Counter(kept)
 
 
-@pytest.mark.parametrize("name", core(CHANGES, "windows", "a join"))
+@pytest.mark.parametrize("name", core(CHANGES, "windows"))
 def test_an_operator_whose_state_does_not_fit_starts_empty_where_that_is_allowed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

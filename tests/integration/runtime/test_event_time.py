@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.purchases import add_file, write_job
 
@@ -53,13 +54,13 @@ class Sink:
 """
 
 
-def source(name: str, path: Path, delay: str = "0s") -> dict[str, Any]:
+def source(name: str, path: Path, delay: str = "0s", **watermark: str) -> dict[str, Any]:
     return {
         "name": name,
         "format": "json",
         "schema": SCHEMA,
         "options": {"path": str(path)},
-        "watermark": {"column": "at", "delay": delay},
+        "watermark": {"column": "at", "delay": delay, **watermark},
     }
 
 
@@ -141,3 +142,44 @@ def test_an_input_that_is_silent_after_a_restart_does_not_hold_back_the_others(
         job.stop()
 
     assert minutes_of(spark, out) == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", core([False, True], False), ids=["fused", "split"])
+def test_an_idle_input_is_left_out_of_the_watermark_which_stays_where_it_is_after_a_restore(
+    spark: SparkSession, tmp_path: Path, *, split: bool
+) -> None:
+    add_file(tmp_path / "busy", 0, rows(0.5, 1.5, 30.5))
+    (tmp_path / "quiet").mkdir()
+    spec = job_of(
+        [source("busy", tmp_path / "busy"), source("quiet", tmp_path / "quiet", idleTimeout="1s")],
+        {"format": "json", "options": {"path": "out"}},
+    )
+    if split:
+        passed = [
+            {"name": f"{name}_rows", "inputs": [name], "sql": f"SELECT * FROM {name}", "chain": False}
+            for name in ("busy", "quiet")
+        ]
+        (counts,) = spec["operators"]
+        query = counts["sql"].replace("busy", "busy_rows").replace("quiet", "quiet_rows")
+        spec["operators"] = [*passed, {**counts, "inputs": ["busy_rows", "quiet_rows"], "sql": query}]
+    file = write_job(tmp_path, spec)
+    life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=("checkpointing.interval=300ms",))
+    out = tmp_path / "out"
+
+    with running(spark, life) as job:
+        # Nobody sends anything any more: the busy input, which may not be idle, holds the watermark at half past.
+        job.wait_for(
+            lambda: published(out) and minutes_of(spark, out) == [0, 1], "windows that are due without the input"
+        )
+        job.stop()
+
+    add_file(tmp_path / "quiet", 0, rows(2.5, 29.5, 31.5))
+    with running(spark, life) as job:
+        job.wait_for_batches(2)
+        add_file(tmp_path / "busy", 1, rows(60.5))
+        job.wait_for(lambda: len(minutes_of(spark, out)) >= 4, "windows behind the idle input")
+        job.stop()
+
+    # Minutes 2 and 29 were over when the idle input spoke again.
+    assert minutes_of(spark, out) == [0, 1, 30, 31]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,11 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import thorough
 from tests.integration.runtime.agents import Agents
-from tests.integration.runtime.executor_processes import agents_of_executors, java_of_executors, kill
-from tests.integration.runtime.kinds_of_state import KINDS, ROOT, all_sessions, sessions_of, state_job
+from tests.integration.runtime.executor_processes import LONG, ON_TWO, agents_of_executors, java_of_executors, kill
+from tests.integration.runtime.kinds_of_state import ENDLESS, KINDS, ROOT, all_sessions, sessions_of, state_job
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
+
+from streamjob.client.client import ControlClient
+from streamjob.client.discovery import find_endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,9 +28,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FILES, ROWS = 8, 100
-LONG = 300.0
-"""Seconds for what two cold Java processes and their Python workers need on a busy machine."""
-ON_TWO = ("--executors", "2", "--executor-memory", "600m")
+
+COUNTED = {"sparkConf": {"spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "true"}}
 
 SLOWLY = """
 import os
@@ -117,7 +121,7 @@ def test_a_job_without_state_goes_on_when_an_executor_is_killed(numbers: JobRuns
 @pytest.fixture
 def purchases(tmp_path: Path) -> Iterator[tuple[JobRuns, Purchases]]:
     made = Purchases.write(tmp_path / "input", files=16, rows=30)
-    with job_runs(write_job(tmp_path, made.job()), tmp_path / "snapshots", "purchases") as runs:
+    with job_runs(write_job(tmp_path, made.job() | COUNTED), tmp_path / "snapshots", "purchases") as runs:
         yield runs, made
 
 
@@ -129,6 +133,7 @@ def test_state_on_executors_survives_every_kill(
     first = runs.start(*ON_TWO)
     runs.wait_for_progress(1, first)
 
+    runs.wait(lambda: _figures_agree(tmp_path / "work"), "figures of executors that are those of operators", first)
     # An executor's Java, then an agent with its Java, then all of it.
     kill(java_of_executors(tmp_path / "work")["executor-0"])
     runs.wait_for_claim(1, first)
@@ -140,10 +145,24 @@ def test_state_on_executors_survives_every_kill(
     first.kill()
     last = runs.start(*ON_TWO)
 
-    assert last.wait() == 0, last.output()
+    assert last.wait(LONG) == 0, last.output()
     expected = made.batch(spark)
     assert table_rows(spark, tmp_path / "table") == expected
     assert line_rows(spark, tmp_path / "lines") == expected
+
+
+def _figures_agree(workdir: Path) -> bool:
+    """Return whether both executors work, and have the state of all operators together."""
+    endpoint = find_endpoint(workdir=workdir)
+    with ControlClient(endpoint.url, endpoint.token) as client:
+        job = client.job()
+    assert job.executors is not None
+    operators = [each for chain in job.chains for each in chain.operator_figures]
+    rows, there = sum(each.state_rows or 0 for each in operators), job.executors.executors
+    return (
+        all(min(each.state_rows or 0, each.records_in, each.busy, each.state_bytes) > 0 for each in there)
+        and sum(each.state_rows or 0 for each in there) == rows
+    )
 
 
 @pytest.mark.timeout(600)
@@ -171,15 +190,21 @@ def test_executors_outlive_their_driver_and_bring_the_files_that_they_hold(spark
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", thorough(sorted(KINDS), "timers of a processor"))
 def test_each_kind_of_state_comes_back_from_executors(kind: str, tmp_path: Path) -> None:
     with job_runs(state_job(tmp_path, kind), tmp_path / "snapshots", "state") as runs:
         process = runs.start(*ON_TWO, environment={"PYTHONPATH": str(ROOT)})
         runs.wait(lambda: runs.furthest() > 0, "checkpoint with state", process, LONG)
 
+        # An executor dies and its files stay, then everything dies and no file stays.
         kill(java_of_executors(tmp_path / "work")["executor-0"])
+        runs.wait_for_claim(1, process)
+        process.kill()
+        last = runs.start(*ON_TWO, workdir="another", environment={"PYTHONPATH": str(ROOT)})
 
-        assert process.wait(LONG) == 0, process.output()
-        assert runs.epoch() == 2
+        if kind in ENDLESS:
+            runs.wait(lambda: sessions_of(tmp_path / "out") == all_sessions(), "all sessions", last, LONG)
+            last.send(signal.SIGTERM)
+        assert last.wait(LONG) == 0, last.output()
 
     assert sessions_of(tmp_path / "out") == all_sessions()

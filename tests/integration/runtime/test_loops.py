@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.integration.core import thorough
 from tests.integration.runtime.graphs import (
     MODES,
     add_rows,
@@ -128,7 +129,7 @@ def airports(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Distanc
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("airports", "seed"),
-    [((mode, fused), seed) for mode, fused, seed in CASES],
+    thorough([((mode, fused), seed) for mode, fused, seed in CASES], (("unaligned", False), 5)),
     indirect=["airports"],
     ids=[mode for mode, _, _ in CASES],
 )

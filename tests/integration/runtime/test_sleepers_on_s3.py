@@ -75,6 +75,7 @@ def fall_asleep(s3: S3Server) -> Iterator[Callable[[JobRuns, str, str, bool], Sl
         yield start
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_requests_of_sleepers_that_arrive_late_change_nothing(
     s3: S3Server,

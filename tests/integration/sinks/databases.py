@@ -8,13 +8,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.servers.postgresql import PostgresqlServer, find_programs, jdbc_driver
 from tests.servers.process import required
 
 from streamjob_runtime.spark.connectors.fetching import CannotFetch
+from streamjob_runtime.spark.gateway import java_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,15 @@ def fragile_database() -> Iterator[Database]:
     with _a_server() as server:
         server.make_database("fragile")
         yield Database(server, "fragile")
+
+
+def add_driver(spark: SparkSession, driver: Path) -> None:
+    """Let all threads of a session have a driver, as if `spark.jars` named it."""
+    jvm = java_of(spark)
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    while not loader.getClass().getName().endswith(".MutableURLClassLoader"):
+        loader = loader.getParent()
+    loader.addURL(jvm.java.io.File(str(driver)).toURI().toURL())
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,10 @@ from tests.integration.sinks.databases import Database
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableSink, UnusableTable
+from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
 from streamjob_runtime.sinks.jdbc import JdbcSink
 from streamjob_runtime.spark.gateway import java_of
+from streamjob_runtime.spark.jdbc import NoDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -111,7 +112,7 @@ def test_an_address_that_no_driver_understands_is_told_with_what_to_bring(
 ) -> None:
     sink = opened(options_of(database, url="jdbc:cuneiform://tablet/7?password=clay"))
 
-    with pytest.raises(UnusableSink) as raised:
+    with pytest.raises(NoDriver) as raised:
         sink.check_schema(spark.range(1).schema)
 
     assert raised.value.what == "sink report: there is no JDBC driver for jdbc:cuneiform:…"

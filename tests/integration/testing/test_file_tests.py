@@ -11,7 +11,7 @@ from tests.integration.job_files import job_files
 from streamjob.job.job_tests import file_beside, read_tests, read_tests_file
 from streamjob.job.load import LoadedJob, load_job
 from streamjob_runtime.testing.file_tests import Result, run_tests
-from streamjob_runtime.testing.job_test import Session
+from streamjob_runtime.testing.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

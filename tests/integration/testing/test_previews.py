@@ -11,9 +11,9 @@ import pytest
 from tests.integration.job_files import job_files
 
 from streamjob.job.load import LoadedJob, load_job
-from streamjob_runtime.testing.job_test import Session
 from streamjob_runtime.testing.preview import Preview, preview
 from streamjob_runtime.testing.sampling import UnreadableSource
+from streamjob_runtime.testing.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

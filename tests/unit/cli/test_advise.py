@@ -112,7 +112,7 @@ def test_a_running_job_is_asked_and_recorded(tmp_path: Path, monkeypatch: pytest
     def connected(*_: object) -> Iterator[tuple[ControlClient, None]]:
         yield ControlClient("http://job:8080", "secret", transport=httpx.MockTransport(answer)), None
 
-    monkeypatch.setattr(cli, "_client", connected)
+    monkeypatch.setattr(cli, "connected", connected)
     record = tmp_path / "trace.jsonl"
 
     done = advise("--for", "0.1s", "--record", record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from tests.unit.view.samples import NOW, a_job, checkpoints, several_chains, with_partitions
+from tests.unit.view.samples import NOW, a_job, checkpoints, executors, several_chains, with_partitions
 
 from streamjob.cli.tables import print_status
 from streamjob.client.diagnosing import Circumstances, diagnose
@@ -35,6 +35,15 @@ def test_a_job_of_one_chain_has_neither_channels_nor_backpressure() -> None:
     assert "chain records in /s out /s batch took" in lines
     assert "flights 1,234,567 45,210 23,456 812 41 1.3 s" in lines
     assert not [line for line in lines if "channel" in line]
+
+
+def test_a_job_on_executors_shows_the_part_of_each() -> None:
+    lines = _lines(a_job(executors=executors(2)), checkpoints("completed"))
+
+    skews = "rows of state 1.5, bytes of state 1.4, records 1.0, work 1.2"
+    assert f"executors 2 of 2, 1 lost; the most to the average: {skews}" in lines
+    assert "executor host cores partitions rows state records in /s read busy" in lines
+    assert "executor-0 10.0.0.0 2 12 1,200,000 12 MB 500,000 22,600 3.0 MB 95 %" in lines
 
 
 def test_a_job_of_several_chains_shows_its_channels() -> None:
@@ -111,6 +120,14 @@ def test_an_idle_input_that_holds_the_watermark_back_is_named() -> None:
     line = "flights flights 2013-03-04 12:00:00 1m 00s idle for 2m 14s, holds the watermark back"
     assert line in _lines(job, checkpoints())
     assert "flights idle for 2m 14s, holds the watermark back" in progress_line(job, NOW)
+
+
+def test_an_idle_input_that_is_left_out_of_the_watermark_is_named() -> None:
+    job = _with_first_input(a_job(), lag_ms=60_000, idle=True, idle_seconds=134.0)
+
+    line = "flights flights 2013-03-04 12:00:00 1m 00s idle for 2m 14s, left out of the watermark"
+    assert line in _lines(job, checkpoints())
+    assert "flights idle for 2m 14s, left out of the watermark" in progress_line(job, NOW)
 
 
 def test_records_that_were_dropped_as_late_are_shown_for_each_operator() -> None:

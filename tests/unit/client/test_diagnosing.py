@@ -303,6 +303,29 @@ def test_an_input_that_holds_the_watermark_back_is_named() -> None:
     assert (found.severity, found.reasons[0].source) == ("attention", "weather")
 
 
+def test_the_source_behind_a_channel_that_holds_the_watermark_back_is_named() -> None:
+    job = several_chains()
+    flights, hours, report = job.chains
+    (channel,) = hours.inputs
+    held = channel.model_copy(update={"idle_seconds": 95.0, "holds_watermark_back": True})
+    ahead, behind = flights.inputs
+    behind = behind.model_copy(update={"ended": False, "watermark_ms": 1000})
+    chains = (
+        flights.model_copy(update={"inputs": (ahead, behind)}),
+        hours.model_copy(update={"inputs": (held,)}),
+        report,
+    )
+
+    found = of(job.model_copy(update={"chains": chains}))
+
+    reason = next(each for each in found.reasons if each.code == "watermark-held-back")
+    assert reason.sentence == (
+        f"Input flights of chain {hours.uid} has brought nothing for 1m 35s and holds the watermark back: "
+        "its own comes from source weather"
+    )
+    assert reason.source == "weather"
+
+
 def test_a_sink_that_lets_completed_checkpoints_wait_is_named() -> None:
     (sink,) = a_job().sinks
     assert sink.last_published is not None

@@ -39,6 +39,7 @@ EVENTS = st.one_of(
         kind=st.sampled_from([SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT]),
     ),
     st.builds(m.StopRequested, now=NOW, trigger_id=TRIGGERS, savepoint=st.booleans(), drain=st.booleans()),
+    st.builds(m.RestartRequested, now=NOW),
     st.builds(m.ChainAcknowledged, now=NOW, id=IDS, acknowledgement=st.sampled_from(CHAINS).map(acknowledgement)),
     st.builds(m.ChainDeclined, now=NOW, id=IDS, chain=st.sampled_from(CHAINS)),
     st.builds(m.CompletionSucceeded, now=NOW, id=IDS, uri=st.just("uri")),
@@ -112,7 +113,7 @@ class Watched:
                 self.storing, self.committing = None, action.id
             case m.WakeAt():
                 self.wake = action.time
-            case m.FailJob() | m.EndJob():
+            case m.FailJob() | m.RestartJob() | m.EndJob():
                 self.over = True
             case _:
                 pass

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Thread
 
 import httpx
@@ -10,12 +13,13 @@ import pytest
 from starlette.responses import PlainTextResponse
 from tests.unit.executors.test_fleet import OFFER, fleet
 
+from streamjob_runtime.control.api.admission import LIMITS, Limits
 from streamjob_runtime.control.api.guard import trust_connection
 from streamjob_runtime.control.api.listener import Listener
 from streamjob_runtime.executors.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.credentials import Credentials
 from streamjob_runtime.executors.fleet import Fleet
-from streamjob_runtime.executors.messages import Commands, Leave, Nothing, Poll, Welcome
+from streamjob_runtime.executors.messages import CONNECTIONS, Commands, Leave, Nothing, Poll, Welcome
 from streamjob_runtime.executors.routes import AgentRoutes
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -24,15 +28,21 @@ SECRET = "0123456789abcdef0123456789abcdef"
 class Driver:
     """A driver's control API with nothing but its routes for agents."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
         self.fleet: Fleet = fleet()
-        routes = AgentRoutes(self.fleet, Credentials.derive(SECRET, "attempt-1"))
+        self.routes = AgentRoutes(self.fleet, Credentials.derive(SECRET, "attempt-1"), {"slowly": _slowly})
         self._listener = Listener("control API", "PORT")
-        self.url = self._listener.start(routes.beside(PlainTextResponse("not for agents"), trust_connection), 0)
+        app = self.routes.beside(PlainTextResponse("not for agents"), trust_connection)
+        self.url = self._listener.start(app, 0, limits=limits)
 
     def close(self) -> None:
         self.fleet.close()
         self._listener.stop()
+
+
+def _slowly(name: str, instance: str, body: bytes) -> Nothing:
+    time.sleep(0.05)
+    return Nothing()
 
 
 @pytest.fixture
@@ -60,6 +70,19 @@ def test_an_agent_registers_polls_and_leaves(driver: Driver) -> None:
 
     asking.ask("leave", Leave(executor=welcome.executor, reason="told to end"), Nothing)
     assert driver.fleet.live() == ()
+
+
+def test_an_agent_has_no_more_connections_than_the_driver_has_room_for() -> None:
+    driver = Driver(replace(LIMITS, connections=CONNECTIONS))
+    try:
+        asking = client(driver)
+        with ThreadPoolExecutor(5 * CONNECTIONS) as pool:
+            answers = list(pool.map(lambda _: asking.ask("slowly", Nothing(), Nothing), range(5 * CONNECTIONS)))
+    finally:
+        driver.close()
+
+    assert len(answers) == 5 * CONNECTIONS
+    assert driver.routes.connections == driver.fleet.wanted * CONNECTIONS
 
 
 def test_a_waiting_agent_gets_a_command_at_once(driver: Driver) -> None:

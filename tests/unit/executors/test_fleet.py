@@ -8,15 +8,17 @@ import pytest
 
 from streamjob_runtime.executors.fleet import (
     CommandFailed,
+    Executor,
     ExecutorLost,
     Fleet,
+    FleetListener,
     Lost,
     NoExecutors,
     NotReady,
     RefusedByDriver,
     UnknownExecutor,
 )
-from streamjob_runtime.executors.messages import Commands, Registration, Welcome
+from streamjob_runtime.executors.messages import LEAVE, Commands, Registration, Welcome
 
 BUILD = {"PySpark": "4.3.0"}
 OFFER = Registration(address="10.0.0.1", cores=2, build=BUILD)
@@ -70,24 +72,49 @@ def test_a_number_never_comes_back() -> None:
     assert joined(executors) != first
 
 
+class Heard(FleetListener):
+    """What a listener has heard."""
+
+    def __init__(self) -> None:
+        self.joins: list[str] = []
+        self.leaves: list[str] = []
+        self.losses: list[str] = []
+
+    def joined(self, executor: Executor) -> None:
+        self.joins.append(executor.id)
+
+    def leaving(self, executor: Executor) -> None:
+        self.leaves.append(executor.id)
+
+    def lost(self, lost: Lost) -> None:
+        self.losses.append(lost.id)
+
+
+def heard(executors: Fleet) -> Heard:
+    listener = Heard()
+    executors.listen(listener)
+    return listener
+
+
 def test_an_agent_that_registers_again_replaces_its_former_executor() -> None:
-    executors, lost = fleet(), list[Lost]()
-    executors.listen(lost.append)
+    executors = fleet()
+    told = heard(executors)
     former = joined(executors)
 
     now = joined(executors)
 
-    assert [each.id for each in lost] == [former]
+    assert told.losses == [former]
+    assert told.joins == [former, now]
     assert [each.id for each in executors.live()] == [now]
 
 
 def test_an_executor_that_was_never_live_is_not_missed() -> None:
-    executors, lost = fleet(), list[Lost]()
-    executors.listen(lost.append)
+    executors = fleet()
+    told = heard(executors)
 
     executors.lose(executors.register("a", "process", OFFER).executor, "its Java ended")
 
-    assert lost == []
+    assert told.losses == []
 
 
 def test_waiting_ends_with_the_executors_that_came() -> None:
@@ -100,6 +127,51 @@ def test_waiting_ends_with_the_executors_that_came() -> None:
 def test_waiting_without_any_executor_is_an_error() -> None:
     with pytest.raises(NoExecutors, match="asks for 2"):
         fleet(wanted=2).wait(0.0)
+
+
+def test_waiting_ends_when_the_job_is_stopped() -> None:
+    assert fleet(wanted=2).wait(3600.0, lambda: True) == ()
+
+
+def test_an_executor_that_is_to_end_leaves_once_it_is_released() -> None:
+    executors = fleet(wanted=2)
+    told = heard(executors)
+    leaving, staying = joined(executors, "a"), joined(executors, "b")
+
+    executors.drain(leaving, "process of a")
+    executors.drain(leaving, "process of a")
+    assert told.leaves == [leaving]
+    assert [each.leaving for each in executors.live()] == [True, False]
+    assert polled(executors, leaving, registered=False).commands == ()
+
+    executors.release_all()
+    executors.release(leaving)
+    assert [command.kind for command in polled(executors, leaving).commands] == [LEAVE]
+    executors.lose(leaving, "it was told to end")
+    assert (executors.lost(), told.losses) == (0, [leaving])
+    assert [each.id for each in executors.wait(3600.0)] == [staying]
+
+
+def test_an_executor_that_is_to_end_before_spark_has_it_leaves_at_once() -> None:
+    executors = fleet()
+    number = executors.register("a", "process of a", OFFER).executor
+
+    executors.drain(number, "process of a")
+
+    assert [command.kind for command in polled(executors, number).commands] == [LEAVE]
+
+
+def test_a_successor_of_one_that_has_left_is_waited_for_again() -> None:
+    executors = fleet(wanted=2)
+    first = joined(executors, "a")
+    joined(executors, "b")
+    executors.drain(first, "process of a")
+    joined(executors, "c")
+    executors.lose(first, "it was told to end")
+    executors.lose("2", "killed")
+
+    assert len(executors.wait(0.0)) == 1
+    assert executors._expected == 2
 
 
 def test_a_command_reaches_the_agent_and_its_result_comes_back() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from streamjob_runtime.executors.build_id import differences
 from streamjob_runtime.executors.java_process import JavaSettings, arguments, start_java
 from streamjob_runtime.executors.messages import Welcome
+from streamjob_runtime.spark import class_data
+from streamjob_runtime.spark.java import Java
 from streamjob_runtime.spark.session import SessionSettings, SparkExecutors
 
 WELCOME = Welcome(
@@ -41,15 +42,30 @@ def test_it_runs_in_a_directory_of_its_own_where_no_jar_of_another_release_is(
     scratch.mkdir()
     (scratch / "streamjob-jvm.jar").write_bytes(b"of another release")
     started: list[Path] = []
-    monkeypatch.setattr(
-        "streamjob_runtime.executors.java_process.find_java", lambda *_: SimpleNamespace(home=tmp_path / "java")
-    )
+    found = Java(home=tmp_path / "java", executable=Path("/bin/sh"), version=17)
+    monkeypatch.setattr("streamjob_runtime.executors.java_process.find_java", lambda *_: found)
     monkeypatch.setattr("subprocess.Popen", lambda *_, cwd, **__: started.append(cwd))
 
     start_java(replace(SETTINGS, root=tmp_path, scratch=scratch), WELCOME, "secret", tmp_path / "agent", {})
 
     assert started == [scratch]
     assert list(scratch.iterdir()) == []
+
+
+def test_it_uses_the_archive_of_classes_if_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    found = Java(home=tmp_path / "java", executable=Path("/bin/sh"), version=17)
+    environment = {class_data.DIRECTORY_VARIABLE: str(tmp_path)}
+    monkeypatch.setattr("streamjob_runtime.executors.java_process.find_java", lambda *_: found)
+    monkeypatch.setattr("subprocess.Popen", lambda command, **_: started.append(command))
+    settings = replace(SETTINGS, root=tmp_path, scratch=tmp_path / "spark")
+
+    start_java(settings, WELCOME, "secret", tmp_path / "agent", environment)
+    class_data.archive(found, environment).touch()
+    start_java(settings, WELCOME, "secret", tmp_path / "agent", environment)
+
+    option = f"-XX:SharedArchiveFile={class_data.archive(found, environment)}"
+    assert [option in command for command in started] == [False, True]
 
 
 def test_the_secret_of_sparks_connections_is_in_no_setting() -> None:

@@ -284,6 +284,20 @@ def test_a_function_may_need_append_mode() -> None:
     }
 
 
+def test_an_operator_ends_its_chain_if_it_gives_its_rows_another_event_time() -> None:
+    job = Job("retimed")
+    read = job.source("in", format="rate", watermark=("timestamp", "1 hour"))
+    plain = job.source("plain", format="rate")
+    sessions = job.operator(inputs=[read], name="sessions", watermark=("at", "1 hour"))(lambda rows: rows)
+    parsed = job.operator(inputs=[plain], name="parsed", watermark=("at", "1 hour"))(lambda rows: rows)
+    both = job.sql("both", inputs=[sessions, parsed], sql="SELECT at FROM sessions UNION ALL SELECT at FROM parsed")
+    job.sink("out", input=both, format="console")
+
+    planned = plan(job.spec())
+
+    assert channels(planned) == {("sessions", "both"): "operator 'sessions' gives its rows an event time of their own"}
+
+
 def test_each_chain_comes_after_those_that_it_reads() -> None:
     job = Job("backwards")
     job.sql("c", inputs=["b"], sql="SELECT * FROM b", chain=False)

@@ -42,6 +42,8 @@ def test_what_names_a_table_and_a_catalog_can_be_used(options: Mapping[str, str]
 
 
 WRONG = {
+    "no key": ({**SQL, "mode": "upsert"}, "has mode upsert and no key", "name the columns that identify a row"),
+    "a useless key": ({**SQL, "key": "id"}, "has a key, and mode append, which has no use for one", "say mode: upsert"),
     "no table": ({"catalog.type": "glue"}, "lacks the option 'table'", "add table: namespace.table"),
     "no namespace": ({**SQL, "table": "t"}, "the option 'table' names no table of a namespace", "add table:"),
     "an empty name": ({**SQL, "table": "db."}, "the option 'table' names no table of a namespace", "add table:"),

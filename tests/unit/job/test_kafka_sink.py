@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.kafka_sink import parse_options, problems
+from streamjob.job.kafka_sink import delivery_problems, key_columns, parse_options, problems
 from streamjob.job.options import UnusableOptions
 
 GIVEN = {"kafka.bootstrap.servers": "broker:9092", "topic": "alerts"}
@@ -39,6 +39,10 @@ def test_rows_may_name_their_topics_themselves() -> None:
         ({"topic": "no spaces"}, "the option 'topic' names no topic that Kafka can have"),
         ({"commitsTopic": ".."}, "the option 'commitsTopic' names no topic that Kafka can have"),
         ({"topic": "streamjob.commits"}, "writes its rows to its own commits topic"),
+        ({"mode": "insert"}, "the option 'mode' cannot be 'insert'"),
+        ({"key": "id"}, "has a key, and mode append, which has no use for one"),
+        ({"mode": "upsert", "key": " "}, "has mode upsert and no key"),
+        ({"mode": "upsert", "key": "id, id"}, "names a column twice in key"),
     ],
 )
 def test_what_cannot_be_used_is_told_with_a_fix(options: dict[str, str], what: str) -> None:
@@ -46,6 +50,16 @@ def test_what_cannot_be_used_is_told_with_a_fix(options: dict[str, str], what: s
 
     assert found.startswith(what)
     assert fix
+
+
+def test_a_sink_may_keep_the_newest_row_of_each_key() -> None:
+    options = {**GIVEN, "mode": "upsert", "key": "region, id"}
+
+    assert parse_options(options, "sink alerts").upsert
+    assert key_columns(options) == ("region", "id")
+    assert [what for what, _ in delivery_problems(options)] == [
+        "has the option 'mode', and delivery: at-least-once, which knows none"
+    ]
 
 
 def test_what_the_environment_has_is_judged_when_it_is_known() -> None:

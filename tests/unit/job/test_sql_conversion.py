@@ -46,7 +46,10 @@ def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
     return st.fixed_dictionaries({}, optional=fields)
 
 
-_watermarks = st.fixed_dictionaries({"column": st.sampled_from(["t", "a b", "x.y", "it`s"]), "delay": _durations})
+_watermarks = st.fixed_dictionaries(
+    {"column": st.sampled_from(["t", "a b", "x.y", "it`s"]), "delay": _durations},
+    optional={"idleTimeout": st.sampled_from(["30s", "1 minute"])},
+)
 _expressions = st.sampled_from(
     [
         *("*", "x", "timestamp AS at", "to_timestamp(x, 'yyyy, MM') AS at", "CASE WHEN a < 1 THEN b END AS `b c`"),
@@ -54,14 +57,29 @@ _expressions = st.sampled_from(
     ]
 )
 _computed = st.lists(_expressions, min_size=1) | st.lists(_expressions, min_size=1).map(lambda each: ["*", *each])
+_registries = st.fixed_dictionaries(
+    {"url": st.sampled_from(["http://a:1", "http://a:1,http://b:1"])},
+    optional={
+        "subject": st.just("a-b"),
+        "version": st.sampled_from(["latest", 3]),
+        "autoRegister": st.booleans(),
+        "options": _options.filter(bool),
+    },
+)
 _encodings = st.fixed_dictionaries(
-    {"format": st.sampled_from(["csv", "json", "text"])},
-    optional={"schema": st.sampled_from(["x INT", "a STRING, b INT"]), "options": _options.filter(bool)},
+    {"format": st.sampled_from(["avro", "csv", "json", "text"])},
+    optional={
+        "schema": st.sampled_from(["x INT", "a STRING, b INT", '{"type": "long"}']),
+        "schemaFile": st.just("order.avsc"),
+        "registry": _registries,
+        "options": _options.filter(bool),
+    },
 )
 _source = _some(
     uid=_uids,
     key=_encodings,
     value=_encodings,
+    changes=st.sampled_from(["debezium", "upsert"]),
     onError=st.sampled_from(["fail", "drop", "deadLetter"]),
     skip=st.just("t/0/1, t/0/2"),
     schema=_schemas,

@@ -179,7 +179,10 @@ INSERT INTO k SELECT * FROM h
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("CREATE TABLE x (a INT)", "line 1, column 8: statement: has TABLE where SOURCE, VIEW or SINK should be"),
+        (
+            "CREATE STREAM x (a INT)",
+            "line 1, column 8: statement: has STREAM where SOURCE, TABLE, VIEW or SINK should be",
+        ),
         ("CREATE SOURCE", "line 1, column 14: statement: ends where the name of the source should be"),
         ("CREATE SOURCE x (a INT", "line 1, column 23: source 'x': ends where ')' should be"),
         ("CREATE SOURCE x (a INT)", "line 1, column 24: source 'x': ends where 'WITH' should be"),

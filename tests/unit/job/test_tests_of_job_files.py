@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from streamjob.cli.main import app
 from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.job.job_tests import file_beside, read_tests, read_tests_file
 from streamjob.job.load import load_job
@@ -88,3 +90,70 @@ def test_a_file_of_tests_has_nothing_else(tmp_path: Path, content: Any) -> None:
 
     with pytest.raises(InvalidInput, match="begin it with `tests:`"):
         read_tests_file(write(tmp_path / "job.tests.yaml", content), spec)
+
+
+TEMPLATE: dict[str, Any] = {
+    "name": "it copies at ${var:stage:-home}",
+    "given": {"rows": [{"n": "${var:n}"}]},
+    "expect": {"out": [{"n": "${var:n}"}, {"n": "${var:text:-v}1"}]},
+}
+
+
+def test_tests_take_the_variables_of_their_job(tmp_path: Path) -> None:
+    file = write(tmp_path / "job.yaml", {**JOB, "tests": [TEMPLATE]})
+
+    (test,) = load_job(file, variables=["n=7"]).tests
+
+    assert test.name == "it copies at home"
+    assert (test.given, test.expect) == ({"rows": ({"n": 7},)}, {"out": ({"n": 7}, {"n": "v1"})})
+
+
+def test_tests_in_a_file_of_their_own_take_them_too(tmp_path: Path) -> None:
+    job = {**JOB, "sources": [{**JOB["sources"][0], "options": {"path": "rows${var:n}"}}]}
+    loaded = load_job(write(tmp_path / "job.yaml", job), variables=["n=7"])
+
+    (test,) = read_tests_file(write(tmp_path / "job.tests.yaml", {"tests": [TEMPLATE]}), loaded.spec, loaded.variables)
+
+    assert test.given == {"rows": ({"n": 7},)}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("${var:m}", "test 'it copies': refers to the variable 'm', which is not given"),
+        ("${var:", "test 'it copies': has '${var:' and no reference"),
+        ("${env:HOME}", "test 'it copies': refers to the environment, which only options and sparkConf can"),
+    ],
+)
+def test_references_that_tests_cannot_have_are_named(value: str, problem: str) -> None:
+    tests = [{**TEST, "given": {"rows": [{"n": value}]}}]
+
+    assert [str(each)[: len(problem)] for each in read_tests(tests, {"n": "1"}).problems] == [problem]
+
+
+def test_a_converted_job_keeps_its_tests(tmp_path: Path) -> None:
+    file = write(tmp_path / "job.yaml", {**JOB, "tests": [TEST]})
+    invoke = CliRunner().invoke
+
+    as_yaml = invoke(app, ["convert", str(file), "--to", "yaml", "-o", str(tmp_path / "again.yaml")])
+    as_sql = invoke(app, ["convert", str(file), "-o", str(tmp_path / "new.sql")])
+
+    assert (as_yaml.exit_code, as_sql.exit_code) == (0, 0), (as_yaml.output, as_sql.output)
+    before = load_job(file)
+    assert load_job(tmp_path / "again.yaml").tests == before.tests
+    job = load_job(tmp_path / "new.sql")
+    assert job.spec == before.spec
+    assert read_tests_file(tmp_path / "new.tests.yaml", job.spec) == before.tests
+
+
+def test_tests_are_never_lost_in_a_conversion(tmp_path: Path) -> None:
+    file = write(tmp_path / "job.yaml", {**JOB, "tests": [TEST]})
+    write(tmp_path / "new.tests.yaml", {"tests": []})
+
+    without_a_place = CliRunner().invoke(app, ["convert", str(file)])
+    with_a_place_in_use = CliRunner().invoke(app, ["convert", str(file), "-o", str(tmp_path / "new.sql")])
+
+    assert (without_a_place.exit_code, with_a_place_in_use.exit_code) == (2, 2)
+    assert "name the SQL file by --output" in without_a_place.stderr
+    assert "new.tests.yaml: cannot be written" in with_a_place_in_use.stderr
+    assert not (tmp_path / "new.sql").exists()

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.job.mistakes import OF_FORM, OF_MEANING
+from tests.unit.job.mistakes import ONE_PROBLEM
 from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, looped, messages, postgresql, sql, topic
 
 from streamjob.errors import ExitCode, InvalidJob
 from streamjob.job import load_job
-
-ONE_PROBLEM = {**OF_FORM, **OF_MEANING}
 
 
 @pytest.mark.parametrize(("text", "what", "fix"), ONE_PROBLEM.values(), ids=ONE_PROBLEM.keys())
@@ -60,6 +58,14 @@ VALID = {
     "a window over the watermark of an operator": looped(
         "{name: p, inputs: [a], sql: 'SELECT x, t FROM a', watermark: {column: t, delay: 1h}}, "
         "{name: b, inputs: [p], sql: 'SELECT x, count(*) AS n FROM p GROUP BY x, window(t, ''1 hour'')'}"
+    ),
+    "an event time of its own behind a function": sql(
+        "SELECT x, t FROM p", inputs="p", sources=MARKED, more=", watermark: {column: t, delay: 1h}"
+    ).replace("operators: [", "operators: [{name: p, inputs: [a], python: 'os.path:basename'}, "),
+    "an event time of its own behind an aggregation": sql(
+        "SELECT window.end AS at, count(*) AS n FROM a GROUP BY window(t, '1 hour')",
+        sources=MARKED,
+        more=", watermark: {column: at, delay: 0s}",
     ),
     "an updated table in a console": sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(
         "format: parquet", "format: console"
@@ -129,10 +135,10 @@ job.yaml: 11 problems
     fix: did you mean 'flights'?
   - operator 'delays': its SQL does not parse: SELECT names no columns
     fix: correct the query
-  - sink 'report': delivers exactly-once, which takes append only, but operator 'hours' has outputMode update
-    fix: use outputMode append, or delivery: at-least-once
-  - sink 'copy': delivers exactly-once, which takes append only, but operator 'hours' has outputMode update
-    fix: use outputMode append, or delivery: at-least-once
+  - sink 'report': would append a row again each time it changes: operator 'hours' has outputMode update
+    fix: write to iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
+  - sink 'copy': would append a row again each time it changes: operator 'hours' has outputMode update
+    fix: write to iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
   - sink 'copy': writes where the sink 'report' writes: DIR/out
     fix: give it its own path
 """

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.metrics.test_metered_store import Shelf
-from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, checkpoints, several_chains
+from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, checkpoints, executors, several_chains
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob.ids import Key, OperatorUid
@@ -57,6 +57,22 @@ def test_what_the_views_know_is_there_when_it_is_asked_for(source: Source) -> No
     assert lag == pytest.approx(337_601_734)
     watermark = source.value("streamjob_watermark_timestamp_seconds", chain="flights", input="flights")
     assert watermark == WATERMARK_MS / 1000
+
+
+def test_the_part_of_each_executor_is_known_by_its_name(source: Source) -> None:
+    assert source.value("streamjob_executors") is None
+
+    source.job = a_job(executors=executors(2, wanted=3))
+
+    assert source.value("streamjob_executors") == 2
+    assert source.value("streamjob_executors_wanted") == 3
+    assert source.value("streamjob_executors_lost_total") == 1
+    assert source.value("streamjob_executors_skew_ratio", of="rows") == 1.5
+    assert source.value("streamjob_executor_state_rows", executor="executor-0") == 1_200_000
+    assert source.value("streamjob_executor_state_partitions", executor="executor-1") == 4
+    assert source.value("streamjob_executor_state_size_bytes", executor="executor-1") == 4_000_000
+    assert source.value("streamjob_executor_records_in_total", executor="executor-1") == 500_000
+    assert source.value("streamjob_executor_busy_ratio", executor="executor-0") == 0.95
 
 
 def test_late_records_are_counted_and_an_input_that_holds_the_watermark_back_is_told(source: Source) -> None:

@@ -81,8 +81,8 @@ WITH_TWO: dict[str, Any] = {**SPEC, "executor": {"instances": 2, "cores": 2}}
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"executor": {"instances": 3, "cores": 2}}, Change.SCALE),
-        ({"executor": {"cores": 2}, "parallelism": 6}, Change.SCALE),
+        ({"executor": {"instances": 3, "cores": 2}}, Change.PATCH),
+        ({"executor": {"cores": 2}, "parallelism": 6}, Change.PATCH),
         ({"executor": {"cores": 2}, "parallelism": 4}, Change.IGNORE),
         ({"executor": {"cores": 2}, "job": {**JOB, "parallelism": 4}}, Change.IGNORE),
         ({"executor": {"instances": 2, "cores": 2}, "parallelism": 4}, Change.IGNORE),

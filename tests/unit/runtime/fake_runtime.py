@@ -80,6 +80,7 @@ class FakeChain:
     query: Reports = field(default_factory=Reports)
     rows: int | None = 0
     watermarks: dict[OperatorUid, int] = field(default_factory=dict)
+    idle_inputs: frozenset[OperatorUid] = frozenset()
     ended: bool = False
     dataflow: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,))
@@ -150,5 +151,6 @@ class FakeRuntime:
             emission=emission,
             rewriting=None,
             partitions=None,
+            tables=None,
             restored=SimpleNamespace(manifest=manifest, uri="file:///m", finished=lambda uid: uid in finished),
         )

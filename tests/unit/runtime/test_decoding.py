@@ -10,7 +10,7 @@ from streamjob.errors import ExitCode
 from streamjob.job.load import LoadedJob
 from streamjob.job.reading import read_spec
 from streamjob_runtime.chain.decoding import Undecoded, skipped, undecoded_in
-from streamjob_runtime.job.undecoded import record_not_decoded
+from streamjob_runtime.job.bad_input import record_not_decoded
 
 RECORD = Undecoded(source="orders", part="value", topic="or.ders", partition=3, offset=17)
 SAID = (

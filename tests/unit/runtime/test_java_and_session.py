@@ -87,6 +87,21 @@ def test_each_jar_is_named_once_and_in_the_same_order_on_every_file_system(tmp_p
     assert given[:5] == ["-cp", f"/conf:{listed}", "-Dx=/a/*", "Main", "two words"]
 
 
+def test_the_class_path_of_an_executor_begins_with_that_of_a_driver(tmp_path: Path) -> None:
+    java = wrapped(tmp_path)
+    jars = tmp_path / "spark" / "jars"
+    jars.mkdir(parents=True)
+    for name in ("b.jar", "slf4j-api-2.0.jar", "a.jar"):
+        (jars / name).touch()
+    of_executor = ":".join([*class_data.class_path(jars), "/own.jar"])
+
+    # As Spark's launcher has it.
+    (driver,) = run_wrapper(java, "-cp", f"{tmp_path}/spark/conf/:{jars}/slf4j-api-2.0.jar:{jars}/*")[1:2]
+    (executor,) = run_wrapper(java, "-cp", of_executor)[1:2]
+
+    assert executor == f"{driver}:/own.jar"
+
+
 def test_a_user_with_a_name_keeps_it(tmp_path: Path) -> None:
     assert run_wrapper(wrapped(tmp_path), "Main") == ["Main", ""]
 
@@ -174,8 +189,9 @@ def test_the_archive_of_classes_may_be_where_a_name_has_blanks(tmp_path: Path) -
     target = class_data.archive(found_java, environment)
     target.touch()
 
-    assert shlex.split(made)[0] == f"-XX:ArchiveClassesAtExit={target}"
-    assert shlex.split(class_data.java_options(found_java, environment)) == [f"-XX:SharedArchiveFile={target}"]
+    assert made[0] == f"-XX:ArchiveClassesAtExit={target}"
+    used = class_data.java_options(found_java, environment)
+    assert shlex.split(" ".join(map(java.quoted_option, used))) == [f"-XX:SharedArchiveFile={target}"]
 
 
 def test_a_start_without_the_archive_of_classes_says_how_to_make_it(tmp_path: Path) -> None:

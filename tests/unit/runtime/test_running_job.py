@@ -585,6 +585,22 @@ def test_an_input_tells_how_long_it_has_brought_no_record(world: JobOfThreeChain
     assert not world.chain(FLIGHTS).inputs[0].holds_watermark_back
 
 
+def test_an_input_that_is_left_out_of_the_watermark_does_not_hold_it_back(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    (uid,) = (each.uid for each in world.chain(FLIGHTS).inputs)
+    world.chains[FLIGHTS].watermarks = {uid: 1000, OperatorUid("other"): 5000}
+    world.control.observe()
+    world.clock.now += 30
+    world.control.observe()
+    held_back = world.chain(FLIGHTS).inputs[0]
+    world.chains[FLIGHTS].idle_inputs = frozenset({uid})
+    world.control.observe()
+    left_out = world.chain(FLIGHTS).inputs[0]
+
+    assert (held_back.idle, held_back.holds_watermark_back) == (False, False)
+    assert (left_out.idle, left_out.holds_watermark_back) == (True, False)
+
+
 FAST, SILENT, OTHER = OperatorUid("fast"), OperatorUid("silent"), OperatorUid("other")
 
 

@@ -9,6 +9,8 @@ from streamjob.client.models import (
     ChainView,
     ChannelView,
     CheckpointsView,
+    ExecutorsView,
+    ExecutorView,
     InputView,
     JobState,
     JobView,
@@ -102,6 +104,37 @@ def a_job(**changes: Any) -> JobView:
         restored_from=RestoredFromView(id=CheckpointId(12), kind=SnapshotKind.CHECKPOINT, path=MANIFEST),
     )
     return job.model_copy(update=changes)
+
+
+def executors(count: int, wanted: int = 0) -> ExecutorsView:
+    """Return executors, the first of which has three times the state of the others."""
+    return ExecutorsView(
+        wanted=wanted or count,
+        lost=1,
+        skew=1.5,
+        row_skew=1.5,
+        byte_skew=1.4,
+        record_skew=1.0,
+        work_skew=1.2,
+        executors=tuple(
+            ExecutorView(
+                id=str(number + 1),
+                name=f"executor-{number}",
+                host=f"10.0.0.{number}",
+                cores=2,
+                state_partitions=4 if number else 12,
+                state_stores=4 if number else 12,
+                state_rows=400_000 if number else 1_200_000,
+                state_bytes=4_000_000 if number else 12_000_000,
+                tasks=80,
+                records_in=500_000,
+                records_in_per_second=22_600,
+                bytes_in=3_000_000,
+                busy=0.42 if number else 0.95,
+            )
+            for number in range(count)
+        ),
+    )
 
 
 def checkpoints(*entries: str) -> CheckpointsView:

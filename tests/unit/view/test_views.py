@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 from rich.console import Console
-from tests.unit.view.samples import NOW, START, a_job, checkpoints, several_chains, with_partitions
+from tests.unit.view.samples import NOW, START, a_job, checkpoints, executors, several_chains, with_partitions
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob_runtime.control.terminal import Quiet, StandardErrorHandler, open_view
@@ -63,6 +63,36 @@ def test_a_running_job() -> None:
         """
 
     assert _text(a_job(), checkpoints(*HISTORY)) == dedent(expected)
+
+
+def test_a_job_on_executors_has_a_row_for_each() -> None:
+    expected = """\
+        │ executors  2 of 3  ·  1 lost  ·  skew of state 1.4  ·  skew of work 1.2              │
+        │ executor          in  busy          partitions       rows   state                    │
+        │ executor-0  22,600/s   95 % ━━━━━━          12  1,200,000   12 MB                    │
+        │ executor-1  22,600/s   42 % ━━━              4    400,000  4.0 MB                    │
+        """
+
+    lines = _text(a_job(executors=executors(2, wanted=3)), checkpoints(*HISTORY)).splitlines()
+
+    begin = next(index for index, line in enumerate(lines) if "executors" in line)
+    assert lines[begin : begin + 4] == dedent(expected).splitlines()
+
+
+def test_of_many_executors_the_busiest_have_rows() -> None:
+    text = _text(a_job(executors=executors(100)), checkpoints(*HISTORY))
+
+    assert "executors  100 of 100" in text
+    assert "executor-0 " in text
+    assert "and 95 more" in text
+    assert "executor-50" not in text
+
+
+def test_a_job_that_waits_for_its_executors_says_so() -> None:
+    waiting = a_job(state=JobState.CREATED, chains=(), executors=executors(0, wanted=2))
+
+    assert "executors  0 of 2" in _text(waiting, checkpoints())
+    assert "executors 1 of 2" in progress_line(a_job(executors=executors(1, wanted=2)), NOW)
 
 
 def test_a_running_job_where_there_is_little_room() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from streamjob.job.checks import encodings, functions, loops, names, operators, paths, settings, sinks, sources
+from streamjob.job.checks import encodings, functions, loops, names, operators, paths, settings, sinks, sources, tables
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
@@ -20,8 +20,16 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     sources.watermarks,
     sources.bounds,
     sources.connections,
+    tables.formats,
+    tables.schemas,
+    tables.reloads,
+    tables.connections,
+    tables.lookups,
+    tables.asked_tables,
     operators.code,
+    operators.tables,
     operators.queries,
+    operators.errors,
     functions.functions,
     operators.watermarks,
     operators.output_modes,

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 from streamjob.job import kafka
-from streamjob.job.checks.subject import Subject, where
+from streamjob.job.changes import CHANGE_TYPE, DEBEZIUM
+from streamjob.job.checks.subject import Subject, unread_dead_letters, where
 from streamjob.job.ddl import NotASchema, columns
-from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of, is_read
+from streamjob.job.kafka import subject_of
 from streamjob.job.problem import Problem
-from streamjob.job.spec import Encoding, SinkSpec, SourceSpec
+from streamjob.job.spec import AVRO, Encoding, SinkSpec, SourceSpec
+from streamjob.job.suggest import did_you_mean
 
 _SETTLED = {"mode": "onError decides about records that cannot be decoded", "columnnameofcorruptrecord": "leave it out"}
+_NUMBERS = ("http.connect.timeout.ms", "http.read.timeout.ms", "max.retries")
+_OF_REGISTRY = ("basic.auth.user.info", "bearer.auth.token", *_NUMBERS)
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_URL = re.compile(r"https?://[^/\s]")
 _RECORD = re.compile(r"[^\s/,]+/[0-9]+/[0-9]+")
 
 
@@ -30,18 +37,31 @@ def encodings(subject: Subject) -> Iterator[Problem]:
                 continue
             yield from _fields(part, name, encoding)
     for source in subject.spec.sources:
+        yield from _changes(source)
         yield from _errors(source)
-        if (
-            source.on_error == DEAD_LETTER
-            and subject.complete
-            and not is_read(dead_letters_of(source.name), subject.spec)
-        ):
-            name = dead_letters_of(source.name)
-            fix = f"add a sink with input: {name}, or say onError: drop"
-            yield Problem(where(source), f"has onError: deadLetter, and nothing reads {name!r}", fix)
+        yield from unread_dead_letters(subject, source)
 
 
 def _fields(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
+    if encoding.schema_file is not None:
+        what = f"{name}.schemaFile {encoding.schema_file!r} cannot be read here"
+        fix = "write the schema into `schema`: only a job file has other files next to it"
+        if encoding.schema_ddl is not None:
+            what, fix = f"{name} has schema and schemaFile", "leave out one of them"
+        yield Problem(where(part), what, fix)
+    elif encoding.format == AVRO:
+        yield from _avro(part, name, encoding)
+    else:
+        if encoding.registry is not None:
+            fix = f"leave it out, or use format: {AVRO}"
+            yield Problem(where(part), f"{name}.registry: the format {encoding.format} has no schemas there", fix)
+        yield from _columns(part, name, encoding)
+    for option in encoding.options:
+        if (why := _SETTLED.get(option.lower())) is not None:
+            yield Problem(where(part), f"{name}.options has {option!r}", why)
+
+
+def _columns(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
     reads = isinstance(part, SourceSpec)
     if encoding.schema_ddl is not None:
         if not reads:
@@ -56,9 +76,50 @@ def _fields(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Itera
     elif reads and encoding.format != "text":
         fix = f"give {name}: {{format: {encoding.format}, schema: 'name TYPE, …'}}"
         yield Problem(where(part), f"{name} has no schema", fix)
-    for option in encoding.options:
-        if (why := _SETTLED.get(option.lower())) is not None:
-            yield Problem(where(part), f"{name}.options has {option!r}", why)
+
+
+def _avro(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
+    registry = encoding.registry
+    if encoding.schema_ddl is not None:
+        try:
+            json.loads(encoding.schema_ddl)
+        except ValueError as error:
+            fix = f'write {{"type": "record", "name": …, "fields": […]}}, or name its file in {name}.schemaFile'
+            yield Problem(where(part), f"{name}.schema is not JSON: {error}", fix)
+        if registry is not None and "version" in registry.model_fields_set:
+            fix = "leave out the version, or the schema: rows have one schema"
+            yield Problem(where(part), f"{name} has a schema and registry.version", fix)
+    elif registry is None and isinstance(part, SourceSpec):
+        fix = f"give {name}.schema or {name}.schemaFile, or {name}.registry: {{url: …}}"
+        yield Problem(where(part), f"{name} has no schema", fix)
+    if registry is None:
+        return
+    for url in registry.url.split(","):
+        if not _URL.match(url.strip()):
+            yield Problem(where(part), f"{name}.registry.url {url.strip()!r} is no URL", "write https://host:8081")
+    for option, value in registry.options.items():
+        if option not in _OF_REGISTRY and not option.startswith("ssl."):
+            fix = did_you_mean(option, _OF_REGISTRY, "options")
+            yield Problem(where(part), f"{name}.registry.options has the unknown option {option!r}", fix)
+        elif option in _NUMBERS and not (_NUMBER.fullmatch(value) or "${" in value):
+            yield Problem(where(part), f"{name}.registry.options: {option} is no number", "write a whole number")
+    if registry.auto_register and isinstance(part, SourceSpec):
+        yield Problem(where(part), f"{name}.registry.autoRegister: a source registers nothing", "leave it out")
+    needs_subject = isinstance(part, SinkSpec) or encoding.schema_ddl is None
+    if needs_subject and subject_of(part, name, registry) is None:
+        fix = f"name the subject with the schema: {name}.registry.subject"
+        yield Problem(where(part), f"{name}.registry has no subject, and the records are of several topics", fix)
+
+
+def _changes(source: SourceSpec) -> Iterator[Problem]:
+    if source.changes is None:
+        return
+    if source.format != kafka.FORMAT:
+        what = f"has changes: {source.changes}, and the format {source.format!r} has no records"
+        yield Problem(where(source), what, f"leave it out; a column {CHANGE_TYPE} makes rows changes")
+    elif source.changes == DEBEZIUM and (source.value is None or source.value.format in ("csv", "text")):
+        what = "has changes: debezium, and does not decode the envelopes around its rows"
+        yield Problem(where(source), what, "give value: {format: json, schema: 'the columns of the table'}")
 
 
 def _errors(source: SourceSpec) -> Iterator[Problem]:

@@ -34,7 +34,7 @@ def functions(subject: Subject) -> Iterator[Problem]:
 
 
 def _inputs(part: SourceSpec | OperatorSpec) -> int:
-    return len(part.inputs) if isinstance(part, OperatorSpec) else 1
+    return len(part.inputs) + len(part.tables or ()) if isinstance(part, OperatorSpec) else 1
 
 
 def _written(part: SourceSpec | OperatorSpec, function: Callable[..., Any]) -> Iterator[Problem]:
@@ -116,6 +116,10 @@ def _wrong_arguments(part: SourceSpec | OperatorSpec, takes: int) -> Problem:
     if isinstance(part, SourceSpec):
         what = f"its function takes {arguments}, and a source has one, its rows"
         return Problem(where(part), what, "let the function take one DataFrame")
-    inputs = len(part.inputs)
-    what = f"has {inputs} input{'s' * (inputs != 1)}, but its function takes {arguments}"
-    return Problem(where(part), what, "let the function take a DataFrame for each input, in their order")
+    inputs, tables = len(part.inputs), len(part.tables or ())
+    has = f"{inputs} input{'s' * (inputs != 1)}"
+    each = "each input"
+    if tables:
+        has, each = f"{has} and {tables} table{'s' * (tables != 1)}", "each input and then for each table"
+    what = f"has {has}, but its function takes {arguments}"
+    return Problem(where(part), what, f"let the function take a DataFrame for {each}, in their order")

@@ -66,7 +66,7 @@ def _others(operator: OperatorSpec, loop: tuple[str, ...]) -> str:
 def _timed(subject: Subject, operator: OperatorSpec) -> str | None:
     if operator.sql is not None:
         try:
-            query = read_query(operator.sql)
+            query = read_query(operator.sql, static=subject.spec.table_names())
         except NotAQuery:
             return None
         return query.aggregation or next((join.kind for join in query.state_joins), None)

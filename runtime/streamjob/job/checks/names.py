@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.plan import in_order
 from streamjob.job.problem import Problem
-from streamjob.job.spec import Node
+from streamjob.job.spec import Node, TableSpec
 from streamjob.job.suggest import did_you_mean, nearest
+
+_Part = TypeVar("_Part", bound=Node | TableSpec)
 
 
 def unique_names(subject: Subject) -> Iterator[Problem]:
     """No two parts share a name or uid. Names become tables, and Spark ignores their case."""
     nodes = subject.spec.nodes()
-    for twin, first in _twins(nodes, lambda node: node.name.lower()):
+    named: tuple[Node | TableSpec, ...] = (*subject.spec.tables, *nodes)
+    for twin, first in _twins(named, lambda node: node.name.lower()):
         yield Problem(where(twin), f"has the name of the {where(first)}", "give each part a name of its own")
     for twin, first in _twins(nodes, lambda node: node.uid):
         if twin.name.lower() != first.name.lower():
@@ -22,8 +26,8 @@ def unique_names(subject: Subject) -> Iterator[Problem]:
             yield Problem(where(twin), what, "give each part a uid of its own: state is matched by it")
 
 
-def _twins(nodes: tuple[Node, ...], key: Callable[[Node], str]) -> Iterator[tuple[Node, Node]]:
-    firsts: dict[str, Node] = {}
+def _twins(nodes: Iterable[_Part], key: Callable[[_Part], str]) -> Iterator[tuple[_Part, _Part]]:
+    firsts: dict[str, _Part] = {}
     for node in nodes:
         first = firsts.setdefault(key(node), node)
         if first is not node:
@@ -46,7 +50,10 @@ def known_inputs(subject: Subject) -> Iterator[Problem]:
                 )
             if name in readable or name in subject.unread:
                 continue
-            if name in sinks:
+            if name.lower() in subject.spec.table_names():
+                what = f"reads the table {name!r} as an input"
+                yield Problem(reader, what, "name it in the query, or under `tables` of an operator with a function")
+            elif name in sinks:
                 yield Problem(reader, f"reads the sink {name!r}", "read the input of the sink instead")
             else:
                 yield Problem(reader, f"has the unknown input {name!r}", did_you_mean(name, readable, "inputs"))
@@ -105,3 +112,7 @@ def all_used(subject: Subject) -> Iterator[Problem]:
     for part in spec.inputs().values():
         if part.name not in read and part.name not in meant:
             yield Problem(where(part), "nothing reads it", "name it as an input, or remove it")
+    joined = [subject.tables_of(each) for each in spec.operators]
+    for table in spec.tables:
+        if all(names is not None and table.name.lower() not in names for names in joined):
+            yield Problem(where(table), "nothing reads it", "join it in an operator, or remove it")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamjob.job.checks.functions import REFERENCE, WATERMARK, WATERMARK_FIX
-from streamjob.job.checks.subject import Subject, where
+from streamjob.job.checks.subject import Subject, unread_dead_letters, where
+from streamjob.job.event_time import keeps_event_time
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.job.sql import NotAQuery, Query, read_query, stateful_parts
@@ -16,17 +17,23 @@ def code(subject: Subject) -> Iterator[Problem]:
     """An operator is a query or a function."""
     for operator in subject.spec.operators:
         written = operator.uid in subject.functions
-        ways = {"sql": operator.sql, "sqlFile": operator.sql_file, "python": operator.python}
+        ways: dict[str, object] = {"sql": operator.sql, "sqlFile": operator.sql_file, "python": operator.python}
+        ways["lookup"] = operator.lookup
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1:
             both = f"{'both ' if len(given) == 2 else ''}{' and '.join(given)}"
             yield Problem(where(operator), f"has {both}", "keep one of them")
         elif not given:
-            yield Problem(where(operator), "has no code", "give it sql: 'SELECT …' or python: module:function")
+            yield Problem(
+                where(operator), "has no code", "give it sql: 'SELECT …', python: module:function or lookup: {…}"
+            )
         elif operator.sql_file is not None:
             what = f"its sqlFile {operator.sql_file!r} cannot be read here: only a job file has other files next to it"
             fix = "write the query as `sql`, or put both files into the image and name the job's as mainApplicationFile"
             yield Problem(where(operator), what, fix)
+        elif operator.python is None and operator.tables is not None:
+            fix = "leave them out: only a function takes tables"
+            yield Problem(where(operator), "has tables, and is no function", fix)
         elif operator.python is not None and not written and not REFERENCE.fullmatch(operator.python):
             yield Problem(where(operator), f"python cannot be {operator.python!r}", "write it as module:function")
 
@@ -37,7 +44,7 @@ def queries(subject: Subject) -> Iterator[Problem]:
         if operator.sql is None:
             continue
         try:
-            query = read_query(operator.sql, subject.spark_parser)
+            query = read_query(operator.sql, subject.spark_parser, subject.spec.table_names())
         except NotAQuery as error:
             yield Problem(where(operator), f"its SQL does not parse: {error}", "correct the query")
             continue
@@ -47,12 +54,25 @@ def queries(subject: Subject) -> Iterator[Problem]:
         yield from _streaming(subject, operator, query)
 
 
+def tables(subject: Subject) -> Iterator[Problem]:
+    """The tables of a function exist, and each is named once."""
+    known = [each.name for each in subject.spec.tables]
+    for operator in subject.spec.operators:
+        names = operator.tables or ()
+        for name in dict.fromkeys(names):
+            if name not in known and name not in subject.unread:
+                yield Problem(where(operator), f"has the unknown table {name!r}", did_you_mean(name, known, "tables"))
+            elif names.count(name) > 1:
+                yield Problem(where(operator), f"has the table {name!r} twice", "name it once")
+
+
 def _tables(subject: Subject, operator: OperatorSpec, query: Query) -> Iterator[Problem]:
     inputs = {edge.name.lower(): edge.name for edge in operator.inputs}
     if query.tables is None or subject.unknown_inputs.intersection(inputs.values()):
         return
-    for table in sorted(query.tables - inputs.keys()):
-        fix = did_you_mean(table, inputs.values(), "inputs")
+    tables = {each.name.lower(): each.name for each in subject.spec.tables}
+    for table in sorted(query.tables - inputs.keys() - tables.keys() - {each.lower() for each in subject.unread}):
+        fix = did_you_mean(table, [*inputs.values(), *tables.values()], "inputs")
         yield Problem(where(operator), f"its SQL reads {table!r}, which is not one of its inputs", fix)
     for unread in sorted(inputs.keys() - query.tables):
         yield Problem(where(operator), f"its SQL does not read its input {inputs[unread]!r}", "remove the input")
@@ -88,20 +108,44 @@ def _missing_watermark(subject: Subject, operator: OperatorSpec, words: str, fed
 
 
 def watermarks(subject: Subject) -> Iterator[Problem]:
-    """An operator with a watermark keeps no state, is in no loop, and reads rows without event time."""
+    """An operator with a watermark is in no loop, and its rows have lost the event time of its inputs."""
     for operator in subject.spec.operators:
         if operator.watermark is None:
             continue
         if operator.name in subject.loops:
             yield Problem(where(operator), "has a watermark, and the rows of a loop have no event time", "leave it out")
-        elif operator.sql is not None and stateful_parts(operator.sql):
+        elif (
+            operator.sql is not None
+            and stateful_parts(operator.sql, subject.spec.table_names())
+            and not subject.have_event_time(each.name for each in operator.inputs)
+        ):
             fix = "give the watermark to its input, or to an operator in between"
             yield Problem(where(operator), "has a watermark, and keeps state that needs it before", fix)
-        elif (
-            timed := next((each.name for each in operator.inputs if subject.have_event_time([each.name])), None)
-        ) is not None:
+        elif operator.watermark.idle_timeout is not None and operator.name in subject.retimed:
+            what = "has a watermark with idleTimeout, and its rows do not move it: it follows that of its inputs"
+            yield Problem(where(operator), what, "give idleTimeout to the watermark of the source")
+        elif (timed := keeps_event_time(subject.spec, operator, subject.loops)) is not None:
             what = f"has a watermark, and the rows of its input {timed!r} have one already"
             yield Problem(where(operator), what, "keep one of them: a row has one event time")
+
+
+def errors(subject: Subject) -> Iterator[Problem]:
+    """An operator whose rows may fail one by one computes each of them by itself, from one input."""
+    fix = "leave onError out, and use functions such as try_cast and try_divide"
+    for operator in subject.spec.operators:
+        if operator.on_error is None:
+            continue
+        kept = stateful_parts(operator.sql) if operator.sql is not None else ()
+        if operator.name in subject.loops:
+            yield Problem(where(operator), "has onError, and is part of a loop", fix)
+        elif len(operator.inputs) != 1:
+            what = f"has onError and {len(operator.inputs)} inputs: an error is about one row of one input"
+            yield Problem(where(operator), what, fix)
+        elif kept or operator.output_mode != "append":
+            what = "has onError, and computes rows from several others: an error is about one row of its input"
+            yield Problem(where(operator), what, "give onError to an operator before it that computes each row")
+        else:
+            yield from unread_dead_letters(subject, operator)
 
 
 def output_modes(subject: Subject) -> Iterator[Problem]:

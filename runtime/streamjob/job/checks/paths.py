@@ -17,7 +17,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 def paths(subject: Subject) -> Iterator[Problem]:
     """File sources and sinks have a path."""
-    for part in _parts(subject):
+    for part in (*_parts(subject), *subject.spec.tables):
         if part.format in FILE_FORMATS and not option(part.options, "path"):
             yield Problem(where(part), "lacks the option 'path'", "give options: {path: …}; it is relative to the file")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.options import is_secret
+from streamjob.job.options import all_options, is_secret
 from streamjob.job.problem import Problem
 
 _STATE_FORMAT = "leave it out: snapshots rely on one format of state"
@@ -41,14 +41,13 @@ def spark_conf(subject: Subject) -> Iterator[Problem]:
 
 def secrets(subject: Subject) -> Iterator[Problem]:
     """The file contains no secret. The message never shows the value."""
-    parts = [(where(each), each.options) for each in subject.spec.sources]
-    parts += [(where(each), each.options) for each in subject.spec.sinks]
-    parts.append(("sparkConf", subject.spec.spark_conf))
-    for owner, options in parts:
+    parts = [(where(each), *options) for each in subject.spec.connectors() for options in all_options(each)]
+    parts.append(("sparkConf", "", subject.spec.spark_conf))
+    for owner, before, options in parts:
         for key, value in options.items():
             if is_secret(key, value):
                 variable = re.sub(r"[^A-Za-z0-9]+", "_", key.removeprefix("spark.hadoop.")).upper()
-                what = f"the option {key!r} holds a secret, and secrets do not belong in the job file"
+                what = f"the option {before + key!r} holds a secret, and secrets do not belong in the job file"
                 yield Problem(owner, what, f"take it from the environment: ${{env:{variable}}}")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from streamjob.job import bucket_files, delta, iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job.changes import is_upsert, upsert_fix
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.formats import (
     EXACTLY_ONCE_FORMATS,
@@ -19,17 +20,25 @@ from streamjob.job.formats import (
 )
 from streamjob.job.options import option
 from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec, SinkSpec
+from streamjob.job.spec import OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.suggest import did_you_mean
 
 _PROBLEMS: Mapping[str, Callable[[SinkSpec], Iterable[tuple[str, str]]]] = {
     delta.FORMAT: lambda sink: delta.problems(sink.options),
     iceberg.FORMAT: lambda sink: iceberg.delivery_problems(sink.options, sink.delivery, sink.partition_by),
     jdbc.FORMAT: lambda sink: jdbc.problems(sink.options),
-    kafka_sink.FORMAT: lambda sink: kafka_sink.problems(sink.options) if sink.delivery == "exactly-once" else (),
+    kafka_sink.FORMAT: lambda sink: _kafka_problems(sink),
     postgresql.FORMAT: lambda sink: postgresql.problems(sink.options),
 }
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def _kafka_problems(sink: SinkSpec) -> Iterator[tuple[str, str]]:
+    if sink.delivery != "exactly-once":
+        yield from kafka_sink.delivery_problems(sink.options)
+        return
+    yield from kafka_sink.problems(sink.options)
+    yield from kafka_sink.encoding_problems(sink.options, encodes_key=sink.key is not None)
 
 
 def formats(subject: Subject) -> Iterator[Problem]:
@@ -44,7 +53,7 @@ def formats(subject: Subject) -> Iterator[Problem]:
 
 
 def deliveries(subject: Subject) -> Iterator[Problem]:
-    """Only formats that support exactly-once are asked for it, and they receive only append-mode rows."""
+    """Only formats that support exactly-once are asked for it, and updated rows go only where they replace others."""
     inputs = subject.spec.inputs()
     exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
     for sink in subject.spec.sinks:
@@ -63,12 +72,20 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
             else:
                 for what, fix in bucket_files.problems(sink.format, sink.options):
                     yield Problem(where(sink), what, fix)
-        read = inputs.get(sink.input)
-        if isinstance(read, OperatorSpec) and read.output_mode != "append":
-            what = (
-                f"delivers exactly-once, which takes append only, but {where(read)} has outputMode {read.output_mode}"
-            )
-            yield Problem(where(sink), what, "use outputMode append, or delivery: at-least-once")
+        yield from _output_mode(sink, inputs.get(sink.input))
+
+
+def _output_mode(sink: SinkSpec, read: SourceSpec | OperatorSpec | None) -> Iterator[Problem]:
+    if not isinstance(read, OperatorSpec) or read.output_mode == "append":
+        return
+    if read.output_mode == "update" and is_upsert(sink):
+        return
+    what = f"would append a row again each time it changes: {where(read)} has outputMode {read.output_mode}"
+    if read.output_mode == "complete":
+        yield Problem(where(sink), what, "use outputMode append; or update, and a sink with mode: upsert")
+    else:
+        fix = f"{upsert_fix(sink)}, or use outputMode append, or delivery: at-least-once"
+        yield Problem(where(sink), what, fix)
 
 
 def partitions(subject: Subject) -> Iterator[Problem]:

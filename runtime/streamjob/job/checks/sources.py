@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from streamjob.job import ddl, kafka, kafka_end
+from streamjob.job.changes import change_columns
 from streamjob.job.checks.functions import REFERENCE
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.ddl import NotASchema
@@ -20,7 +21,7 @@ from streamjob.job.formats import (
 )
 from streamjob.job.options import option
 from streamjob.job.problem import Problem
-from streamjob.job.spec import SourceSpec
+from streamjob.job.spec import SourceSpec, TableSpec
 from streamjob.job.suggest import did_you_mean, nearest
 
 
@@ -49,10 +50,15 @@ def schemas(subject: Subject) -> Iterator[Problem]:
                 where(source), f"has a schema, but the columns of {source.format!r} are fixed", "leave it out"
             )
         else:
-            try:
-                ddl.columns(source.schema_ddl)
-            except NotASchema as error:
-                yield Problem(where(source), f"its schema {error.what}", error.fix)
+            yield from schema_problems(source, source.schema_ddl)
+
+
+def schema_problems(part: SourceSpec | TableSpec, schema: str) -> Iterator[Problem]:
+    """Yield why Spark would refuse the schema of a source or table."""
+    try:
+        ddl.columns(schema)
+    except NotASchema as error:
+        yield Problem(where(part), f"its schema {error.what}", error.fix)
 
 
 def columns(subject: Subject) -> Iterator[Problem]:
@@ -146,7 +152,7 @@ def _read(text: str, subject: Subject) -> Expression:
 def _columns(source: SourceSpec) -> Mapping[str, str] | None:
     """Return the columns of a source's format, or None if they are unknown."""
     if source.format in FIXED_COLUMNS:
-        return {**FIXED_COLUMNS[source.format], **_decoded(source)}
+        return {**FIXED_COLUMNS[source.format], **_decoded(source), **change_columns(source)}
     if source.format in FILE_FORMATS and source.schema_ddl is None:
         return {"value": "string"} if source.format in SELF_DESCRIBING_FILES else None
     if source.schema_ddl is None:

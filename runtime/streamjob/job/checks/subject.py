@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from streamjob.ids import OperatorUid
+from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of, is_read
+from streamjob.job.event_time import have_event_time, retimed
 from streamjob.job.loops import loops_of
-from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.problem import Problem
+from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.sql import NotAQuery, read_query
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,28 @@ class Subject:
         return loops_of(self.spec)
 
     @cached_property
+    def retimed(self) -> frozenset[str]:
+        """The operators that give their rows an event time in place of that of their inputs."""
+        return retimed(self.spec, self.loops)
+
+    @cached_property
     def unknown_inputs(self) -> set[str]:
         """Names that are read but do not exist; they are a problem of their own."""
         named = {edge.name for operator in self.spec.operators for edge in operator.inputs}
         named |= {sink.input for sink in self.spec.sinks}
         return named - self.spec.inputs().keys() - self.unread
+
+    def tables_of(self, operator: OperatorSpec) -> frozenset[str] | None:
+        """Return the tables that an operator reads, in lower case; None if only Spark knows."""
+        if operator.lookup is not None:
+            return frozenset({operator.lookup.table.lower()})
+        if operator.sql is None:
+            return frozenset(each.lower() for each in operator.tables or ())
+        try:
+            read = read_query(operator.sql).tables
+        except NotAQuery:
+            return None
+        return None if read is None else read & self.spec.table_names()
 
     def sources_of(self, names: Iterable[str]) -> list[SourceSpec]:
         """Return the sources whose rows reach the given parts; rows that pass through loops have no event time."""
@@ -64,24 +85,22 @@ class Subject:
 
     def have_event_time(self, names: Iterable[str]) -> bool:
         """Return whether the rows of some parts have event time; the output of a loop has none."""
-        waiting, seen = list(names), set[str]()
-        parts = self.spec.inputs()
-        while waiting:
-            name = waiting.pop()
-            if name in seen or name in self.loops or name not in parts:
-                continue
-            seen.add(name)
-            if parts[name].watermark is not None:
-                return True
-            waiting.extend(self._read_by.get(name, ()))
-        return False
+        return have_event_time(self.spec, names, self.loops)
 
     @cached_property
     def _read_by(self) -> dict[str, frozenset[str]]:
         return {each.name: frozenset(edge.name for edge in each.inputs) for each in self.spec.operators}
 
 
-def where(node: Node) -> str:
-    """Return the name of a graph part in messages: `operator 'delays'`."""
-    kind = {SourceSpec: "source", OperatorSpec: "operator", SinkSpec: "sink"}[type(node)]
+def where(node: Node | TableSpec) -> str:
+    """Return the name of a part in messages: `operator 'delays'`."""
+    kind = {SourceSpec: "source", TableSpec: "table", OperatorSpec: "operator", SinkSpec: "sink"}[type(node)]
     return f"{kind} {node.name!r}"
+
+
+def unread_dead_letters(subject: Subject, part: SourceSpec | OperatorSpec) -> Iterator[Problem]:
+    """Yield a problem if a source or operator has dead letters that nothing reads."""
+    name = dead_letters_of(part.name)
+    if part.on_error == DEAD_LETTER and subject.complete and not is_read(name, subject.spec):
+        fix = f"add a sink with input: {name}, or say onError: drop"
+        yield Problem(where(part), f"has onError: deadLetter, and nothing reads {name!r}", fix)

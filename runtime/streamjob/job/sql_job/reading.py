@@ -197,7 +197,8 @@ class _Reader:
         if statement.computed:
             part["columns"] = ["*", *statement.computed]
         if statement.watermark is not None:
-            part["watermark"] = {"column": statement.watermark.column, "delay": statement.watermark.delay}
+            declared = {"column": statement.watermark.column, "delay": statement.watermark.delay}
+            part["watermark"] = declared | part.get("watermark", {})
             self._note((*path, "watermark"), statement.watermark.at)
         if statement.partitions is not None:
             part["partitionBy"] = list(statement.partitions)
@@ -214,15 +215,17 @@ class _Reader:
         if statement.kind == "operators" and setting.key.startswith(FEEDBACK_PREFIX):
             feedback[setting.key.removeprefix(FEEDBACK_PREFIX)] = setting.value
         elif setting.key.lower() == "inputs" and statement.kind == "operators":
-            part["inputs"] = [each.strip().strip("`") for each in setting.value.split(",")]
-        elif statement.kind != "operators" and (prefix := _encoding_option(setting.key)) is not None:
+            part["inputs"] = _listed(setting)
+        elif setting.key.lower() == "tables" and statement.kind == "operators":
+            part["tables"] = _listed(setting)
+        elif statement.kind in ("sources", "sinks") and (prefix := _encoding_option(setting.key)) is not None:
             head = prefix.partition(".")[0]
-            part.setdefault(head, {}).setdefault("options", {})[setting.key[len(prefix) :]] = setting.value
+            _put(part, (*prefix.rstrip(".").split("."), setting.key[len(prefix) :]), setting.value)
             self._note((*path, head), setting.at)
         elif setting.key.lower() in known and "." in setting.key:
-            head, _, name = known[setting.key.lower()].partition(".")
-            part.setdefault(head, {})[name] = setting.value
-            self._note((*path, head), setting.at)
+            names = known[setting.key.lower()].split(".")
+            _put(part, names, _nested(names[-1], setting))
+            self._note((*path, names[0]), setting.at)
         elif setting.key.lower() in known:
             name = known[setting.key.lower()]
             part[name] = _elements(setting) if name == "columns" else setting.value
@@ -275,9 +278,8 @@ class _Reader:
     def _readable(self) -> dict[str, str]:
         """Return the names of what queries read, by their names in lower case."""
         names = [each["name"] for key in ("sources", "operators") for each in self._parts[key]]
-        names += [
-            dead_letters_of(each["name"]) for each in self._parts["sources"] if each.get("onError") == DEAD_LETTER
-        ]
+        parts = [*self._parts["sources"], *self._parts["operators"]]
+        names += [dead_letters_of(each["name"]) for each in parts if each.get("onError") == DEAD_LETTER]
         return {each.lower(): each for each in names}
 
     def _read_query(self, operator: dict[str, Any], statement: Statement, query: Query) -> None:
@@ -308,10 +310,12 @@ class _Reader:
             fix = f"name them: CREATE VIEW {statement.name} WITH ('inputs' = '…') AS …"
             self.problem(where, NotSql("has a query that does not show its inputs", fix, statement.at))
             return
+        joined = {each["name"].lower(): each["name"] for each in self._parts["tables"]}
+        tables -= joined.keys()
         unknown = sorted(tables - readable.keys() - {each.lower() for each in self._unread})
         for table in unknown:
             at = positions[table].start if table in positions else statement.at
-            fix = did_you_mean(table, readable.values(), "sources and views")
+            fix = did_you_mean(table, [*readable.values(), *joined.values()], "sources, tables and views")
             self.problem(where, NotSql(f"has the unknown input {table!r}", fix, at))
         found = sorted(
             (each for each in tables if each in readable),
@@ -323,15 +327,31 @@ class _Reader:
         operator["inputs"] += [each for each in unknown if _NAME.fullmatch(each)]
 
 
+def _nested(name: str, setting: Setting) -> Any:
+    if name in ("on", "select"):
+        return _elements(setting)
+    return int(setting.value) if name in ("cacheRows", "retries") and setting.value.isdecimal() else setting.value
+
+
+def _listed(setting: Setting) -> list[str]:
+    return [each.strip().strip("`") for each in setting.value.split(",")]
+
+
 def _encoding_option(key: str) -> str | None:
     return next((each for each in ENCODING_OPTIONS if key.startswith(each)), None)
+
+
+def _put(part: dict[str, Any], names: Sequence[str], value: Any) -> None:
+    for name in names[:-1]:
+        part = part.setdefault(name, {})
+    part[names[-1]] = value
 
 
 def _elements(setting: Setting) -> list[str]:
     try:
         return list_elements(setting.value)
     except NotSql as error:
-        raise NotSql(f"has 'columns' in which {error.what}", error.fix, setting.at) from None
+        raise NotSql(f"has {setting.key!r} in which {error.what}", error.fix, setting.at) from None
 
 
 def _at(positions: Mapping[str, Token], name: str) -> int:

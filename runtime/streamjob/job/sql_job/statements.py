@@ -12,18 +12,32 @@ from streamjob.job.suggest import did_you_mean
 OPTION_PREFIX = "options."
 """Before the name of an option that would otherwise be the name of a field."""
 FEEDBACK_PREFIX = "feedback."
-ENCODING_OPTIONS = ("key.options.", "value.options.")
-_CODED = ("key.format", "key.schema", "value.format", "value.schema")
+_REGISTRY = ("url", "subject", "version", "autoRegister")
+_ENCODED = ("format", "schema", "schemaFile", *(f"registry.{each}" for each in _REGISTRY))
+ENCODING_OPTIONS = tuple(
+    f"{part}.{options}." for part in ("key", "value") for options in ("options", "registry.options")
+)
+_CODED = tuple(f"{part}.{name}" for part in ("key", "value") for name in _ENCODED)
+_LOOKUP = tuple(f"lookup.{name}" for name in ("table", "on", "select", "join"))
+_ASKED = tuple(f"lookup.{name}" for name in ("cacheRows", "ttl", "timeout", "retries"))
+_TIMED = ("watermark.column", "watermark.delay", "watermark.idleTimeout")
 FIELDS: Mapping[str, Sequence[str]] = {
-    "sources": ("format", "uid", "bounded", *_CODED, "onError", "skip", "columns", "python"),
-    "operators": ("uid", "inputs", "watermark.column", "watermark.delay", "outputMode", "chain", "python"),
+    "sources": (
+        *("format", "uid", "bounded", *_CODED, "changes", "onError", "skip", "columns", "python"),
+        "watermark.idleTimeout",
+    ),
+    "tables": ("format", "refresh", "maxAge", *_ASKED),
+    "operators": ("uid", "inputs", "tables", *_TIMED, "onError", "outputMode", "chain", "python", *_LOOKUP),
     "sinks": ("format", "uid", *_CODED, "delivery"),
 }
 """Fields that `WITH` takes, by the list of the job that a part is in."""
 
 _UNITS = "MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK"
 _INTERVAL = re.compile(rf"(?:\d+ (?:{_UNITS})S?)(?: \d+ (?:{_UNITS})S?)*", re.IGNORECASE)
-_FORMS = "CREATE SOURCE, CREATE VIEW, CREATE SINK, INSERT INTO and SET; put a query into CREATE VIEW name AS SELECT …"
+_FORMS = (
+    "CREATE SOURCE, CREATE TABLE, CREATE VIEW, CREATE SINK, INSERT INTO and SET; put a query into "
+    "CREATE VIEW name AS SELECT …"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +72,11 @@ class Statement:
     """A statement.
 
     Args:
-        kind: `SET`, `INSERT`, or the list of the job that gets a part: `sources`, `operators`, `sinks`.
+        kind: `SET`, `INSERT`, or the list of the job that gets a part: `sources`, `tables`, `operators`, `sinks`.
         name: of the part; of a sink for `INSERT`, of a field for `SET`.
         at: where the name begins.
         settings: the elements of `WITH`; for `SET`, one with the value.
-        schema: the columns of a source that its format has.
+        schema: the columns of a source or table that its format has.
         computed: the columns of a source that are expressions, each as `expression AS name`.
         watermark: of a source.
         query: of a view or an `INSERT`.
@@ -91,10 +105,11 @@ def read_statement(cursor: Cursor) -> Statement:
     if cursor.skip("INSERT"):
         return _insert(cursor)
     if cursor.skip("CREATE"):
-        for word, read in (("SOURCE", _source), ("VIEW", _view), ("SINK", _sink)):
+        for word, read in (("SOURCE", _source), ("TABLE", _table), ("VIEW", _view), ("SINK", _sink)):
             if cursor.skip(word):
                 return read(cursor)
-        raise cursor.error("SOURCE, VIEW or SINK", "a job has CREATE SOURCE, CREATE VIEW and CREATE SINK")
+        fix = "a job has CREATE SOURCE, CREATE TABLE, CREATE VIEW and CREATE SINK"
+        raise cursor.error("SOURCE, TABLE, VIEW or SINK", fix)
     raise cursor.error("a statement", f"the statements are {_FORMS}")
 
 
@@ -103,7 +118,7 @@ def name_of(cursor: Cursor) -> tuple[str | None, str | None]:
     words = [token for token in cursor.rest[:3] if token.kind in ("word", "name")]
     if len(words) == 3 and words[0].is_word("INSERT"):
         return "sink", words[2].value
-    kinds = {"SOURCE": "source", "VIEW": "operator", "SINK": "sink"}
+    kinds = {"SOURCE": "source", "TABLE": "table", "VIEW": "operator", "SINK": "sink"}
     if len(words) == 3 and words[0].is_word("CREATE") and words[1].value.upper() in kinds:
         return kinds[words[1].value.upper()], words[2].value
     return None, None
@@ -128,13 +143,27 @@ def _source(cursor: Cursor) -> Statement:
     )
 
 
+def _table(cursor: Cursor) -> Statement:
+    token = cursor.name("the table")
+    listed = _columns(cursor) if cursor.peek() is not None and cursor.skip("(") else _Columns()
+    settings = _with(cursor)
+    _ends(cursor)
+    if listed.watermark is not None:
+        fix = "leave it out: only the rows of a source have event time"
+        raise NotSql("has a watermark, and is a table", fix, listed.watermark.at)
+    if listed.computed:
+        fix = "leave them out, and compute them in the query that joins the table"
+        raise NotSql("has computed columns, and is a table", fix, token.start)
+    return Statement(kind="tables", name=token.value, at=token.start, settings=settings, schema=listed.schema)
+
+
 def _view(cursor: Cursor) -> Statement:
     token = cursor.name("the view")
     settings = _with(cursor, optional=True)
     query = None
     if cursor.skip("AS"):
         query = _query(cursor)
-    elif not any(each.key == "python" for each in settings):
+    elif not any(each.key in ("python", "lookup.table") for each in settings):
         raise cursor.error("'AS'", f"write CREATE VIEW {token.value} AS SELECT …")
     _ends(cursor)
     return Statement(kind="operators", name=token.value, at=token.start, settings=settings, query=query)

@@ -47,6 +47,7 @@ def _text_of(spec: JobSpec, explicit: frozenset[str]) -> str:
     data = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     blocks = ["\n".join(_settings(data))]
     blocks += [_source(each) for each in data.get("sources", ())]
+    blocks += [_table(each) for each in data.get("tables", ())]
     blocks += [_view(each, explicit=each["name"] in explicit) for each in data.get("operators", ())]
     blocks += [_sink(each) for each in data.get("sinks", ())]
     return "\n\n".join(blocks) + "\n"
@@ -78,11 +79,7 @@ def _settings(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _source(part: Mapping[str, Any]) -> str:
-    elements: list[str] = []
-    if part.get("schema") is not None:
-        schema = part["schema"]
-        columns = _columns(schema)
-        elements += columns if ", ".join(columns) == schema else [schema]
+    elements = _schema_elements(part)
     computed = _computed(part.get("columns"))
     elements += computed or ()
     if part.get("watermark") is not None:
@@ -90,6 +87,20 @@ def _source(part: Mapping[str, Any]) -> str:
     inside = f" (\n{_indented(elements)}\n)" if elements else ""
     shown = {key: value for key, value in part.items() if key != "columns" or computed is None}
     return f"CREATE SOURCE {_name(part['name'])}{inside} WITH (\n{_indented(_with(shown, 'sources'))}\n);"
+
+
+def _table(part: Mapping[str, Any]) -> str:
+    columns = _schema_elements(part)
+    inside = f" (\n{_indented(columns)}\n)" if columns else ""
+    return f"CREATE TABLE {_name(part['name'])}{inside} WITH (\n{_indented(_with(part, 'tables'))}\n);"
+
+
+def _schema_elements(part: Mapping[str, Any]) -> list[str]:
+    schema = part.get("schema")
+    if schema is None:
+        return []
+    columns = _columns(schema)
+    return columns if ", ".join(columns) == schema else [schema]
 
 
 def _computed(columns: Sequence[str] | None) -> list[str] | None:
@@ -135,24 +146,30 @@ def _sink(part: Mapping[str, Any]) -> str:
 
 
 def _with(part: Mapping[str, Any], kind: str) -> Iterator[str]:
-    if kind == "operators" and part.get("watermark") is not None:
-        for name, value in part["watermark"].items():
-            yield f"{_text(f'watermark.{name}')} = {_value(str(value))}"
+    for head in ("watermark", "lookup"):
+        for name, value in (part.get(head) or {}).items():
+            if f"{head}.{name}" in FIELDS[kind] and value is not None:
+                text = ", ".join(value) if isinstance(value, list) else str(value)
+                yield f"{_text(f'{head}.{name}')} = {_value(text)}"
     for head in ("key", "value"):
-        encoding = part.get(head) or {}
-        for name in ("format", "schema"):
-            if encoding.get(name) is not None:
-                yield f"{_text(f'{head}.{name}')} = {_text(encoding[name])}"
-        for name, value in (encoding.get("options") or {}).items():
-            yield f"{_text(f'{head}.options.{name}')} = {_value(value)}"
+        yield from _nested(head, part.get(head) or {})
     for name in FIELDS[kind]:
         if name != "inputs" and part.get(name) is not None:
-            value = ", ".join(part[name]) if name == "columns" else _plain(part[name])
+            value = ", ".join(part[name]) if name in ("columns", "tables") else _plain(part[name])
             yield f"{_text(name)} = {_value(value)}"
     reserved = {each.lower() for each in FIELDS[kind]}
     for name, value in (part.get("options") or {}).items():
         escaped = name.lower() in reserved or name.startswith((OPTION_PREFIX, *ENCODING_OPTIONS))
         yield f"{_text(OPTION_PREFIX + name if escaped else name)} = {_value(value)}"
+
+
+def _nested(head: str, fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields of an encoding, and those below them, under dotted names."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _nested(f"{head}.{name}", value)
+        elif value is not None:
+            yield f"{_text(f'{head}.{name}')} = {_value(_plain(value))}"
 
 
 def _columns(schema: str) -> list[str]:
@@ -196,7 +213,8 @@ def _differences(spec: JobSpec, text: str) -> list[tuple[str, str]]:
     for name in ("name", "parallelism", "max_parallelism", "checkpointing", "channels", "spark_conf"):
         if getattr(spec, name) != getattr(other, name):
             different.append((name, ""))
-    if not different and (read.problems or len(spec.nodes()) != len(other.nodes())):
+    counts = [len(each.nodes()) + len(each.tables) for each in (spec, other)]
+    if not different and (read.problems or counts[0] != counts[1]):
         different.append(("its names", ""))
     return different
 

@@ -12,6 +12,7 @@ from typing import Self
 from starlette.types import ASGIApp
 
 from streamjob.errors import InvalidInput, StreamJobError
+from streamjob_runtime.control.api.admission import LIMITS, Limits
 from streamjob_runtime.control.api.guard import GuardedServer
 
 HOST_VARIABLE = "STREAMJOB_HOST"
@@ -72,13 +73,14 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
 
-    def start(self, app: ASGIApp, port: int, host: str | None = None) -> str:
+    def start(self, app: ASGIApp, port: int, host: str | None = None, limits: Limits = LIMITS) -> str:
         """Serve an application; return the URL, without a slash at the end, once it answers requests.
 
         Args:
             app: the application.
             port: port; 0 for any free one.
             host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only.
+            limits: limits on the resources that callers can use.
 
         Raises:
             InvalidInput: the port is taken, or the address does not exist.
@@ -86,7 +88,7 @@ class Listener:
         """
         host = host or os.environ.get(HOST_VARIABLE) or LOOPBACK
         self._socket = self._listen(host, port)
-        self._server = server = GuardedServer(app)
+        self._server = server = GuardedServer(app, limits)
         thread_name = f"streamjob-{self._name.lower().replace(' ', '-')}"
         self._thread = threading.Thread(target=server.run, args=([self._socket],), name=thread_name, daemon=True)
         self._thread.start()

@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp
 
 from streamjob.client.models import ControlFile
 from streamjob.clock import steady_clock
+from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.guard import trust_connection
@@ -76,10 +78,13 @@ class ControlServer(Server):
             streams=self._streams,
             hosts=names_of(self._host or os.environ.get(HOST_VARIABLE) or LOOPBACK),
         )
+        limits = LIMITS
         if self._agents is not None:
             app = self._agents.beside(app, trust_connection)
+            # Beside theirs, there is as much room as without.
+            limits = replace(LIMITS, connections=LIMITS.connections + self._agents.connections)
         port = self._port if self._port is not None else port_of(PORT_VARIABLE) or 0
-        self._url = self._listener.start(app, port, self._host)
+        self._url = self._listener.start(app, port, self._host, limits)
         _write_atomically(
             self._workdir / CONTROL_FILE,
             ControlFile(url=self._url, pid=os.getpid(), token_file=str(token_path)).model_dump_json(),

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
-from streamjob.client.inputs import behind, holding_back, unread_records
+from streamjob.client.inputs import behind, idle_note, unread_records
 from streamjob.client.models import (
     ChainView,
     CheckpointDetail,
@@ -24,6 +24,7 @@ from streamjob.client.models import (
 )
 from streamjob_runtime.control.terminal.chains import chain_rows, rows_of_chains
 from streamjob_runtime.control.terminal.events import Look, first_line
+from streamjob_runtime.control.terminal.executors import executor_rows, lines_of_executors
 
 _STATE_STYLES = {
     JobState.CREATED: "cyan",
@@ -89,7 +90,7 @@ def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> R
     job = look.job
     style = _STATE_STYLES[job.state]
     several, sources = len(job.chains) > 1, _sources(job)
-    others = _OTHER_LINES + bool(_dropped_late(job))
+    others = _OTHER_LINES + bool(_dropped_late(job)) + (lines_of_executors(job.executors) + 1 if job.executors else 0)
     most = max(2, canvas.height - _FRAME_LINES - others - len(sources) - len(job.sinks) - 2)
     lines = rows_of_chains(job, most) + 3 if several else len(job.chains) * 2
     used = _FRAME_LINES + lines + len(sources) + len(job.sinks) + others
@@ -97,6 +98,7 @@ def draw(look: Look, *, now: float, rates: Sequence[float], canvas: Canvas) -> R
     work = [
         _records(job, rates, column),
         *([chain_rows(job, most=most, narrow=column.narrow)] if several else []),
+        *([executor_rows(job.executors, narrow=column.narrow)] if job.executors else []),
     ]
     results = [
         *([_inputs(job, sources)] if sources else []),
@@ -214,7 +216,7 @@ def _inputs(job: JobView, sources: Sequence[InputView]) -> Table:
             formatting.event_time(source.watermark_ms),
             Text("ended", style="green") if source.ended else Text(lag[source.uid] if lags else ""),
             *([left[source.uid]] if counted else []),
-            *([Text(holding_back(source), style="yellow")] if source.holds_watermark_back else []),
+            *([Text(note, style="yellow")] if (note := idle_note(source)) else []),
         )
     return table
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
-from streamjob.client.inputs import holding_back, unread_records
+from streamjob.client.inputs import idle_note, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
 from streamjob_runtime.control.terminal.chains import inputs_of
 from streamjob_runtime.control.terminal.events import Look, Weight, events
+from streamjob_runtime.control.terminal.executors import here_of
 
 _PROGRESS = frozenset({JobState.RUNNING, JobState.FINISHING, JobState.STOPPING})
 
@@ -85,18 +86,22 @@ def progress_line(job: JobView, now: float) -> str:
     }
     if unread:
         parts.append(f"unread {', '.join(unread.values())}")
-    held_back = {
-        source.uid: f"{source.uid} {holding_back(source)}"
+    idle = {
+        source.uid: f"{source.uid} {note}"
         for chain in job.chains
         for source in chain.inputs
-        if source.holds_watermark_back
+        if (note := idle_note(source))
     }
-    parts += held_back.values()
+    parts += idle.values()
     if late := sum(rows for chain in job.chains for rows in chain.records_dropped_late.values()):
         parts.append(f"dropped as late {formatting.count(late)}")
     dropped = sum(source.records_not_decoded or 0 for chain in job.chains for source in chain.inputs)
     if dropped:
         parts.append(f"not decoded {formatting.count(dropped)}")
+    if job.executors is not None:
+        parts.append(f"executors {here_of(job.executors)}")
+    if failed := sum(rows for chain in job.chains for rows in chain.rows_failed.values()):
+        parts.append(f"rows failed {formatting.count(failed)}")
     last = job.last_checkpoint
     if last is None:
         parts.append("no checkpoint yet")

@@ -138,7 +138,8 @@ def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path,
     options = {each.uid: loaded.options(each) for each in chain.sources}
     sources = match_sources(_sources(target, offsets), chain.sources, options, uri)
     operators = {int(number): read_operator_metadata(target, number, batch) for number in batches(target / "state")}
-    check_state(chain, [each.name for each in operators.values()], offsets, uri)
+    names = [each.name for each in operators.values()]
+    check_state(chain, loaded.spec.table_names(), names, offsets, uri)
     partitions = None
     if operators:
         partitions = partitions_of(offsets, uri)

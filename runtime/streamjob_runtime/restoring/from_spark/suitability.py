@@ -33,11 +33,14 @@ def the_chain(plan: Plan, uri: str) -> ChainPlan:
     return plan.chains[0]
 
 
-def check_state(chain: ChainPlan, operators: Sequence[str], offsets: OffsetEntry, uri: str) -> None:
+def check_state(
+    chain: ChainPlan, static: frozenset[str], operators: Sequence[str], offsets: OffsetEntry, uri: str
+) -> None:
     """Check that the query's state belongs to the job's operators, and is kept in a supported way.
 
     Args:
         chain: the job's chain.
+        static: the names, in lower case, of the job's tables.
         operators: Spark's names of the query's stateful operators.
         offsets: the plan of its last batch, with the settings fixed by the checkpoint.
         uri: the checkpoint.
@@ -48,7 +51,7 @@ def check_state(chain: ChainPlan, operators: Sequence[str], offsets: OffsetEntry
     """
     if operators:
         _check_settings(offsets.metadata.get("conf") or {}, uri)
-    parts = [stateful_parts(each.sql) if each.sql is not None else None for each in chain.operators]
+    parts = [stateful_parts(each.sql, static) if each.sql is not None else None for each in chain.operators]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -33,9 +34,10 @@ from streamjob_runtime.sinks.bucket.probe import probe_uploads
 from streamjob_runtime.sinks.bucket.records import CommitRecords
 from streamjob_runtime.sinks.bucket.rows import encoding_of, mismatches, prepared
 from streamjob_runtime.sinks.bucket.standing import standing
-from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, write_batch
+from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedFiles
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnusableSink
+from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -152,7 +154,8 @@ class BucketSink:
             encoding=encoding_of(batch, self._format, options, self._partition_by),
             partitions=self._partition_by,
         )
-        files = write_batch(prepared(batch, self._format, options, self._partition_by), target, self._uploads)
+        rows = prepared(batch, self._format, options, self._partition_by)
+        files = write_batch(rows, partial(UploadedFiles, target), UploadedFiles(target, self._uploads))
         if not files:
             return Staged(None, 0)
         staged = _StagedBatch(id=secrets.token_hex(16), files=tuple(files))

@@ -25,6 +25,7 @@ from pyiceberg.types import (
     LongType,
     MapType,
     NestedField,
+    PrimitiveType,
     StringType,
     StructType,
     TimestampType,
@@ -32,6 +33,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from streamjob.job.suggest import did_you_mean
 from streamjob_runtime.sinks.column_mismatches import CAST, Mismatch, does_not_hold, given_twice, no_column
 from streamjob_runtime.spark.quoting import quoted
 
@@ -89,6 +91,25 @@ def mismatches(rows: spark.StructType, table: Schema) -> list[Mismatch]:
     return found
 
 
+def key_mismatches(key: Sequence[str], rows: Sequence[str], table: Schema) -> Iterator[Mismatch]:
+    """Yield the reasons why rows cannot replace those of the same key.
+
+    Args:
+        key: the key's columns.
+        rows: names of the rows' columns.
+        table: the table's columns.
+    """
+    columns = {column.name: column.field_type for column in table.fields}
+    for name in key:
+        if name not in columns:
+            yield Mismatch(f"has no column {name!r} for the key", did_you_mean(name, columns, "columns"))
+        elif name not in rows:
+            yield Mismatch(f"has the key column {name!r}, and the rows do not have it", "let the rows have it")
+        elif not isinstance(columns[name], PrimitiveType) or isinstance(columns[name], FloatType | DoubleType):
+            what = f"has the key column {name!r} of type {columns[name]}, whose values cannot be compared exactly"
+            yield Mismatch(what, "choose columns with numbers without fractions, texts or times")
+
+
 def refusals(table: Schema, partitions: Sequence[int], version: int) -> Iterator[Mismatch]:
     """Yield the reasons why the sink cannot write to a table at all.
 
@@ -109,15 +130,15 @@ def refusals(table: Schema, partitions: Sequence[int], version: int) -> Iterator
             yield Mismatch(f"is partitioned by {name!r}, a UUID", "partition by another column, or keep it as a string")
 
 
-def aligned(batch: DataFrame, table: Schema) -> DataFrame:
-    """Return a batch's columns in the table's order, widened to the table's types."""
+def aligned(batch: DataFrame, table: Schema, *more: str) -> DataFrame:
+    """Return a batch's columns in the table's order, widened to the table's types; and `more` columns as they are."""
     fields = {field.name: field.dataType for field in batch.schema.fields}
     columns = [
         _aligned(batch[quoted(column.name)], fields[column.name], column.field_type).alias(column.name)
         for column in table.fields
         if column.name in fields and fields[column.name].simpleString() != "void"
     ]
-    return batch.select(*columns)
+    return batch.select(*columns, *(batch[quoted(name)] for name in more))
 
 
 def schema_of(rows: spark.StructType) -> Schema | None:

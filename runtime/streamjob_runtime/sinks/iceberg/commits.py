@@ -12,18 +12,26 @@ from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
 
 
 class StagedBatch(BaseModel):
-    """The committable: a batch's data files, with the life and number that identify it in the table."""
+    """The committable: a batch's data files, with the life and number that identify it in the table.
+
+    Format version 2 has the files of its changes instead, in order.
+    """
 
     model_config = ConfigDict(frozen=True)
 
-    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    formatVersion: Literal[1, 2] = 1  # noqa: N815 - as it is stored
     table: str
     sink: str
     life: str
     number: int
     partitionSpec: int  # noqa: N815
     schemaId: int  # noqa: N815
-    files: tuple[StagedFile, ...]
+    files: tuple[StagedFile, ...] = ()
+    changes: tuple[str, ...] = ()
+
+    def locations(self) -> tuple[str, ...]:
+        """Return the locations of its files."""
+        return (*(file.path for file in self.files), *self.changes)
 
 
 def append(

@@ -11,8 +11,9 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,16 @@ from pyiceberg.table import Table
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.changes import CHANGE_TYPE
 from streamjob.job.iceberg import parse_options
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.changes import kind_mismatches, without_kind
+from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
-from streamjob_runtime.sinks.iceberg.column_types import mismatches, refusals, schema_of
+from streamjob_runtime.sinks.iceberg.changes import ChangeFile, read_changes, remove_changes, stage_changes
+from streamjob_runtime.sinks.iceberg.column_types import aligned, key_mismatches, mismatches, refusals, schema_of
 from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of
 from streamjob_runtime.sinks.iceberg.committed_batches import (
     PREFIX,
@@ -39,10 +44,13 @@ from streamjob_runtime.sinks.iceberg.committed_batches import (
     property_of,
     read_committed,
 )
+from streamjob_runtime.sinks.iceberg.datafiles import StagedFile
 from streamjob_runtime.sinks.iceberg.directories import Directories, data_path
 from streamjob_runtime.sinks.iceberg.errors import CommitContended
-from streamjob_runtime.sinks.iceberg.writing import target_below, write_batch
+from streamjob_runtime.sinks.iceberg.merging import commit_merge, merge
+from streamjob_runtime.sinks.iceberg.writing import DataFiles, target_below, write_rows
 from streamjob_runtime.sinks.identity import identity_of
+from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +63,7 @@ log = logging.getLogger("streamjob")
 
 
 class IcebergSink:
-    """Appends each batch's rows to a table once the checkpoint that covers them has completed.
+    """Adds each batch's rows to a table, or merges them by key, once the checkpoint that covers them has completed.
 
     Args:
         name: the sink's name, for messages.
@@ -109,9 +117,15 @@ class IcebergSink:
         Raises:
             UnusableTable: they do not fit; lists all problems.
         """
+        found: list[Mismatch] = []
+        if self._options.key and CHANGE_TYPE in schema.names:
+            found += kind_mismatches(schema)
+            schema = without_kind(schema)
         if self._opened is None:
             self._take(self._create(schema))
-        refuse(UnusableTable, self._table_label, mismatches(schema, self._table.schema()))
+        found += mismatches(schema, self._table.schema())
+        found += key_mismatches(self._options.key, schema.names, self._table.schema())
+        refuse(UnusableTable, self._table_label, found)
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Write the batch as data files, in one Spark action.
@@ -122,11 +136,18 @@ class IcebergSink:
         metadata, number = self._table.metadata, self._number + 1
         directory = self._directories.of_batch(self._life, number)
         target = target_below(metadata, self._files.properties, directory)
-        files = write_batch(batch, target)
-        if not files:
+        files: list[StagedFile] = []
+        changes: list[ChangeFile] = []
+        if self._options.key:
+            changes = stage_changes(batch, target, directory, self._options.key, self._label)
+        else:
+            rows = aligned(batch, target.table().schema())
+            files = write_batch(rows, partial(DataFiles, target), DataFiles(target))
+        if not files and not changes:
             return Staged(None, 0)
         self._number = number
         staged = StagedBatch(
+            formatVersion=2 if changes else 1,
             table=str(metadata.table_uuid),
             sink=self._identity,
             life=str(self._life),
@@ -134,8 +155,10 @@ class IcebergSink:
             partitionSpec=metadata.default_spec_id,
             schemaId=metadata.current_schema_id,
             files=tuple(files),
+            changes=tuple(file.path for file in changes),
         )
-        return Staged(staged.model_dump(mode="json", exclude_defaults=True), sum(file.rows for file in files))
+        written = sum(file.rows for file in files) + sum(file.rows for file in changes)
+        return Staged(staged.model_dump(mode="json", exclude_defaults=True), written)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Add the files of the checkpoint's batches to the table, and record this in it, in one commit.
@@ -149,7 +172,7 @@ class IcebergSink:
         batches = [self._parsed(committable) for committable in committables]
         # A manifest holds files of a single partition specification; the table's may have changed between two epochs.
         for _, group in groupby(batches, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
-            self._append(checkpoint, list(group))
+            self._commit(checkpoint, list(group))
 
     def abort(self) -> None:
         """Remove uncommitted files of lower epochs.
@@ -164,12 +187,17 @@ class IcebergSink:
             known = committed or CommittedBatches()
             below = [life for life in self._directories.lives() if life.epoch < self._context.epoch]
             left = {
-                life: [file for file in self._directories.files_of(life) if not known.covers(str(life), file.number)]
+                life: [
+                    file
+                    for file in self._directories.files_of(life)
+                    if self._options.key or not known.covers(str(life), file.number)
+                ]
                 for life in below
                 if str(life) not in known.swept
             }
-            if committed is None and any(left.values()):
-                # Without the property, only the table's own file list shows which files are part of it.
+            if (committed is None or self._options.key) and any(left.values()):
+                # Without the property, or with files that are not named by batches, only the table's own file list
+                # shows which files are part of it.
                 part = files_of(table)
                 left = {life: [file for file in files if file.location not in part] for life, files in left.items()}
             for life, files in left.items():
@@ -233,7 +261,7 @@ class IcebergSink:
                 f"{self._table_label}: {error}", "use the version of streamjob that wrote it"
             ) from error
 
-    def _append(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
+    def _commit(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
         """Commit until the table records that the batches are committed.
 
         Each attempt is based on the table's current state, and succeeds only if the table has not changed since. So it
@@ -250,8 +278,12 @@ class IcebergSink:
                 return
             self._check_files(checkpoint, due)
             note = committed.with_batches((batch.life, batch.number) for batch in due).with_swept(self._swept)
+            properties = {property_of(self._identity): note.to_property()}
             try:
-                append(table, due, self._summary(checkpoint, due), {property_of(self._identity): note.to_property()})
+                if self._options.key:
+                    self._merge(table, due, self._summary(checkpoint, due), properties)
+                else:
+                    append(table, due, self._summary(checkpoint, due), properties)
             except CommitFailedException as error:
                 failure = error
             except Exception as error:
@@ -268,6 +300,17 @@ class IcebergSink:
                 "let fewer writers commit at once, or commit less often",
             ) from failure
         raise self._explainer.explained(failure, f"checkpoint {checkpoint} cannot be committed") from None
+
+    def _merge(
+        self, table: Table, due: Sequence[StagedBatch], summary: Mapping[str, str], properties: Mapping[str, str]
+    ) -> None:
+        # No batch has this number, and a sweep takes it for committed: the files belong to several batches, and lives.
+        directory = self._directories.of_batch(self._life, 0)
+        target = target_below(table.metadata, self._files.properties, directory)
+        rows = read_changes((batch.changes for batch in due), self._files)
+        merged = merge(table, rows, self._options.key, lambda kept: write_rows(kept, target))
+        commit_merge(table, merged, summary, properties)
+        remove_changes((location for batch in due for location in batch.changes), self._files)
 
     def _due_table(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> Table:
         table = self._find()
@@ -288,11 +331,11 @@ class IcebergSink:
             for batch in due:
                 if batch.life == str(self._life):
                     continue
-                for file in batch.files:
-                    if not self._directories.exists(file.path):
+                for location in batch.locations():
+                    if not self._directories.exists(location):
                         raise StagedRowsGone(
                             f"{self._label}: rows of checkpoint {checkpoint} are neither part of table "
-                            f"{self._options.table} nor in {file.path}",
+                            f"{self._options.table} nor in {location}",
                             "bring the table's files back to where they were when the checkpoint completed; or give "
                             "these rows up, and start from that checkpoint (--from) at another --location",
                         )

@@ -1,18 +1,14 @@
-"""Writes a batch's rows as data files: each task writes its own while computing them, in bounded memory.
-
-Tasks with few rows send them to the driver instead, which writes a single file. Otherwise many small batches with many
-small tasks would fill the table with tiny files.
-"""
+"""The data files of a batch, as the table would have them, in a directory of their own."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,14 +20,8 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, YearTransform
 from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
-from streamjob_runtime.sinks.iceberg.column_types import aligned
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
-from streamjob_runtime.sinks.row_chunks import FILE_BYTES, chunks, few_of, packed, unpacked
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_RESULT = "file string, rows binary"
 _COARSER = {DayTransform: "day", HourTransform: "hour", MonthTransform: "day", YearTransform: "day"}
 
 
@@ -79,50 +69,28 @@ def target_below(metadata: TableMetadata, properties: dict[str, str], directory:
     return Target(bare.model_dump_json(), tuple(sorted(properties.items())))
 
 
-def write_batch(batch: DataFrame, target: Target) -> list[StagedFile]:
-    """Write a batch, in one Spark action; return its files."""
-    rows = aligned(batch, target.table().schema())
-    results = rows.mapInArrow(_writer(target, few_of(batch)), _RESULT).collect()
-    files = [StagedFile.model_validate_json(row.file) for row in results if row.file is not None]
-    if (handed_over := unpacked(row.rows for row in results if row.rows is not None)) is not None:
-        files += write_rows(handed_over, target)
-    return files
-
-
-def _writer(target: Target, few: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return write_task(batches, target, few=few)
-
-    return write
-
-
-def write_task(
-    batches: Iterator[pa.RecordBatch], target: Target, *, few: int, many: int = FILE_BYTES
-) -> Iterator[pa.RecordBatch]:
-    """Write a task's rows; yield the descriptions of its files, or the rows themselves if there are few.
+class DataFiles:
+    """Writes a batch's rows as data files, one for each of the table's partitions.
 
     Args:
-        batches: the rows.
         target: the target.
-        few: rows up to this size in memory, in bytes, are sent to the driver.
-        many: size of a file's rows in memory, in bytes.
     """
-    files: list[StagedFile] = []
-    handed_over = None
-    try:
-        for rows, are_few in chunks(batches, few, many):
-            if are_few:
-                handed_over = packed(rows)
-            else:
-                files += write_rows(rows, target)
-    except BaseException:
-        _remove(files, target)
-        raise
-    schema = pa.schema([("file", pa.string()), ("rows", pa.binary())])
-    for file in files:
-        yield pa.RecordBatch.from_pydict({"file": [file.model_dump_json()], "rows": [None]}, schema=schema)
-    if handed_over is not None:
-        yield pa.RecordBatch.from_pydict({"file": [None], "rows": [handed_over]}, schema=schema)
+
+    description = StagedFile
+
+    def __init__(self, target: Target) -> None:
+        self.files: list[StagedFile] = []
+        self._target = target
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows. Raises ValueError if a required column contains null."""
+        self.files += write_rows(rows, self._target)
+
+    def remove(self) -> None:
+        """Remove the files."""
+        for file in self.files:
+            with suppress(OSError):
+                self._target.files().delete(file.path)
 
 
 def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
@@ -217,9 +185,3 @@ def _transformed(rows: pa.Table, field: PartitionField, schema: Schema) -> tuple
     known: dict[Any, int] = {}
     places = [known.setdefault(transform(value), len(known)) for value in encoded.dictionary.to_pylist()]
     return list(known), pa.array(places, pa.int64()).take(encoded.indices)
-
-
-def _remove(files: Sequence[StagedFile], target: Target) -> None:
-    for file in files:
-        with suppress(OSError):
-            target.files().delete(file.path)

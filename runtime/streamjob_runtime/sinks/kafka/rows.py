@@ -19,13 +19,16 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def mismatches(columns: Mapping[str, str], topic: str | None) -> Iterator[tuple[str, str]]:
+def mismatches(columns: Mapping[str, str], topic: str | None, *, keyed: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the reasons why rows cannot become records, with fixes.
 
     Args:
         columns: their types by name, as Spark writes them.
         topic: the topic for all rows; None if each row names its own.
+        keyed: whether records need a key.
     """
+    if keyed and "key" not in columns:
+        yield "rows have no column key, by which mode: upsert replaces them", "add the option key: id, or the column"
     if "value" not in columns:
         yield "rows have no column value", "make it: to_json(struct(*)) AS value"
     if topic is None and "topic" not in columns:

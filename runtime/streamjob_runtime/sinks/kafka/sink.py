@@ -138,7 +138,8 @@ class KafkaSink:
             UnusableTopic: they cannot; lists all problems.
         """
         columns = {field.name: field.dataType.simpleString() for field in schema.fields}
-        refuse(UnusableTopic, f"{self._label}:", mismatches(columns, self._options.topic))
+        found = mismatches(columns, self._options.topic, keyed=self._options.upsert)
+        refuse(UnusableTopic, f"{self._label}:", found)
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Stage the batch's rows, in one Spark action: tasks with many rows stage their own, the driver the others.
@@ -279,6 +280,13 @@ class KafkaSink:
         topic = admin.describe(name)
         if topic is not None:
             self._check_writable(name, topic)
+            if self._options.upsert and "compact" not in topic.settings.get("cleanup.policy", "compact"):
+                raise UnusableTopic(
+                    f"{self._label}: topic {name} is not compacted, so it loses the newest row of a key with its age",
+                    "set its cleanup.policy to compact, or say mode: append",
+                )
+        elif self._options.upsert:
+            raise TopicMissing(f"{self._label}: there is no topic {name}", "make it, with cleanup.policy=compact")
         elif admin.makes_topics() is not True:
             raise TopicMissing(f"{self._label}: there is no topic {name}", "make it, or correct the option topic")
         else:

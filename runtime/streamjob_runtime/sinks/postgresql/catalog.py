@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -16,7 +16,8 @@ _TABLE: LiteralString = """
 SELECT c.oid, n.nspname, c.relname, c.relkind,
        has_table_privilege(c.oid, 'SELECT'),
        has_table_privilege(c.oid, 'INSERT') OR has_any_column_privilege(c.oid, 'INSERT'),
-       has_table_privilege(c.oid, 'UPDATE') OR has_any_column_privilege(c.oid, 'UPDATE')
+       has_table_privilege(c.oid, 'UPDATE') OR has_any_column_privilege(c.oid, 'UPDATE'),
+       has_table_privilege(c.oid, 'DELETE')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = %(table)s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
   AND CASE WHEN %(schema)s::text IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = %(schema)s END
@@ -61,6 +62,7 @@ class TargetTable:
         readable: whether the role may read it.
         insertable: whether the role may insert rows.
         updatable: whether the role may update rows.
+        deletable: whether the role may delete rows.
     """
 
     schema: str
@@ -71,6 +73,7 @@ class TargetTable:
     readable: bool
     insertable: bool
     updatable: bool
+    deletable: bool
 
     @property
     def label(self) -> str:
@@ -85,6 +88,13 @@ class TargetTable:
         needed = [("SELECT", self.readable), ("INSERT", self.insertable)]
         if replace:
             needed.append(("UPDATE", self.updatable))
+        yield from self._missing_rights(needed)
+
+    def deletion_refusals(self) -> Iterator[Mismatch]:
+        """Yield the reasons why a sink cannot delete rows of it."""
+        yield from self._missing_rights([("DELETE", self.deletable)])
+
+    def _missing_rights(self, needed: Sequence[tuple[str, bool]]) -> Iterator[Mismatch]:
         if missing := [right for right, given in needed if not given]:
             rights = ", ".join(missing)
             yield Mismatch(
@@ -97,7 +107,7 @@ def find_table(connection: Connection, schema: str | None, table: str) -> Target
     found = connection.execute(_TABLE, {"schema": schema, "table": table}).fetchone()
     if found is None:
         return None
-    oid, schema, name, kind, readable, insertable, updatable = found
+    oid, schema, name, kind, readable, insertable, updatable, deletable = found
     found_columns = connection.execute(_COLUMNS, {"oid": oid}).fetchall()
     columns = tuple(
         TableColumn(
@@ -114,7 +124,7 @@ def find_table(connection: Connection, schema: str | None, table: str) -> Target
         for column, type_name, base, modifier, is_enum, not_null, has_default, generated, writable in found_columns
     )
     unique = tuple(frozenset(names) for (names,) in connection.execute(_UNIQUE, {"oid": oid}))
-    return TargetTable(str(schema), name, kind, columns, unique, readable, insertable, updatable)
+    return TargetTable(str(schema), name, kind, columns, unique, readable, insertable, updatable, deletable)
 
 
 def _scale(modifier: int) -> int | None:

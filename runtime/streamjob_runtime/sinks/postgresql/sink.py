@@ -20,8 +20,10 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.changes import CHANGE_TYPE
 from streamjob.job.postgresql import parse_options
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.changes import is_deletion, kind_mismatches
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
@@ -31,6 +33,7 @@ from streamjob_runtime.sinks.postgresql.column_types import key_mismatches, mism
 from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
+from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,16 +47,20 @@ log = logging.getLogger("streamjob")
 
 
 class _StagedBatch(BaseModel):
-    """The committable: a staging table, the task attempts whose rows in it count, and the columns of the rows."""
+    """The committable: a staging table, the task attempts whose rows in it count, and the columns of the rows.
+
+    Format version 2 also tells whether the rows are changes, which an older version would take for rows to insert.
+    """
 
     model_config = ConfigDict(frozen=True)
 
-    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    formatVersion: Literal[1, 2] = 1  # noqa: N815 - as it is stored
     id: str
     stagingSchema: str  # noqa: N815
     stagingTable: str  # noqa: N815
     tasks: tuple[int, ...]
     columns: tuple[str, ...]
+    changes: bool = False
 
     @property
     def staging(self) -> statements.Table:
@@ -107,7 +114,11 @@ class PostgresqlSink:
             UnusableTable: they do not fit; lists all problems.
         """
         rows = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-        found = mismatches(rows, self._target.columns)
+        found = []
+        if self._applies_changes(schema.names):
+            found += [*self._target.deletion_refusals(), *kind_mismatches(schema)]
+            rows = [(name, kind) for name, kind in rows if name != CHANGE_TYPE]
+        found += mismatches(rows, self._target.columns)
         if self._options.key:
             names = [name for name, _ in rows]
             found += key_mismatches(self._options.key, names, self._target.columns, self._target.unique)
@@ -120,8 +131,11 @@ class PostgresqlSink:
             RowsRefused: the server refuses a row.
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
-        identity = secrets.token_hex(16)
-        table = self._tables.take(identity) or self._make_table(identity, batch.columns)
+        identity, columns = secrets.token_hex(16), batch.columns
+        if changes := self._applies_changes(columns):
+            columns = [name for name in columns if name != CHANGE_TYPE]
+            batch = batch.select(*map(quoted, columns), is_deletion(self._label).alias(statements.DELETED))
+        table = self._tables.take(identity) or self._make_table(identity, columns, changes=changes)
         staging = (self._options.staging_schema, table)
         statement = statements.copy(staging, batch.columns).as_string(None)
         copied = copy_batch(batch, self._conninfo, statement)
@@ -133,11 +147,13 @@ class PostgresqlSink:
             self._tables.empty(identity)
             return Staged(None, 0)
         staged = _StagedBatch(
+            formatVersion=2 if changes else 1,
             id=identity,
             stagingSchema=staging[0],
             stagingTable=table,
             tasks=tuple(each.task for each in copied if each.rows),
-            columns=tuple(batch.columns),
+            columns=tuple(columns),
+            changes=changes,
         )
         return Staged(staged.model_dump(mode="json"), rows)
 
@@ -157,7 +173,7 @@ class PostgresqlSink:
         with self._server.transaction() as connection:
             self._lock(connection)
             due = self._due(connection, checkpoint, batches)
-            rows = sum(self._insert(connection, table) for table in _by_table(due))
+            rows = sum(self._apply(connection, table) for table in _by_table(due))
             if due:
                 self._record(connection, checkpoint, due, rows)
             dropped = self._tables.close_for(batch.id for batch in batches)
@@ -241,12 +257,17 @@ class PostgresqlSink:
                 f"{self._label}: role {role} lacks the right to {right} {name}", f"GRANT {right} {name} TO {role}"
             )
 
-    def _make_table(self, batch: str, columns: Sequence[str]) -> str:
+    def _applies_changes(self, columns: Sequence[str]) -> bool:
+        return bool(self._options.key) and CHANGE_TYPE in columns
+
+    def _make_table(self, batch: str, columns: Sequence[str], *, changes: bool) -> str:
         name = statements.staging_table(self._identity, self._context.epoch, secrets.token_hex(6))
         staging, target = (self._options.staging_schema, name), (self._target.schema, self._target.name)
         dropped = [column.name for column in self._target.columns if column.name not in columns]
+        given = [column for column in self._target.columns if column.name in columns]
+        optional = [column.name for column in given if column.not_null and column.name not in self._options.key]
         with self._server.transaction() as connection:
-            for statement in statements.create_staging(staging, target, dropped):
+            for statement in statements.create_staging(staging, target, dropped, optional if changes else None):
                 connection.execute(statement)
         self._tables.made(name, batch)
         return name
@@ -286,12 +307,21 @@ class PostgresqlSink:
             "that checkpoint (--from) at another --location",
         )
 
-    def _insert(self, connection: Connection, batches: Sequence[_StagedBatch]) -> int:
-        first = batches[0]
+    def _apply(self, connection: Connection, batches: Sequence[_StagedBatch]) -> int:
+        """Move the rows of batches in one staging table to the target; return the number of written rows."""
+        first, key = batches[0], self._options.key
         target = (self._target.schema, self._target.name)
-        statement = statements.insert_staged(first.staging, target, first.columns, self._options.key)
-        tasks = [task for batch in batches for task in batch.tasks]
-        return max(connection.execute(statement, (tasks,)).rowcount, 0)
+        tasks = [(task, number) for number, batch in enumerate(batches) for task in batch.tasks]
+        counting = [task for task, _ in tasks]
+        if not key:
+            statement = statements.insert_staged(first.staging, target, first.columns)
+            return max(connection.execute(statement, (counting,)).rowcount, 0)
+        ordered = (counting, [number for _, number in tasks])
+        # Deletions come first: a new row may have a unique value of one that is deleted.
+        changing = [statements.upsert_staged(first.staging, target, first.columns, key, changes=first.changes)]
+        if first.changes:
+            changing.insert(0, statements.delete_staged(first.staging, target, key))
+        return sum(max(connection.execute(statement, ordered).rowcount, 0) for statement in changing)
 
     def _record(self, connection: Connection, checkpoint: CheckpointId, due: Sequence[_StagedBatch], rows: int) -> None:
         schema = due[0].stagingSchema
@@ -316,7 +346,9 @@ class PostgresqlSink:
 
 def _by_table(batches: Sequence[_StagedBatch]) -> list[list[_StagedBatch]]:
     """Return the batches in order, grouped so that one statement commits each group."""
-    return [list(group) for _, group in groupby(batches, key=lambda batch: (batch.staging, batch.columns))]
+    return [
+        list(group) for _, group in groupby(batches, key=lambda batch: (batch.staging, batch.columns, batch.changes))
+    ]
 
 
 def _one(cursor: psycopg.Cursor[tuple[object, ...]]) -> tuple[object, ...]:

@@ -13,6 +13,8 @@ TASK = "_streamjob_task"
 """Column of a staging table: the task attempt that copied the row."""
 POSITION = "_streamjob_position"
 """Column of a staging table: the row's position in its batch, increasing within a partition."""
+DELETED = "_streamjob_deleted"
+"""Column of a staging table for changes: whether the row with this key is to be deleted."""
 TASK_SETTING = "streamjob.task"
 COMMITS = "commits"
 
@@ -58,14 +60,27 @@ def create_commits(schema: str) -> Composed:
     ).format(commits=Identifier(schema, COMMITS))
 
 
-def create_staging(staging: Table, target: Table, dropped: Sequence[str]) -> list[Composed]:
+def create_staging(
+    staging: Table, target: Table, dropped: Sequence[str], optional: Sequence[str] | None = None
+) -> list[Composed]:
     """Return the statements that create a staging table with the target's columns and checks, to fail early.
 
     The task is a default value read from a setting, so that rows are sent exactly as Spark formed them.
+
+    Args:
+        staging: the staging table.
+        target: the target.
+        dropped: the target's columns that the rows do not have.
+        optional: for changes: the columns that refuse NULL, and that a deletion need not have; otherwise None.
     """
     table, task = Identifier(*staging), Identifier(TASK)
     own = [SQL("ADD COLUMN {} bigint NOT NULL").format(name) for name in (task, Identifier(POSITION))]
     drops = [SQL("DROP COLUMN {}").format(Identifier(name)) for name in dropped]
+    if optional is not None:
+        own.append(SQL("ADD COLUMN {} boolean NOT NULL").format(Identifier(DELETED)))
+        for name in map(Identifier, optional):
+            own.append(SQL("ALTER COLUMN {} DROP NOT NULL").format(name))
+            own.append(SQL("ADD CHECK ({} OR {} IS NOT NULL)").format(Identifier(DELETED), name))
     default = SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT current_setting({})::bigint")
     return [
         SQL("CREATE TABLE {} (LIKE {} INCLUDING CONSTRAINTS)").format(table, Identifier(*target)),
@@ -81,27 +96,67 @@ def copy(staging: Table, columns: Sequence[str]) -> Composed:
     return SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(Identifier(*staging), names)
 
 
-def insert_staged(staging: Table, target: Table, columns: Sequence[str], key: Sequence[str]) -> Composed:
-    """Return the statement that moves the rows of the tasks in its only parameter to the target.
+def insert_staged(staging: Table, target: Table, columns: Sequence[str]) -> Composed:
+    """Return the statement that moves the rows of the tasks in its only parameter to the target."""
+    names = SQL(", ").join(map(Identifier, columns))
+    return SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE {} = ANY(%s)").format(
+        Identifier(*target), names, names, Identifier(*staging), Identifier(TASK)
+    )
 
-    With a key, a row replaces that of the same key; of several new ones, the last one wins.
+
+def upsert_staged(
+    staging: Table, target: Table, columns: Sequence[str], key: Sequence[str], *, changes: bool = False
+) -> Composed:
+    """Return the statement that lets the last staged row of each key replace that of the target.
+
+    Its parameters are the tasks whose rows count, and for each the number of its batch. The last row is the one of the
+    last batch, and within a batch the one with the highest position.
+
+    Args:
+        staging: the staging table.
+        target: the target.
+        columns: the columns of the rows.
+        key: those that identify a row.
+        changes: whether a staged row may be a deletion; keys whose last row is one are left out.
     """
     names = SQL(", ").join(map(Identifier, columns))
-    into = SQL("INSERT INTO {} ({}) ").format(Identifier(*target), names)
-    source = SQL("FROM {} WHERE {} = ANY(%s)").format(Identifier(*staging), Identifier(TASK))
-    if not key:
-        return SQL("{}SELECT {} {}").format(into, names, source)
-    keys = SQL(", ").join(map(Identifier, key))
-    last = SQL("SELECT DISTINCT ON ({keys}) {names} {source} ORDER BY {keys}, {task} DESC, {position} DESC").format(
-        keys=keys, names=names, source=source, task=Identifier(TASK), position=Identifier(POSITION)
-    )
     others = [Identifier(name) for name in columns if name not in key]
     replace: Composed | SQL = SQL("DO NOTHING")
     if others:
         replace = SQL("DO UPDATE SET {}").format(
             SQL(", ").join(SQL("{0} = excluded.{0}").format(name) for name in others)
         )
-    return SQL("{}{} ON CONFLICT ({}) {}").format(into, last, keys, replace)
+    last = _last(staging, [*columns, *([DELETED] if changes else [])], key)
+    if changes:
+        last = SQL("SELECT {} FROM ({}) AS last WHERE NOT {}").format(names, last, Identifier(DELETED))
+    keys = SQL(", ").join(map(Identifier, key))
+    return SQL("INSERT INTO {} ({}) {} ON CONFLICT ({}) {}").format(Identifier(*target), names, last, keys, replace)
+
+
+def delete_staged(staging: Table, target: Table, key: Sequence[str]) -> Composed:
+    """Return the statement that deletes the rows of the target whose last staged change is a deletion.
+
+    It has the parameters of `upsert_staged`.
+    """
+    same = SQL(" AND ").join(SQL("target.{0} = last.{0}").format(Identifier(name)) for name in key)
+    return SQL("DELETE FROM {} AS target USING ({}) AS last WHERE last.{} AND {}").format(
+        Identifier(*target), _last(staging, [*key, DELETED], key), Identifier(DELETED), same
+    )
+
+
+def _last(staging: Table, columns: Sequence[str], key: Sequence[str]) -> Composed:
+    keys = SQL(", ").join(map(Identifier, key))
+    return SQL(
+        "SELECT DISTINCT ON ({keys}) {names} FROM {table} "
+        "JOIN unnest(%s::bigint[], %s::bigint[]) AS counts (task, batch) ON {task} = counts.task "
+        "ORDER BY {keys}, counts.batch DESC, {position} DESC"
+    ).format(
+        keys=keys,
+        names=SQL(", ").join(map(Identifier, columns)),
+        table=Identifier(*staging),
+        task=Identifier(TASK),
+        position=Identifier(POSITION),
+    )
 
 
 def drop(tables: Sequence[Table]) -> Composed:

@@ -29,8 +29,8 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
 
 
 def needed(spec: JobSpec) -> tuple[str, ...]:
-    """Return the connectors that a job's sources and sinks need, without those that its `sparkConf` names itself."""
-    formats = {each.format for each in spec.sources} | {each.format for each in spec.sinks}
+    """Return the connectors that a job needs, without those that its `sparkConf` names itself."""
+    formats = {each.format for each in spec.connectors()}
     return tuple(name for name in sorted(CONNECTORS.keys() & formats) if not _brings_its_own(name, spec.spark_conf))
 
 

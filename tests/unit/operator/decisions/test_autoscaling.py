@@ -46,6 +46,13 @@ class Operator(User):
             self.world.tick(max(1, min(decision.requeue if decision.requeue is not None else 15, 15)))
 
 
+def change_rate(user: Operator, rate: int, *, minutes: int) -> None:
+    """Let the job run for ten minutes, then change its load and let it run on."""
+    user.minutes(10)
+    user.world.rate = rate
+    user.minutes(minutes)
+
+
 def test_without_a_mode_there_is_no_status_of_it() -> None:
     user = Operator(autoscaling={"mode": "Off"})
     user.minutes(5)
@@ -114,9 +121,7 @@ def test_the_first_driver_has_as_many_slots_as_the_limits_allow() -> None:
 
 def test_a_processor_for_each_slot_is_requested() -> None:
     user = Operator(autoscaling=RESTARTS | {"cpuPerSlot": "500m"}, driver={"coreLimit": "2"})
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.minutes(10)
+    change_rate(user, 80_000, minutes=10)
 
     driver = user.world.revisions[user.world.pods[-1].revision].spec().driver
     assert user.world.slots > 4
@@ -126,9 +131,7 @@ def test_a_processor_for_each_slot_is_requested() -> None:
 
 def test_max_is_never_exceeded_and_named_where_more_would_help() -> None:
     user = Operator(autoscaling=ACT | {"max": 6})
-    user.minutes(10)
-    user.world.rate = 200_000
-    user.minutes(20)
+    change_rate(user, 200_000, minutes=20)
 
     assert (user.world.slots, user.scaling.state) == (6, State.LIMITED)
     assert user.scaling.limit == "`max` of the autoscaling"
@@ -138,9 +141,7 @@ def test_max_is_never_exceeded_and_named_where_more_would_help() -> None:
 def test_the_state_partitions_limit_the_slots_and_the_reason_names_the_rewrite() -> None:
     user = Operator(autoscaling=ACT)
     user.world.partitions = 8
-    user.minutes(10)
-    user.world.rate = 200_000
-    user.minutes(20)
+    change_rate(user, 200_000, minutes=20)
 
     assert user.world.slots == 8
     assert "A restart with a larger maxParallelism removes this limit. It reads all state" in user.scaling.reason
@@ -149,9 +150,7 @@ def test_the_state_partitions_limit_the_slots_and_the_reason_names_the_rewrite()
 def test_the_partitions_of_the_source_limit_the_slots_of_a_job_without_state() -> None:
     user = Operator(autoscaling=ACT)
     user.world.read_from, user.world.stateful = 6, False
-    user.minutes(10)
-    user.world.rate = 200_000
-    user.minutes(20)
+    change_rate(user, 200_000, minutes=20)
 
     assert user.world.slots == 6
     assert "More partitions in the sources' topics remove this limit" in user.scaling.reason
@@ -160,9 +159,7 @@ def test_the_partitions_of_the_source_limit_the_slots_of_a_job_without_state() -
 def test_slots_that_do_not_help_are_undone_and_reported() -> None:
     user = Operator(autoscaling=ACT)
     user.world.useful = 6
-    user.minutes(10)
-    user.world.rate = 100_000
-    user.minutes(60)
+    change_rate(user, 100_000, minutes=60)
 
     assert user.world.slots <= 7
     assert "ScalingUndone" in user.reasons()
@@ -173,9 +170,7 @@ def test_slots_that_do_not_help_are_undone_and_reported() -> None:
 def test_a_pod_that_the_quota_forbids_leaves_the_job_running_and_is_not_asked_for_again_at_once() -> None:
     user = Operator(autoscaling=ACT)
     user.world.quota = 6
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.minutes(4)
+    change_rate(user, 80_000, minutes=4)
 
     assert (user.world.slots, user.attempt, user.scaling.parallelism) == (4, 1, 4)
     assert user.scaling.state in (State.LIMITED, State.PAUSED)
@@ -188,9 +183,7 @@ def test_a_pod_that_the_quota_forbids_leaves_the_job_running_and_is_not_asked_fo
 def test_a_pod_for_which_no_node_has_room_is_taken_back() -> None:
     user = Operator(autoscaling=RESTARTS | {"cpuPerSlot": "1"})
     user.world.room = 6
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.minutes(8)
+    change_rate(user, 80_000, minutes=8)
 
     assert (user.world.slots, user.state) == (4, LifecycleState.STABLE)
     (said,) = [event.message for event in user.world.events if event.reason == "ScalingLimited"]
@@ -274,9 +267,7 @@ def test_a_resize_that_takes_its_time_is_waited_for_once_the_node_has_made_it() 
 def test_a_kubernetes_that_cannot_resize_pods_leaves_the_restart() -> None:
     user = Operator(autoscaling=IN_PLACE)
     user.world.resizes = False
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.minutes(8)
+    change_rate(user, 80_000, minutes=8)
 
     assert (user.attempt, user.state) == (2, LifecycleState.STABLE)
     assert user.world.slots >= 9
@@ -297,9 +288,7 @@ def test_a_driver_killed_while_it_is_resized_is_replaced_with_the_new_slots() ->
 
 def test_nothing_is_scaled_in_an_excluded_period() -> None:
     user = Operator(autoscaling=ACT | {"excludedPeriods": [{"start": "* * * * *", "duration": "5m"}]})
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.minutes(10)
+    change_rate(user, 80_000, minutes=10)
 
     assert (user.attempt, user.scaling.state) == (1, State.PAUSED)
     assert "an excluded period" in user.scaling.reason
@@ -337,9 +326,7 @@ def test_a_suspended_job_is_left_alone_and_its_rest_is_no_restart() -> None:
 
 def test_an_upgrade_keeps_the_slots_that_were_decided_on() -> None:
     user = Operator(autoscaling=ACT)
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.minutes(10)
+    change_rate(user, 80_000, minutes=10)
     slots = user.world.slots
     user.edit(image="two")
     user.minutes(5)
@@ -364,9 +351,7 @@ def test_a_scale_by_others_has_no_effect_and_is_named() -> None:
 
 def test_without_the_mode_the_spec_holds_again() -> None:
     user = Operator(autoscaling=ACT)
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.minutes(10)
+    change_rate(user, 80_000, minutes=10)
     user.edit(autoscaling={"mode": "Off"})
     user.minutes(5)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job, running
@@ -17,16 +16,6 @@ SAYS_QUOTA = "exceeded quota: exact, requested: pods=1, used: pods={}, limited: 
 WEBHOOK = 'Internal error occurred: failed calling webhook "pods.example.com": no endpoints available'
 FIRST = 2
 """The driver of a job whose log holds a claim already, as on the bench."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
 
 
 def answer(status: int, message: str) -> ClusterError:

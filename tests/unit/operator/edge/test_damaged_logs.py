@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 
-import pytest
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, running
 
 from streamjob.ids import LogSeq, Owner
@@ -16,11 +14,6 @@ from streamjob.store.effects import drive
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB
 
 LOST = keys.log_record(LogSeq(2))
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
 
 
 async def lose_a_record(bench: Bench) -> None:

@@ -30,16 +30,6 @@ from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.settings import Settings
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
 def test_a_new_driver_brings_its_jobs_network_policy_to_what_the_settings_say(tmp_path: Path) -> None:
     before = Settings(own_namespace="streamjob", own_labels={"app": "controller"})
     monitoring = {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
-import pytest
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, a_job
 
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """A controller of one job that takes a savepoint every minute, and keeps one."""
-    return Bench(tmp_path)
 
 
 def manifests(bench: Bench) -> set[str]:

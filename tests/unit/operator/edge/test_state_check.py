@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
-import pytest
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
 
 from streamjob_operator.cluster.kinds import STREAM_JOB
 
 OTHER_GRAPH = {"operators": [{"name": "numbers", "uid": "numbers"}]}
 """A source of the job is an operator there."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """A controller over fakes."""
-    return Bench(tmp_path)
 
 
 def test_a_failed_job_is_redeployed_whatever_its_last_state_is(bench: Bench) -> None:

@@ -175,6 +175,12 @@ def test_an_executor_is_not_root_has_no_token_and_writes_only_to_volumes_of_its_
     assert argument(made, "--work-dir").startswith("/var/lib/streamjob/")
 
 
+def test_an_executor_leaves_before_its_pod_is_killed() -> None:
+    made = template()
+
+    assert int(argument(made, "--grace")) < made["spec"]["terminationGracePeriodSeconds"]
+
+
 def test_an_executor_is_ready_while_it_is_registered_with_a_driver() -> None:
     made = template()
 

@@ -129,5 +129,10 @@ def test_a_job_needs_no_more_in_a_resource_than_in_a_file() -> None:
     job = schema_of("streamjobs", "spec")["properties"]["job"]
     model = JobSpec.model_json_schema()
 
-    for parts, name in (("sources", "SourceSpec"), ("operators", "OperatorSpec"), ("sinks", "SinkSpec")):
+    for parts, name in (
+        ("sources", "SourceSpec"),
+        ("tables", "TableSpec"),
+        ("operators", "OperatorSpec"),
+        ("sinks", "SinkSpec"),
+    ):
         assert job["properties"][parts]["items"]["required"] == model["$defs"][name]["required"]

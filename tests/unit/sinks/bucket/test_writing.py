@@ -14,7 +14,8 @@ from streamjob.store.base import StoreUnavailable
 from streamjob.store.s3_connection import S3Settings
 from streamjob.store.s3_uploads import PendingUpload
 from streamjob_runtime.sinks.bucket.encoding import Encoding
-from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, split, write_task
+from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedFiles, split
+from streamjob_runtime.sinks.task_files import write_task
 
 
 class Uploads:
@@ -76,7 +77,7 @@ def written(results: Iterator[pa.RecordBatch]) -> list[StagedFile]:
 
 
 def test_few_rows_go_to_the_driver_and_upload_nothing(uploads: Uploads) -> None:
-    (result,) = write_task(iter([batch("a"), batch("b")]), target(), few=1000)
+    (result,) = write_task(iter([batch("a"), batch("b")]), UploadedFiles(target()), few=1000)
     (row,) = result.to_pylist()
 
     assert ipc.open_stream(row["rows"]).read_all().to_pydict() == {"line": ["a", "b"]}
@@ -85,11 +86,11 @@ def test_few_rows_go_to_the_driver_and_upload_nothing(uploads: Uploads) -> None:
 
 
 def test_no_rows_are_no_result(uploads: Uploads) -> None:
-    assert list(write_task(iter([batch()]), target(), few=1000)) == []
+    assert list(write_task(iter([batch()]), UploadedFiles(target()), few=1000)) == []
 
 
 def test_many_rows_are_uploaded_in_parts_and_in_files_of_bounded_size(uploads: Uploads) -> None:
-    results = write_task(iter([batch("aaaa", "bb"), batch("cc")]), target(part_size=5), few=0, many=1)
+    results = write_task(iter([batch("aaaa", "bb"), batch("cc")]), UploadedFiles(target(part_size=5)), few=0, many=1)
     first, second = written(results)
 
     assert uploads.parts == {first.path: [b"aaaa\n", b"bb\n"], second.path: [b"cc\n"]}
@@ -102,7 +103,7 @@ def test_many_rows_are_uploaded_in_parts_and_in_files_of_bounded_size(uploads: U
 
 def test_each_attempt_of_a_task_writes_other_names(uploads: Uploads) -> None:
     for _ in range(2):
-        written(write_task(iter([batch("a")]), target(), few=0))
+        written(write_task(iter([batch("a")]), UploadedFiles(target()), few=0))
 
     assert len(uploads.parts) == 2
 
@@ -111,7 +112,7 @@ def test_a_task_that_fails_aborts_its_uploads(uploads: Uploads) -> None:
     uploads.allowed = 1
 
     with pytest.raises(StoreUnavailable):
-        list(write_task(iter([batch("a"), batch("b")]), target(), few=0, many=1))
+        list(write_task(iter([batch("a"), batch("b")]), UploadedFiles(target()), few=0, many=1))
 
     assert sorted(uploads.aborted) == sorted(uploads.parts)
     assert len(uploads.aborted) == 2
@@ -119,7 +120,7 @@ def test_a_task_that_fails_aborts_its_uploads(uploads: Uploads) -> None:
 
 def test_partitions_become_directories_without_their_column(uploads: Uploads) -> None:
     batches = [batch("a", day="1"), batch("b", day="2"), batch("c", day="1")]
-    files = written(write_task(iter(batches), target("day"), few=0))
+    files = written(write_task(iter(batches), UploadedFiles(target("day")), few=0))
 
     assert {file.path.partition("/")[0]: uploads.parts[file.path] for file in files} == {
         "day=1": [b"a\nc\n"],

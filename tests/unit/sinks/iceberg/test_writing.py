@@ -15,7 +15,8 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe, restore
-from streamjob_runtime.sinks.iceberg.writing import Target, target_below, write_rows, write_task
+from streamjob_runtime.sinks.iceberg.writing import DataFiles, Target, target_below, write_rows
+from streamjob_runtime.sinks.task_files import write_task
 
 COLUMNS = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "note", StringType()))
 NULLABLE = pa.schema([("id", pa.int64()), ("note", pa.string())])
@@ -45,7 +46,7 @@ def staged(tmp_path: Path) -> list[Path]:
 
 
 def test_few_rows_go_to_the_driver(target: Target, tmp_path: Path) -> None:
-    (result,) = write_task(iter([batch(1), batch(), batch(2, 3)]), target, few=1 << 20)
+    (result,) = write_task(iter([batch(1), batch(), batch(2, 3)]), DataFiles(target), few=1 << 20)
 
     (row,) = result.to_pylist()
     assert row["file"] is None
@@ -54,7 +55,7 @@ def test_few_rows_go_to_the_driver(target: Target, tmp_path: Path) -> None:
 
 
 def test_no_rows_are_no_message(target: Target) -> None:
-    assert list(write_task(iter([batch()]), target, few=1 << 20)) == []
+    assert list(write_task(iter([batch()]), DataFiles(target), few=1 << 20)) == []
 
 
 def test_many_rows_are_files_and_no_more_is_held_than_one_file_takes(target: Target, tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_many_rows_are_files_and_no_more_is_held_than_one_file_takes(target: Tar
             yield batch(2 * number, 2 * number + 1)
 
     size = batch(0, 1).nbytes
-    results = list(write_task(batches(), target, few=0, many=2 * size))
+    results = list(write_task(batches(), DataFiles(target), few=0, many=2 * size))
 
     files = [StagedFile.model_validate_json(row["file"]) for result in results for row in result.to_pylist()]
     assert written == [0, 0, 2, 2, 4, 4]
@@ -81,7 +82,7 @@ def test_a_task_that_fails_removes_its_files(target: Target, tmp_path: Path) -> 
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        list(write_task(failing(), target, few=0, many=1))
+        list(write_task(failing(), DataFiles(target), few=0, many=1))
 
     assert staged(tmp_path) == []
 

@@ -16,12 +16,17 @@ import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Reads segments in an executor: it needs the files, and nothing of the driver's. */
+/** Reads segments in an executor, if possible in the one that has the files: it needs nothing of the driver's memory. */
 final class ChannelReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1L;
 
-  /** Segments that one task reads, in their order. */
-  record Files(String directory, String[] names) implements InputPartition {}
+  /** Segments that one task reads, in their order; all of them are in one place. */
+  record Files(String directory, String[] names, String place) implements InputPartition {
+    @Override
+    public String[] preferredLocations() {
+      return place.isEmpty() ? new String[0] : new String[] {place};
+    }
+  }
 
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
@@ -78,7 +83,7 @@ final class ChannelReaderFactory implements PartitionReaderFactory {
         if (opened == files.names().length) {
           return false;
         }
-        Path file = Path.of(files.directory(), files.names()[opened++]);
+        Path file = JobFiles.segment(files.directory(), files.names()[opened++]);
         segment = new ArrowStreamReader(FileChannel.open(file, StandardOpenOption.READ), allocator);
         batch = columns(segment.getVectorSchemaRoot());
       }

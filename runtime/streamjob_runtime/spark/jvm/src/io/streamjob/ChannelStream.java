@@ -1,7 +1,9 @@
 package io.streamjob;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkContext;
@@ -70,25 +72,38 @@ final class ChannelStream implements MicroBatchStream, SupportsTriggerAvailableN
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     List<Channels.Segment> segments = Channels.segments(stream, ((Position) start).index, ((Position) end).index);
-    long records = segments.stream().mapToLong(Channels.Segment::records).sum();
+    long records = records(segments);
     long slots = Math.min(SparkContext.getOrCreate().defaultParallelism(), segments.size());
     long tasks = Math.max(1, Math.min(slots, records / RECORDS_WORTH_A_TASK));
+    Map<String, List<Channels.Segment>> places = new LinkedHashMap<>();
+    segments.forEach(each -> places.computeIfAbsent(each.place(), place -> new ArrayList<>()).add(each));
     List<InputPartition> partitions = new ArrayList<>();
+    // Each place gets its share of the tasks, rounded up.
+    places.forEach(
+        (place, here) -> plan(place, here, (tasks * records(here) + records - 1) / records, partitions));
+    return partitions.toArray(new InputPartition[0]);
+  }
+
+  private void plan(String place, List<Channels.Segment> segments, long tasks, List<InputPartition> partitions) {
+    long records = records(segments);
     List<String> names = new ArrayList<>();
     long planned = 0;
+    long made = 0;
     for (Channels.Segment segment : segments) {
-      // Contiguous, so that a partition keeps the order of the stream.
-      if (!names.isEmpty() && planned >= records * (partitions.size() + 1) / tasks) {
-        partitions.add(new ChannelReaderFactory.Files(directory, names.toArray(new String[0])));
+      // In the order of the stream, which a partition keeps.
+      if (!names.isEmpty() && planned >= records * (made + 1) / tasks) {
+        partitions.add(new ChannelReaderFactory.Files(directory, names.toArray(new String[0]), place));
         names.clear();
+        made++;
       }
       names.add(segment.name());
       planned += segment.records();
     }
-    if (!names.isEmpty()) {
-      partitions.add(new ChannelReaderFactory.Files(directory, names.toArray(new String[0])));
-    }
-    return partitions.toArray(new InputPartition[0]);
+    partitions.add(new ChannelReaderFactory.Files(directory, names.toArray(new String[0]), place));
+  }
+
+  private static long records(List<Channels.Segment> segments) {
+    return segments.stream().mapToLong(Channels.Segment::records).sum();
   }
 
   @Override

@@ -1,6 +1,5 @@
 package io.streamjob;
 
-import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -19,16 +18,16 @@ public final class Channels {
 
   private Channels() {}
 
-  /** A file of whole records in the directory of its stream. */
-  record Segment(String name, long records, long length) implements Serializable {
+  /**
+   * A file of whole records in the directory of its stream.
+   *
+   * @param place the executor that has it, in the words of Spark's scheduler; empty if every process has it
+   */
+  record Segment(String name, long records, long length, String place) {
     static Segment parse(String text) {
       String[] fields = text.split(" ");
-      return new Segment(fields[0], Long.parseLong(fields[1]), Long.parseLong(fields[2]));
-    }
-
-    @Override
-    public String toString() {
-      return name + " " + records + " " + length;
+      String place = fields.length > 3 ? fields[3] : "";
+      return new Segment(fields[0], Long.parseLong(fields[1]), Long.parseLong(fields[2]), place);
     }
   }
 
@@ -42,8 +41,8 @@ public final class Channels {
   /**
    * Appends entries from an index on, which has to be the next one.
    *
-   * @param entries one line an entry; its segments, `name records length`, are separated by commas. The line of an
-   *     entry without records is empty.
+   * @param entries one line an entry; its segments, `name records length place`, are separated by commas. A place may
+   *     be left out. The line of an entry without records is empty.
    */
   public static void append(String stream, long index, String entries) {
     List<List<Segment>> parsed = new ArrayList<>();

@@ -2,6 +2,7 @@ package io.streamjob;
 
 import java.io.IOException;
 import java.net.URI;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -22,7 +23,7 @@ public final class JobFiles {
   private static final Pattern STORE = Pattern.compile("/\\d+/[^/]+/checkpoint/state/\\d+/\\d+(/[^/]+)?");
   private static final Pattern NO_STORE = Pattern.compile(".*/(_metadata|SSTs|logs|[^/]*\\.(changelog|zip|tmp))");
 
-  private static final Map<String, CompletableFuture<Void>> adopted = new ConcurrentHashMap<>();
+  private static final Map<String, CompletableFuture<Void>> done = new ConcurrentHashMap<>();
   private static volatile Agent agent;
 
   private JobFiles() {}
@@ -51,8 +52,43 @@ public final class JobFiles {
     if (!STORE.matcher(store).matches() || NO_STORE.matcher(store).matches()) {
       return;
     }
+    once(asked, "adopt", store);
+  }
+
+  /**
+   * Returns the directory for this process's segments of a stream; it exists.
+   *
+   * @param location the stream's directory, as a `job:/…` path or a path of the local file system
+   */
+  static Path stream(String location) throws IOException {
+    org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(location);
+    Agent asked = agent;
+    if (asked != null) {
+      once(asked, "begin", path.toUri().getPath());
+    }
+    return Files.createDirectories(local(path));
+  }
+
+  /**
+   * Returns a segment of a stream, which the agent brings if this process does not have it.
+   *
+   * @param location the stream's directory, see {@link #stream}
+   * @param name the segment's name
+   */
+  static Path segment(String location, String name) {
+    org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(location, name);
+    Path file = local(path);
+    Agent asked = agent;
+    if (asked != null && !Files.exists(file)) {
+      asked.ask("bring", path.toUri().getPath());
+    }
+    return file;
+  }
+
+  /** Asks for something that is done only once; all others wait until it is done. */
+  private static void once(Agent asked, String verb, String path) {
     CompletableFuture<Void> mine = new CompletableFuture<>();
-    CompletableFuture<Void> first = adopted.putIfAbsent(store, mine);
+    CompletableFuture<Void> first = done.putIfAbsent(path, mine);
     if (first != null) {
       try {
         first.join();
@@ -62,10 +98,10 @@ public final class JobFiles {
       return;
     }
     try {
-      asked.ask("adopt", store);
+      asked.ask(verb, path);
       mine.complete(null);
     } catch (RuntimeException e) {
-      adopted.remove(store);
+      done.remove(path);
       mine.completeExceptionally(e);
       throw e;
     }

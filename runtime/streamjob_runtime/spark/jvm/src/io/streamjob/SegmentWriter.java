@@ -13,6 +13,7 @@ import java.util.List;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamWriter;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.rdd.RDD;
@@ -34,11 +35,12 @@ public final class SegmentWriter {
   /**
    * Runs the batch, one Spark job, and writes its rows.
    *
-   * @param directory where the segments go, which every task has to see.
+   * @param directory where the segments go: each process has a directory of this name, see {@link JobFiles}.
    * @param prefix what their names begin with; with the task's number behind it, no name is used twice.
    * @param records how many rows a segment has at most.
    * @param bytes a segment ends behind the row that reaches this size, as Spark holds rows in memory.
-   * @return the segments in the order of the rows, a line each: `name records length`.
+   * @return the segments in the order of the rows, a line each: `name records length executor`, where the driver's
+   *     own process is the executor `driver`.
    */
   public static String write(Dataset<Row> frame, String directory, String prefix, int records, long bytes) {
     List<String> segments =
@@ -56,13 +58,15 @@ public final class SegmentWriter {
     return plan instanceof LogicalRDD ? ((LogicalRDD) plan).rdd() : execution.toRdd();
   }
 
-  private record Task(StructType schema, String directory, String prefix, int records, long bytes)
+  private record Task(StructType schema, String location, String prefix, int records, long bytes)
       implements Function2<Integer, Iterator<InternalRow>, Iterator<String>> {
     @Override
     public Iterator<String> call(Integer partition, Iterator<InternalRow> rows) throws IOException {
       if (!rows.hasNext()) {
         return Collections.emptyIterator();
       }
+      Path directory = JobFiles.stream(location);
+      String executor = SparkEnv.get().executorId();
       List<String> written = new ArrayList<>();
       boolean complete = false;
       try (BufferAllocator allocator =
@@ -76,7 +80,7 @@ public final class SegmentWriter {
           int count = fill(writer, rows);
           String segment = name + written.size() + ".arrow";
           written.add(segment);
-          result.add(new Channels.Segment(segment, count, save(root, segment)).toString());
+          result.add(segment + " " + count + " " + save(root, directory, segment) + " " + executor);
           writer.reset();
         }
         complete = true;
@@ -84,7 +88,7 @@ public final class SegmentWriter {
       } finally {
         if (!complete) {
           for (String segment : written) {
-            Files.deleteIfExists(Path.of(directory, segment));
+            Files.deleteIfExists(directory.resolve(segment));
           }
         }
       }
@@ -102,9 +106,9 @@ public final class SegmentWriter {
       return count;
     }
 
-    private long save(VectorSchemaRoot root, String segment) throws IOException {
-      Path file = Path.of(directory, segment);
-      Path temporary = Path.of(directory, "." + segment + ".tmp");
+    private static long save(VectorSchemaRoot root, Path directory, String segment) throws IOException {
+      Path file = directory.resolve(segment);
+      Path temporary = directory.resolve("." + segment + ".tmp");
       long length;
       try (FileChannel channel =
               FileChannel.open(temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);

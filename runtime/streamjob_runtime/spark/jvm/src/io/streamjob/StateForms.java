@@ -97,7 +97,12 @@ public final class StateForms {
 
   /** Returns whether a plan may keep state: then it is worth optimizing it. */
   public static boolean mayKeep(LogicalPlan plan) {
-    if (KEEPERS.stream().anyMatch(each -> each.isInstance(plan))) {
+    if (!plan.isStreaming()) {
+      return false;
+    }
+    // A join with a table keeps nothing.
+    boolean ofTable = plan instanceof Join join && !(join.left().isStreaming() && join.right().isStreaming());
+    if (!ofTable && KEEPERS.stream().anyMatch(each -> each.isInstance(plan))) {
       return true;
     }
     for (LogicalPlan child : java(plan.children())) {

@@ -9,6 +9,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.StringJoiner;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStats;
@@ -16,7 +19,9 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWate
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MultipleWatermarkPolicy;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkPropagator;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import scala.Option;
@@ -30,6 +35,8 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class Watermarks {
   private static final long NONE = Long.MIN_VALUE;
+  private static final String WAITING = "Waiting for data to arrive";
+  private static final long LOCK_SECONDS = 1;
 
   private Watermarks() {}
 
@@ -46,6 +53,12 @@ public final class Watermarks {
    */
   public static String preview(StreamingQuery query) throws ReflectiveOperationException {
     return text(previewed(query));
+  }
+
+  /** Returns whether a watermark is set in a plan, or in one that it reads. */
+  public static boolean isIn(LogicalPlan plan) {
+    return plan instanceof EventTimeWatermark
+        || CollectionConverters.asJava(plan.children()).stream().anyMatch(Watermarks::isIn);
   }
 
   /**
@@ -65,6 +78,48 @@ public final class Watermarks {
       result = chosen((WatermarkTracker) tracker(query), previewed(query));
     }
     return result == null || result <= 0 ? null : result;
+  }
+
+  /** Returns the nodes, separated by commas, that rows of the running batch have passed; call it as `preview`. */
+  public static String moved(StreamingQuery query) {
+    StringJoiner result = new StringJoiner(",");
+    for (EventTimeWatermarkExec node : watermarkNodes(query)) {
+      if (node.eventTimeStats().value().count() > 0) {
+        result.add(node.nodeId().toString());
+      }
+    }
+    return result.toString();
+  }
+
+  /**
+   * Raises watermarks of inputs, and that of the query with them, if the query waits for data; otherwise does nothing.
+   *
+   * <p>A query with state then plans a batch without data, as it does if a batch has raised its watermark.
+   *
+   * @param pairs as `read` returns them
+   */
+  public static void advanceWaiting(StreamingQuery query, String pairs)
+      throws ReflectiveOperationException, InterruptedException {
+    StreamExecution execution = ((StreamingQueryWrapper) query).streamingQuery();
+    // The query's thread holds this lock while it looks for data. If it has found none, it stands between two looks.
+    if (!execution.awaitProgressLock().tryLock(LOCK_SECONDS, TimeUnit.SECONDS)) {
+      return;
+    }
+    try {
+      if (!query.status().message().equals(WAITING)) {
+        return;
+      }
+      for (String pair : pairs.split(",")) {
+        String[] each = pair.split("=");
+        advance(query, each[0], Long.parseLong(each[1]));
+      }
+      WatermarkTracker tracker = (WatermarkTracker) tracker(query);
+      tracker.setWatermark(chosen(tracker, current(tracker)));
+      // It has noted the old watermark for the next batch, and computes everything that it forgets again.
+      ((WatermarkPropagator) value(execution, "watermarkPropagator")).purge(Long.MAX_VALUE);
+    } finally {
+      execution.awaitProgressLock().unlock();
+    }
   }
 
   /**

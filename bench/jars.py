@@ -1,0 +1,24 @@
+"""Brings jars that only the benchmarks need from Maven Central, verified against their pins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from streamjob_runtime.spark.connectors.artifacts import read_pins
+from streamjob_runtime.spark.connectors.fetching import Repositories, fetch
+
+
+def fetched_jars(pins: str, directory: Path) -> list[Path]:
+    """Return the paths of jars, which are fetched the first time.
+
+    Args:
+        pins: lines of coordinates and SHA-256 checksums.
+        directory: for the jars; it outlasts the run.
+
+    Raises:
+        CannotFetch: Maven Central, or the mirror that `IVY_SETTINGS` names, did not deliver a jar.
+    """
+    artifacts, settings = read_pins(pins), os.environ.get("IVY_SETTINGS")
+    fetch(artifacts, directory, os.environ, Repositories(Path(settings) if settings else None))
+    return [directory / each.file for each in artifacts]

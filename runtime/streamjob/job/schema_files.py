@@ -1,0 +1,54 @@
+"""`schemaFile: order.avsc`: the schema of keys or values of records, in a file of its own next to the job's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from streamjob.errors import InvalidInput
+from streamjob.job.problem import Problem
+from streamjob.job.text_file import read_text
+
+FIELD = "schemaFile"
+_KINDS = {"sources": "source", "sinks": "sink"}
+
+
+def with_schema_files(data: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], tuple[Problem, ...]]:
+    """Return a job's content with the text of each `schemaFile` as `schema`, and the files that could not be read.
+
+    An encoding with a `schemaFile` and a `schema` stays as it is: a check refuses it.
+
+    Args:
+        data: the content of a job file; it stays as it is.
+        directory: the job file's directory: the files are relative to it.
+    """
+    changed = dict(data)
+    problems: list[Problem] = []
+    for kind, word in _KINDS.items():
+        parts = data.get(kind)
+        if not isinstance(parts, list):
+            continue
+        changed[kind] = [
+            _with_schemas(each, word, directory, problems) if isinstance(each, Mapping) else each for each in parts
+        ]
+    return changed, tuple(problems)
+
+
+def _with_schemas(part: Mapping[str, Any], word: str, directory: Path, problems: list[Problem]) -> dict[str, Any]:
+    changed = dict(part)
+    for name in ("key", "value"):
+        encoding = part.get(name)
+        if not isinstance(encoding, Mapping) or not isinstance(encoding.get(FIELD), str):
+            continue
+        if encoding.get("schema") is not None:
+            continue
+        file = encoding[FIELD]
+        rest = {key: value for key, value in encoding.items() if key != FIELD}
+        try:
+            text = read_text(directory / file, file, "name it relative to the job file")
+            changed[name] = {**rest, "schema": text}
+        except InvalidInput as error:
+            changed[name] = rest
+            problems.append(Problem(f"{word} {part.get('name')!r}", f"{name}.{FIELD}: {error.what}", error.fix))
+    return changed

@@ -1,0 +1,72 @@
+"""The end of a job at a record or row that it cannot process: another attempt would end there, too."""
+
+from __future__ import annotations
+
+import shlex
+
+from streamjob.errors import ExitCode, JobFailed
+from streamjob.job.changes import DEBEZIUM
+from streamjob.job.load import LoadedJob
+from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
+from streamjob_runtime.chain.trying import FailedRow, failed_row_in
+
+
+class RecordNotDecoded(JobFailed):
+    """A record of a source does not have the declared form; the job's last completed checkpoint is intact."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+class RowFailed(JobFailed):
+    """An operator cannot compute a row; the job's last completed checkpoint is intact."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
+    """Return the error for a record or row that the text of one of Spark's errors is about; None if there is none.
+
+    Args:
+        text: the text of the error.
+        loaded: the job.
+    """
+    if (undecoded := undecoded_in(text)) is not None:
+        return record_not_decoded(undecoded, loaded)
+    return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
+
+
+def record_not_decoded(undecoded: Undecoded, loaded: LoadedJob) -> RecordNotDecoded:
+    """Return the error for a record that could not be decoded.
+
+    Args:
+        undecoded: the record.
+        loaded: the job.
+    """
+    source = loaded.spec.source(undecoded.source)
+    encoding = source.key if undecoded.part == "key" else source.value
+    assert encoding is not None
+    form = encoding.described()
+    if source.changes == DEBEZIUM and undecoded.part == "value":
+        form = f"a change of Debezium in {form}"
+    skip = f"sources.{source.name}.skip={', '.join(filter(None, [source.skip, undecoded.record]))}"
+    return RecordNotDecoded(
+        f"Source {source.name!r}: the {undecoded.part} of partition {undecoded.partition} of topic "
+        f"{undecoded.topic!r} at offset {undecoded.offset} is not {form}",
+        f"go on without this record: streamjob run {shlex.quote(loaded.origin)} --set {shlex.quote(skip)}; or correct "
+        "the schema; or drop all such records: onError: drop",
+    )
+
+
+def row_failed(row: FailedRow, loaded: LoadedJob) -> RowFailed:
+    """Return the error for a row that an operator cannot compute.
+
+    Args:
+        row: the row.
+        loaded: the job.
+    """
+    setting = shlex.quote(f"operators.{row.operator}.onError=drop")
+    return RowFailed(
+        f"Operator {row.operator!r} cannot compute the row {row.row}: {row.error}",
+        f"go on without this row and others like it: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or "
+        "correct the operator; or keep such rows: onError: deadLetter",
+    )

@@ -1,0 +1,196 @@
+"""Decoders and encoders of Avro in Spark's Java, with schemas of the job file or of a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.job.options import redacted, secrets_in
+from streamjob_runtime.spark.gateway import column_of, first_of_class, java_column, java_errors, our_java, thrown
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import StructType
+
+_NOT_FOUND = 404
+_CONFLICT = 409
+_NO_ID = -1
+
+
+class RegistryUnreachable(StreamJobError):
+    """A schema registry did not answer in time; the job will continue from its checkpoint once it does."""
+
+
+class RegistryRefuses(InvalidInput):
+    """A schema registry answers, but refuses the job's credentials, or a schema."""
+
+
+class SchemaMissing(InvalidInput):
+    """A schema registry has no such subject, version or schema."""
+
+
+class UnusableSchema(InvalidInput):
+    """A schema cannot be read, or does not go with the rows."""
+
+
+class SchemaRegistry:
+    """A schema registry, asked by Spark's Java.
+
+    Args:
+        spark: the session.
+        who: the source or sink, at the beginning of a message.
+        options: the options of the client with `url`, resolved; they may contain secrets.
+    """
+
+    def __init__(self, spark: SparkSession, who: str, options: Mapping[str, str]) -> None:
+        self._who = who
+        self._options = options
+        self._package = our_java(spark)
+        self.java = self._package.SchemaRegistry(dict(options))
+
+    def schema(self, subject: str, version: str) -> tuple[int, str]:
+        """Return the id and the text of a version of a subject.
+
+        Raises:
+            SchemaMissing: there is no such subject or version.
+            RegistryUnreachable, RegistryRefuses, UnusableSchema: it cannot be had.
+        """
+        try:
+            found = self.java.version(subject, version)
+            return found.id(), self._package.AvroSchemas.whole(self.java, found)
+        except java_errors() as error:
+            named = f"the subject {subject!r}" + ("" if version == "latest" else f" with version {version}")
+            raise self._failure(error, f"does not have {named}", "name one that it has in registry.subject") from None
+
+    def id_of(self, subject: str, schema: str, *, register: bool) -> int:
+        """Return the id of a schema of a subject.
+
+        Args:
+            subject: the subject.
+            schema: the schema's text.
+            register: add the schema to the subject if it lacks it.
+
+        Raises:
+            SchemaMissing: the subject does not have the schema.
+            RegistryUnreachable, RegistryRefuses: it cannot be had or added.
+        """
+        try:
+            found: int = self.java.register(subject, schema) if register else self.java.idOf(subject, schema)
+        except java_errors() as error:
+            what = f"does not have the schema in the subject {subject!r}"
+            fix = "register it, or let the sink do so: registry: {autoRegister: true}"
+            raise self._failure(error, what, fix) from None
+        return found
+
+    def check(self, subject: str, schema: str) -> None:
+        """Check that a subject would take a schema.
+
+        Raises:
+            RegistryRefuses: it would not.
+            RegistryUnreachable: it does not answer.
+        """
+        try:
+            reason = self.java.incompatibility(subject, schema)
+        except java_errors() as error:
+            raise self._failure(error, f"does not have the subject {subject!r}", "") from None
+        if reason:
+            what = f"the subject {subject!r} of the {self.java.toString()} would not take the schema: {reason}"
+            raise RegistryRefuses(f"{self._who}: {what}", "change the rows, or the compatibility of the subject")
+
+    def _failure(self, error: Exception, missing: str, fix: str) -> StreamJobError:
+        exception = thrown(error)
+        name = self.java.toString()
+        package = "io.streamjob.SchemaRegistry$"
+        if (refused := first_of_class(exception, package + "Refused")) is not None:
+            if refused.status() == _NOT_FOUND:
+                return SchemaMissing(f"{self._who}: the {name} {missing}", fix)
+            said = self._without_secrets(refused.getMessage())
+            if refused.status() == _CONFLICT:
+                fix = "change the rows, or the compatibility of the subject"
+                return RegistryRefuses(f"{self._who}: the {name} refuses the schema: {said}", fix)
+            if refused.status() >= 500:
+                return RegistryUnreachable(f"{self._who}: the {name} fails: {said}", "look at its log")
+            fix = "correct basic.auth.user.info, bearer.auth.token or ssl.… in registry.options"
+            return RegistryRefuses(f"{self._who}: the {name} refuses (HTTP {refused.status()}): {said}", fix)
+        if (silent := first_of_class(exception, package + "Unavailable")) is not None:
+            said = self._without_secrets(silent.getMessage())
+            return RegistryUnreachable(f"{self._who}: the {name} cannot be asked: {said}", "check registry.url")
+        return UnusableSchema(f"{self._who}: its schema cannot be used: {_message(exception)}", "correct the schema")
+
+    def _without_secrets(self, text: str) -> str:
+        return redacted(text, secrets_in(self._options))
+
+
+def avro_decoder(
+    spark: SparkSession, who: str, schema: str, options: Mapping[str, str], registry: SchemaRegistry | None
+) -> Any:
+    """Return what decodes Avro, for `decoded`.
+
+    Args:
+        spark: the session.
+        who: the source, at the beginning of a message.
+        schema: the schema that rows have.
+        options: of Spark's `from_avro`.
+        registry: the registry of the schemas that records name; None if records name none.
+
+    Raises:
+        UnusableSchema: this is not a schema of Avro, or Spark has no type for it.
+    """
+    try:
+        return our_java(spark).AvroDecoder(schema, dict(options), registry.java if registry is not None else None)
+    except java_errors() as error:
+        what = f"{who}: its schema cannot be read as a type of Spark: {_message(thrown(error))}"
+        raise UnusableSchema(what, "correct the schema") from None
+
+
+def avro_encoder(
+    spark: SparkSession, who: str, rows: StructType, column: str, schema: str, schema_id: int | None
+) -> Any:
+    """Return what encodes a column as Avro, for `encoded`.
+
+    Args:
+        spark: the session.
+        who: the sink, at the beginning of a message.
+        rows: the columns of the rows.
+        column: the column.
+        schema: the schema to write.
+        schema_id: its id in a registry, which is then written, too.
+
+    Raises:
+        UnusableSchema: this is not a schema of Avro, or the column cannot be written with it.
+    """
+    java = our_java(spark)
+    try:
+        return java.AvroEncoder(_type(spark, rows, column), schema, _NO_ID if schema_id is None else schema_id)
+    except java_errors() as error:
+        what = f"{who}: its rows cannot be written with the schema of the {column}: {_message(thrown(error))}"
+        raise UnusableSchema(what, "let its input have the fields of the schema, with their types") from None
+
+
+def avro_schema_of(spark: SparkSession, rows: StructType, column: str, name: str) -> str:
+    """Return the text of the schema for the values of a column; `name` is that of its record."""
+    text: str = our_java(spark).AvroSchemas.of(_type(spark, rows, column), name, "")
+    return text
+
+
+def decoded(spark: SparkSession, column: Column, decoder: Any) -> Column:
+    """Return a struct with the decoded bytes as its field `value`; NULL for NULL, and for bytes that are broken."""
+    return column_of(our_java(spark).Codecs.decoded(java_column(column), decoder))
+
+
+def encoded(spark: SparkSession, column: Column, encoder: Any) -> Column:
+    """Return the encoded values of a column; NULL for NULL."""
+    from pyspark.sql import functions as f
+
+    return column_of(our_java(spark).Codecs.encoded(java_column(f.struct(column.alias("value"))), encoder))
+
+
+def _type(spark: SparkSession, rows: StructType, column: str) -> Any:
+    from pyspark.sql.types import StructType
+
+    return our_java(spark).AvroSchemas.type(StructType([rows[column]]).json())
+
+
+def _message(exception: Any) -> str:
+    return str(exception.getMessage() or exception.getClass().getSimpleName()).split("\n", 1)[0]

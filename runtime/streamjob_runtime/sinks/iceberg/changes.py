@@ -1,0 +1,122 @@
+"""Stages changes below a table's data until their commit merges them; each knows its position in its batch."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from streamjob.job.changes import CHANGE_TYPE
+from streamjob_runtime.sinks.changes import is_deletion
+from streamjob_runtime.sinks.iceberg.column_types import aligned
+from streamjob_runtime.sinks.iceberg.writing import Target
+from streamjob_runtime.sinks.task_files import write_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DELETED = "_streamjob_deleted"
+"""Column of staged changes: whether the row with this key is to be deleted."""
+POSITION = "_streamjob_position"
+"""Column of staged changes: the change's position in its batch."""
+
+
+class ChangeFile(BaseModel):
+    """A Parquet file with changes: its location, and their number."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    rows: int
+
+
+class ChangeFiles:
+    """Writes changes as files of their own.
+
+    Args:
+        target: the table.
+        directory: the location of the files.
+        key: the columns that identify a row.
+    """
+
+    description = ChangeFile
+
+    def __init__(self, target: Target, directory: str, key: Sequence[str]) -> None:
+        self.files: list[ChangeFile] = []
+        self._io = target.files()
+        self._required = [field.name for field in target.table().schema().fields if field.required]
+        self._directory = directory
+        self._key = key
+
+    def write(self, rows: pa.Table) -> None:
+        """Write changes. Raises ValueError if a key, or a required column of a new row, contains null."""
+        new = rows.filter(pc.invert(rows.column(DELETED)))
+        for name in self._key:
+            if rows.column(name).null_count:
+                raise ValueError(f"the column {name!r} is part of the key, and rows have NULL there")
+        for name in self._required:
+            if name in new.column_names and new.column(name).null_count:
+                raise ValueError(f"the column {name!r} is required, and rows have NULL there")
+        location = f"{self._directory}/changes-{secrets.token_hex(16)}.parquet"
+        buffer = pa.BufferOutputStream()
+        pq.write_table(rows, buffer)
+        with self._io.new_output(location).create() as stream:
+            stream.write(buffer.getvalue())
+        self.files.append(ChangeFile(path=location, rows=rows.num_rows))
+
+    def remove(self) -> None:
+        """Remove the files."""
+        remove_changes((file.path for file in self.files), self._io)
+
+
+def stage_changes(batch: DataFrame, target: Target, directory: str, key: Sequence[str], sink: str) -> list[ChangeFile]:
+    """Write a batch's changes, in one Spark action; return their files.
+
+    Args:
+        batch: the rows.
+        target: the table.
+        directory: the location of the files.
+        key: the columns that identify a row.
+        sink: the sink's name in messages.
+    """
+    from pyspark.sql import functions as f
+
+    deletion = is_deletion(sink) if CHANGE_TYPE in batch.columns else f.lit(False)
+    marked = batch.select("*", deletion.alias(DELETED), f.monotonically_increasing_id().alias(POSITION))
+    rows = aligned(marked, target.table().schema(), DELETED, POSITION)
+    return write_batch(rows, partial(ChangeFiles, target, directory, tuple(key)), ChangeFiles(target, directory, key))
+
+
+def read_changes(batches: Iterable[Sequence[str]], io: PyArrowFileIO) -> pa.Table:
+    """Return staged changes in their order. Raises OSError.
+
+    Args:
+        batches: the locations of each batch's files, in order.
+        io: access to the files.
+    """
+    return pa.concat_tables(
+        [
+            pa.concat_tables([_read(file, io) for file in files]).sort_by(POSITION).drop_columns([POSITION])
+            for files in batches
+        ]
+    )
+
+
+def remove_changes(files: Iterable[str], io: PyArrowFileIO) -> None:
+    """Remove staged changes, as far as that is possible; the sweep of a later epoch removes those that remain."""
+    for file in files:
+        with suppress(OSError):
+            io.delete(file)
+
+
+def _read(file: str, io: PyArrowFileIO) -> pa.Table:
+    with io.new_input(file).open() as stream:
+        return pq.read_table(pa.BufferReader(stream.read()))

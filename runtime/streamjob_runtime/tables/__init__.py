@@ -1,0 +1,1 @@
+"""Tables that a job joins with its streams."""

@@ -1,0 +1,194 @@
+"""Sources give changes with their kinds, and operators that would count changes again are refused before the start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.stories import NEVER
+from tests.servers.kafka import KafkaServer
+
+from streamjob.errors import ExitCode, InvalidInput
+from streamjob_runtime.chain.changes import ChangesMiscounted
+from streamjob_runtime.job.bad_input import RecordNotDecoded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+VALUE = {"format": "json", "schema": "id BIGINT, name STRING"}
+AT = 1_767_268_800_000
+SHOWN = "value.id AS id, value.name AS name, _change_type, _commit_timestamp"
+
+
+def source(server: KafkaServer, topic: str, **fields: Any) -> dict[str, Any]:
+    options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 4}
+    return {
+        "name": "customers",
+        "format": "kafka",
+        "bounded": True,
+        "options": options,
+        "changes": "debezium",
+        "value": VALUE,
+        **fields,
+    }
+
+
+def change(operation: str, before: int | None, after: int | None, name: str = "n", **more: Any) -> str:
+    rows = [None if key is None else {"id": key, "name": name} for key in (before, after)]
+    envelope = {"before": rows[0], "after": rows[1], "op": operation, "ts_ms": AT + 5, "source": {"ts_ms": AT}}
+    return json.dumps({**envelope, **more})
+
+
+def life_of(directory: Path, read: dict[str, Any], select: str, **more: Any) -> Life:
+    rows = {**sql("rows", ["customers"], select), **more}
+    spec = job(directory, [read], [rows], ["rows"], checkpointing={"interval": "1h"})
+    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
+
+
+def finish(spark: SparkSession, life: Life) -> None:
+    with running(spark, life) as last:
+        assert last.wait() is ExitCode.OK
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "with schemas"])
+def test_envelopes_of_debezium_become_changes_of_rows(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, wrapped: bool
+) -> None:
+    found: list[str | None] = [
+        change("r", None, 1),
+        change("c", None, 2),
+        change("u", 1, 1, "new"),
+        change("u", None, 2, "new"),
+        change("d", 1, None),
+        None,
+        change("m", None, None),
+    ]
+    if wrapped:
+        schema = {"type": "struct", "fields": []}
+        found = [each and json.dumps({"schema": schema, "payload": json.loads(each)}) for each in found]
+    kafka_server.produce(topic, [("k", value) for value in found], partition=0)
+
+    finish(spark, life_of(tmp_path, source(kafka_server, topic), f"SELECT {SHOWN}, offset FROM customers"))
+
+    at = "2026-01-01T12:00:00"
+    rows = sorted(rows_of(output(tmp_path, "rows")), key=lambda row: (row[4], row[2] != "update_preimage"))
+    assert [(*row[:3], row[4]) for row in rows] == [
+        (1, "n", "insert", 0),
+        (2, "n", "insert", 1),
+        (1, "new", "update_preimage", 2),
+        (1, "new", "update_postimage", 2),
+        (2, "new", "update_postimage", 3),
+        (1, "n", "delete", 4),
+    ]
+    assert {str(row[3])[:19] for row in rows} == {at}
+
+
+def test_records_of_an_upsert_topic_replace_and_delete_rows(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    kafka_server.produce(topic, [('{"id": 1}', '{"name": "a"}'), ('{"id": 1}', None)], partition=0)
+    values = {"key": {"format": "json", "schema": "id BIGINT"}, "value": {"format": "json", "schema": "name STRING"}}
+    read = source(kafka_server, topic, changes="upsert", **values)
+    read["columns"] = ["key.id AS id", "value.name AS name", "_change_type"]
+
+    finish(spark, life_of(tmp_path, read, "SELECT * FROM customers"))
+
+    assert set(rows_of(output(tmp_path, "rows"))) == {(1, None, "delete"), (1, "a", "update_postimage")}
+
+
+def test_what_is_no_change_ends_the_job_or_is_a_dead_letter(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    bad = [change("t", None, None), change("c", 1, None), '{"id": 1}', "no json"]
+    kafka_server.produce(topic, [("k", change("c", None, 1)), *(("k", each) for each in bad)], partition=0)
+    with (
+        pytest.raises(RecordNotDecoded, match="at offset 1 is not a change of Debezium in json") as ended,
+        running(
+            spark, life_of(tmp_path / "fail", source(kafka_server, topic), f"SELECT {SHOWN} FROM customers")
+        ) as one,
+    ):
+        one.wait()
+    assert "skip=" in ended.value.fix
+
+    read = source(kafka_server, topic, onError="deadLetter", columns=["value.id AS id", "_change_type"])
+    letters = sql(
+        "letters", ["customers_dead_letters"], "SELECT CAST(value AS STRING) AS value FROM customers_dead_letters"
+    )
+    rows = sql("rows", ["customers"], "SELECT * FROM customers")
+    spec = job(tmp_path, [read], [rows, letters], ["rows", "letters"], checkpointing={"interval": "1h"})
+    finish(spark, Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"), restarts=NEVER))
+
+    assert list(rows_of(output(tmp_path, "rows"))) == [(1, "insert")]
+    assert sorted(value for (value,) in rows_of(output(tmp_path, "letters"))) == sorted(bad)
+
+
+REFUSED = {
+    "count": ("SELECT count(*) AS n FROM customers", "update", "aggregates changes: .* count a row again"),
+    "distinct": ("SELECT DISTINCT * FROM customers", "update", "removes duplicates of changes"),
+    "join": (
+        "SELECT a.value, a._change_type FROM customers a JOIN customers b ON a.value.id = b.value.id",
+        "append",
+        "joins changes with another stream",
+    ),
+    "nested": ("SELECT id FROM (SELECT value.id AS id, _change_type FROM customers)", "append", "drops the column"),
+    "forgotten": ("SELECT value.id AS id FROM customers WHERE value.id > 0", "append", "drops the column _change_type"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_query_that_would_count_changes_again_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    query, mode, why = REFUSED[name]
+    read = source_of_files(tmp_path)
+    with (
+        pytest.raises(ChangesMiscounted, match=f"Operator 'rows' {why}"),
+        running(spark, into_memory(life_of(tmp_path, read, query, outputMode=mode))) as one,
+    ):
+        one.wait()
+
+
+ALLOWED = {
+    "signed": "SELECT count_if(_change_type = 'insert') - count_if(_change_type = 'delete') AS n FROM customers",
+    "projected": "SELECT sum(n) AS n FROM (SELECT IF(_change_type = 'delete', -1, 1) AS n FROM customers)",
+    "by kind": "SELECT _change_type AS kind, count(*) AS n FROM customers GROUP BY _change_type",
+}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_query_that_reads_the_kinds_may_count_them(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    finish(spark, into_memory(life_of(tmp_path, source_of_files(tmp_path), ALLOWED[name], outputMode="complete")))
+
+
+def into_memory(life: Life) -> Life:
+    """Return the life with a sink that takes any output mode."""
+    spec = json.loads(life.file.read_text())
+    spec["sinks"] = [{"name": "out", "input": "rows", "format": "memory"}]
+    write_job(life.file.parent, spec)
+    return life
+
+
+def source_of_files(directory: Path) -> dict[str, Any]:
+    (directory / "changes").mkdir(parents=True)
+    row = {"value": {"id": 1}, "_change_type": "insert"}
+    (directory / "changes" / "0.json").write_text(json.dumps(row))
+    columns = "value STRUCT<id: BIGINT>, _change_type STRING"
+    options = {"path": str(directory / "changes")}
+    return {"name": "customers", "format": "json", "schema": columns, "bounded": True, "options": options}
+
+
+def test_columns_of_a_source_that_forget_the_kinds_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    read = {**source_of_files(tmp_path), "columns": ["value.id AS id"]}
+    with (
+        pytest.raises(InvalidInput, match="Source 'customers' drops the column _change_type"),
+        running(spark, life_of(tmp_path, read, "SELECT * FROM customers")) as one,
+    ):
+        one.wait()

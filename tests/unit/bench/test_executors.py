@@ -1,0 +1,93 @@
+"""The evaluation of the benchmark of executors."""
+
+from __future__ import annotations
+
+import pytest
+from bench.executors.cost import LOCAL, REMOTE
+from bench.executors.manifests import manifest_of
+from bench.executors.paper import puts_of_executor
+from bench.executors.report import cost_ratio, render
+from bench.executors.results import (
+    AllCheckpoints,
+    Checkpoints,
+    Cost,
+    Costs,
+    Crowd,
+    Crowds,
+    Executors,
+    Manifested,
+    Manifests,
+    Taken,
+)
+from bench.model import Circumstances
+
+WHERE = Circumstances(command="make bench-executors", begun="then", ended="now", machine="here", versions={})
+
+
+def cost(side: str, number: int, warm_cpu: float) -> Cost:
+    return Cost(
+        side=side,
+        round=number,
+        records=8_000_000,
+        rows=80_000,
+        wall=30,
+        cpu=50,
+        warm_cpu=warm_cpu,
+        warm_records=6_000_000,
+        batches_ms=(900.0, 1000.0, 1100.0),
+        load_before=1.0,
+    )
+
+
+def checkpoints(executors: int, partitions: int, puts: int) -> Checkpoints:
+    taken = Taken(
+        seconds=0.4, requests={"PutObject": puts, "ListObjectsV2": 2}, put_bytes=1, files=100, manifest_bytes=27_000
+    )
+    return Checkpoints(executors=executors, partitions=partitions, load_before=1.0, samples=(taken,))
+
+
+def crowd(agents: int) -> Crowd:
+    return Crowd(agents=agents, requests=7 * agents, seconds=1.0, cpu=0.01 * agents, failures=0, load_before=1.0)
+
+
+def test_the_cost_of_executors_is_compared_within_a_round() -> None:
+    costs = (
+        cost(LOCAL, 0, 6.0),
+        cost(REMOTE, 0, 6.6),
+        cost(REMOTE, 1, 24.0),
+        cost(LOCAL, 1, 20.0),
+        cost(LOCAL, 2, 1.0),
+    )
+
+    assert cost_ratio(costs) == pytest.approx((1.1 + 1.2) / 2)
+    text = render(Executors(cost=Costs(circumstances=WHERE, runs=costs)))
+    assert "- **missed**: CPU per record on executors at most 1.1 times that of one process: 1.15" in text
+
+
+def test_a_further_executor_costs_the_requests_by_which_checkpoints_differ() -> None:
+    runs = (checkpoints(0, 8, 3), checkpoints(1, 8, 4), checkpoints(4, 8, 10), checkpoints(1, 64, 4))
+
+    assert puts_of_executor(runs) == 2
+
+
+def test_many_executors_are_computed_from_what_was_measured() -> None:
+    results = Executors(
+        checkpoints=AllCheckpoints(circumstances=WHERE, runs=(checkpoints(1, 8, 4), checkpoints(4, 8, 10))),
+        agents=Crowds(circumstances=WHERE, runs=(crowd(10), crowd(50))),
+    )
+    large = Manifested(files=10_000, size=2_700_000, write_cpu=0.1, read_cpu=0.1, memory=9_000_000, load_before=1)
+
+    assert "on paper" not in render(results)
+    text = render(results.model_copy(update={"manifest": Manifests(circumstances=WHERE, runs=(large,))}))
+
+    assert "| files of a checkpoint | 39,625 |" in text
+    assert "| manifest, MB | 11 |" in text
+    assert "| PUT of a checkpoint | 200 |" in text
+    assert "| driver CPU s to answer agents | 1.00 |" in text
+
+
+def test_a_manifest_grows_with_its_files() -> None:
+    few, many = manifest_of(10), manifest_of(100)
+
+    assert (few.files, many.files) == (10, 100)
+    assert 200 * 90 < many.size - few.size < 400 * 90
