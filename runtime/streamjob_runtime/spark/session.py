@@ -5,7 +5,6 @@ The effect of each setting was measured on Spark 4.3; see `docs/decisions/` for 
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -248,9 +247,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     from pyspark.sql import SparkSession
 
     spare_pandas()
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # They print pages of JSON for each query that Spark refuses; the error itself names the problem.
-        logging.getLogger(name).disabled = True
+    leave_errors_unlogged()
     builder = SparkSession.builder.master(settings.master).appName(settings.name)
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -300,3 +297,17 @@ def spare_pandas() -> None:
 
     types.NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign]
     types.NumpyArrayConverter.can_convert = is_array  # type: ignore[method-assign]
+
+
+def leave_errors_unlogged() -> None:
+    """Make PySpark raise errors of queries without logging them.
+
+    PySpark logs each such error as pages of JSON while it creates the error, which itself names the problem. Its way to
+    get a logger is not safe for threads. A logger of the wrong class raises a `TypeError` in place of Spark's error.
+    """
+    from pyspark.errors import PySparkException
+
+    def raised_only(self: PySparkException) -> None:
+        """Log nothing."""
+
+    PySparkException._log_exception = raised_only  # type: ignore[method-assign]

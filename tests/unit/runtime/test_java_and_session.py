@@ -295,6 +295,30 @@ def test_a_value_of_numpy_is_told_from_others_without_importing_pandas() -> None
     assert done.returncode == 0, done.stderr
 
 
+def test_an_error_of_spark_is_raised_whatever_loggers_there_are() -> None:
+    program = (
+        "import logging.config\n"
+        "from types import SimpleNamespace as Fake\n"
+        "from pyspark.errors import AnalysisException\n"
+        "from streamjob_runtime.spark import session; session.leave_errors_unlogged()\n"
+        "class Captured(AnalysisException):\n"
+        "    def __init__(self, kind):\n"
+        "        context = Fake(contextType=lambda: Fake(name=kind), callSite=lambda: '', fragment=lambda: '')\n"
+        "        super().__init__('no column', 'UNRESOLVED_COLUMN', {}, [context])\n"
+        "        self._log_exception()\n"
+        "for kind in ('SQL', 'DataFrame'):\n"
+        "    logging.getLogger(f'{kind}QueryContextLogger')\n"
+        "logging.config.dictConfig({'version': 1, 'disable_existing_loggers': False})\n"
+        "for kind in ('SQL', 'DataFrame'):\n"
+        "    try: raise Captured(kind)\n"
+        "    except AnalysisException as error: assert 'no column' in str(error)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_java_that_does_not_start_is_invalid_input_and_is_quoted(tmp_path: Path) -> None:
     program = tmp_path / "java"
     program.write_text("#!/bin/sh\necho \"Unrecognized VM option 'NoSuch' of $*\" >&2\nexit 1\n")
