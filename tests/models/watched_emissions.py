@@ -311,8 +311,6 @@ class Observer:
             own = self.chains[reader].stream
             last = own.from_to(own.first, cuts[reader].next_index)[-1:]
             left_behind = producer in self.loop[reader] and [entry.kind for entry in last] == [EntryKind.END]
-            # A reader that had finished does not read the end of a stream that is new: its source is another chain now.
-            left_behind |= cuts[reader].ended and [entry.kind for entry in in_flight] == [EntryKind.END]
             assert not in_flight or fed_back or cuts[reader].unaligned or left_behind
             if left_behind:
                 assert not any(entry.segments for entry in in_flight)

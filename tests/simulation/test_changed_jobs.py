@@ -71,7 +71,6 @@ def simulate(choices: Choices, *, processes: int, fault_share: int) -> ChangedWo
 
 
 @pytest.mark.slow
-@pytest.mark.thorough
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     drawn=st.binary(min_size=LENGTH // 20, max_size=LENGTH // 4),

@@ -251,11 +251,19 @@ class Restoration:
         if restored is None:
             return
         batch = NO_BATCH if state is None else state.batch
-        emissions.restore(chain, batch, consumed=restored.origin(chain).consumed)
+        emissions.restore(chain, batch, consumed=self._positions(restored, chain))
         if log is not None:
             emissions.restore_log(chain, log.entries, log.next, log.ended, restored.manifest.id)
         elif self.is_finished(chain):
             emissions.restore_log(chain, (), 0, True, restored.manifest.id)
+
+    def _positions(self, restored: Restored, consumer: ChainUid) -> Mapping[ChainUid, int]:
+        """Return a consumer's positions in the streams that it reads; at their ends if its work was done for good."""
+        origin = restored.origin(consumer)
+        if not origin.finished:
+            return origin.consumed
+        # It runs no batch that could read the end of a new stream, whose rows it has read inside one chain before.
+        return {each: log.next for each in origin.consumed if (log := self._logs[each]) is not None}
 
     def log(self, chain: ChainUid) -> RestoredLog | None:
         """Return the stream of a chain as its readers left it; None if the snapshot has none."""
@@ -263,7 +271,7 @@ class Restoration:
 
     def begin(self, consumer: ChainUid, producer: ChainUid) -> int:
         """Return the position of a consumer that has never read the stream."""
-        return 0 if self._restored is None else self._restored.origin(consumer).consumed.get(producer, 0)
+        return 0 if self._restored is None else self._positions(self._restored, consumer).get(producer, 0)
 
     def is_finished(self, chain: ChainUid) -> bool:
         """Return whether a chain's work was done for good."""

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.watched_emissions import WatchedEmissions
 
 from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.graph import graph_of
 from streamjob.job.plan import ChainPlan, Plan, plan
 from streamjob.job.spec import JobSpec
-from streamjob.protocol.cuts import Emissions
 from streamjob.snapshot.manifest import (
     ChainState,
     ChannelState,
@@ -103,6 +103,19 @@ def dataflow(sources: tuple[OperatorUid, ...], channels: dict[OperatorUid, Chain
     return Dataflow(frame, "append", sources, tuple(range(len(sources))), {}, {}, channels)
 
 
+def opened(planned: Plan, restoration: Restoration) -> WatchedEmissions:
+    """Return the emissions of a job that starts from a snapshot."""
+    emissions = WatchedEmissions(
+        [chain.uid for chain in planned.chains],
+        [(each.source, each.target) for each in planned.channels],
+        feedback=[(each.source, each.target) for each in planned.channels if each.feedback],
+    )
+    for chain in planned.chains:
+        restoration.restore(emissions, chain.uid)
+    emissions.open()
+    return emissions
+
+
 @pytest.fixture
 def workdir(tmp_path: Path) -> Workdir:
     return Workdir(tmp_path, None, JobFiles(tmp_path))
@@ -143,18 +156,37 @@ def test_who_begins_to_read_what_has_finished_finds_its_end(workdir: Workdir) ->
     now = job(("a", "events", ROWS), ("b", "events", ROWS), bounded=True)
     planned, start = restored(now, snapshot(before, {}, finished=True))
     restoration = Restoration(planned, start, workdir)
-    emissions = Emissions(
-        [chain.uid for chain in planned.chains], [(each.source, each.target) for each in planned.channels]
-    )
-    for chain in planned.chains:
-        restoration.restore(emissions, chain.uid)
-    emissions.open()
+
+    emissions = opened(planned, restoration)
 
     log = restoration.log(ChainUid(EVENTS))
     assert log is not None
     assert (log.next, log.ended) == (1, True)
     assert emissions.frontier(ChainUid(EVENTS), B) == 1
     assert not restoration.is_finished(B)
+
+
+@pytest.mark.parametrize("change", ["split", "closed to a loop"])
+def test_a_chain_that_has_finished_stands_at_the_end_of_a_stream_that_is_new(workdir: Workdir, change: str) -> None:
+    before = job(("a", "events", ROWS), ("b", "a", ROWS), bounded=True)
+    parts = before.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    a, b = parts["operators"]
+    if change == "split":
+        b["chain"] = False
+    else:
+        a["inputs"].append({"from": "b", "feedback": True, "schema": "k STRING"})
+        a["sql"] += " UNION ALL SELECT * FROM b"
+    planned, start = restored(JobSpec.model_validate(parts), snapshot(before, {}, finished=True))
+
+    emissions = opened(planned, Restoration(planned, start, workdir))
+
+    assert planned.channels
+    for producer, reader in emissions.channels:
+        assert emissions.input_ended(reader)
+        assert emissions.frontier(producer, reader) == 1
+    (*_, last) = emissions.trigger(CheckpointId(4)).cuts
+    assert not any(last.in_flight.values())
+    assert not any(each.entries for each in last.fed_back.values())
 
 
 def test_state_is_compared_again_behind_an_epoch_that_failed_without_a_checkpoint(
