@@ -162,7 +162,7 @@ def test_windows_over_the_rows_of_a_function_with_state_are_complete_after_a_kil
     assert rows_of(output(tmp_path, "windows")) == expected(form)
 
 
-@pytest.mark.parametrize("form", thorough(FORMS, "timers"))
+@pytest.mark.parametrize("form", thorough(FORMS, "timers", "timed by an operator behind"))
 def test_windows_over_the_rows_of_a_function_with_state_close_while_the_input_goes_on(
     spark: SparkSession, tmp_path: Path, form: str
 ) -> None:

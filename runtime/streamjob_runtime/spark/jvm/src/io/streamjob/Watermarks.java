@@ -67,6 +67,9 @@ public final class Watermarks {
    * <p>A query without state passes rows on at once, so it is what Spark will take for the query's watermark behind
    * this batch. State holds rows back until the watermark that a batch runs with has passed them, and each operator
    * knows what its later rows obey then. Source: Spark's `WatermarkTracker` and `PropagateWatermarkSimulator`.
+   *
+   * <p>Spark lets a function with state that returns rows without event time end the propagation. If the job declares
+   * an event time for these rows, it does so relative to the function's own watermark, which therefore goes on here.
    */
   public static Long output(StreamingQuery query) throws ReflectiveOperationException {
     IncrementalExecution batch = ((StreamingQueryWrapper) query).streamingQuery().lastExecution();
@@ -185,7 +188,7 @@ public final class Watermarks {
     }
     if (input != null && node instanceof StateStoreWriter) {
       Option<Object> output = ((StateStoreWriter) node).produceOutputWatermark(input);
-      return output.isDefined() ? (Long) output.get() : null;
+      return output.isDefined() ? (Long) output.get() : input;
     }
     return input;
   }
