@@ -14,7 +14,7 @@ from streamjob.protocol.channels import END_OF_TIME_MS
 
 
 class Silence:
-    """How long each input has brought no row. It begins anew with each epoch: nobody has listened in between.
+    """How long each input has brought no row. It starts at zero in each epoch: rows may have arrived in between.
 
     Args:
         timeouts: the seconds of silence after which an input is idle, by input.

@@ -24,7 +24,7 @@ _WITHIN = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an operator or source returns for some rows.
+    """The rows that an operator or source returns for a sample.
 
     Args:
         name: its name.
