@@ -76,14 +76,15 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def streamjob_connectors() -> tuple[str, ...]:
-    """Let the shared Spark session read and write Kafka, where its connector can be had."""
+    """Let the shared Spark session read and write Kafka, also as Protobuf, where the connectors can be had."""
     try:
         jars("kafka", os.environ)
+        jars("protobuf", os.environ)
     except CannotFetch:
         if required():
             raise
         return ()
-    return ("kafka",)
+    return ("kafka", "protobuf")
 
 
 @pytest.fixture(scope="session")

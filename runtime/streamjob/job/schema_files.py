@@ -1,17 +1,25 @@
-"""`schemaFile: order.avsc`: the schema of keys or values of records, in a file of its own next to the job's."""
+"""`schemaFile: order.avsc`: the schema of keys or values of records, in a file of its own next to the job's.
+
+A descriptor set of Protobuf is no text, and becomes one in base64.
+"""
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from streamjob.errors import InvalidInput
 from streamjob.job.problem import Problem
-from streamjob.job.text_file import read_text
+from streamjob.job.spec import PROTOBUF
+from streamjob.job.text_file import read_bytes, read_text
 
 FIELD = "schemaFile"
 _KINDS = {"sources": "source", "sinks": "sink"}
+_CONTROL = re.compile(rb"[^\t-\r -\xff]")
+"""Bytes that no text has; the number of a field in a descriptor set is one."""
 
 
 def with_schema_files(data: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], tuple[Problem, ...]]:
@@ -46,9 +54,15 @@ def _with_schemas(part: Mapping[str, Any], word: str, directory: Path, problems:
         file = encoding[FIELD]
         rest = {key: value for key, value in encoding.items() if key != FIELD}
         try:
-            text = read_text(directory / file, file, "name it relative to the job file")
+            read = _protobuf if encoding.get("format") == PROTOBUF else read_text
+            text = read(directory / file, file, "name it relative to the job file")
             changed[name] = {**rest, "schema": text}
         except InvalidInput as error:
             changed[name] = rest
             problems.append(Problem(f"{word} {part.get('name')!r}", f"{name}.{FIELD}: {error.what}", error.fix))
     return changed
+
+
+def _protobuf(file: Path, origin: str, fix: str) -> str:
+    content = read_bytes(file, origin, fix)
+    return base64.b64encode(content).decode() if _CONTROL.search(content) else read_text(file, origin, fix)

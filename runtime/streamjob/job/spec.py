@@ -29,7 +29,10 @@ from streamjob.job.formats import default_delivery
 from streamjob.live_policy import LivePolicy
 
 AVRO = "avro"
-Coding = Literal["avro", "csv", "json", "text"]
+PROTOBUF = "protobuf"
+BINARY = frozenset({AVRO, PROTOBUF})
+"""Forms of records whose schemas are written in languages of their own, and can be in a registry."""
+Coding = Literal["avro", "csv", "json", "protobuf", "text"]
 Changes = Literal["debezium", "upsert"]
 OnError = Literal["fail", "drop", "deadLetter"]
 Delivery = Literal["exactly-once", "at-least-once"]
@@ -198,18 +201,24 @@ class Encoding(Spec):
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
-        description="For csv and json of a source: the fields, as `name TYPE, …`. For avro: the schema, as JSON. "
-        "Sinks take that of their rows by default.",
+        description="For csv and json of a source: the fields, as `name TYPE, …`. For avro: the schema, as JSON; sinks "
+        "take that of their rows by default. For protobuf: the text of a `.proto` file, or the descriptor set that "
+        "`protoc` writes, in base64.",
     )
     schema_file: str | None = Field(
         default=None,
         description="As an alternative: a file with the schema, relative to the job file. Not in the `job` of a "
         "`StreamJob`.",
     )
+    message: str | None = Field(
+        default=None,
+        min_length=1,
+        description="For protobuf: the name of the message, such as `shop.Order`. Default: the only one of the schema.",
+    )
     registry: Registry | None = Field(
         default=None,
-        description="For avro: the registry of the schemas that records name in their first five bytes. Default: "
-        "records name no schema.",
+        description="For avro and protobuf: the registry of the schemas that records name in their first bytes. "
+        "Default: records name no schema.",
     )
     options: Options = Field(
         default_factory=dict, description="Spark's options of the form, such as `timestampFormat` or `sep`."
@@ -217,9 +226,9 @@ class Encoding(Spec):
 
     def described(self) -> str:
         """Return the form as messages name it."""
-        if self.format == AVRO:
+        if self.format in BINARY:
             where = ", or names no schema of the registry that can be read with it" if self.registry else ""
-            return f"avro with the declared schema{where}"
+            return f"{self.format} with the declared schema{where}"
         return self.format if self.schema_ddl is None else f"{self.format} with the fields {self.schema_ddl}"
 
 

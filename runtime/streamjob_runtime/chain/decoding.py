@@ -17,9 +17,9 @@ from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
 from streamjob.job.kafka import subject_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import encodings_of
-from streamjob.job.spec import AVRO, Encoding, SourceSpec
+from streamjob.job.spec import BINARY, Encoding, SourceSpec
 from streamjob_runtime.chain.changes import is_envelope
-from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_decoder, decoded
+from streamjob_runtime.kafka.schemas import SchemaRegistry, decoded, decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -142,8 +142,8 @@ def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) ->
     from pyspark.sql.types import StringType
 
     encoding = encodings_of(source)[name]
-    if encoding.format == AVRO:
-        return decoded(spark, f.col(name), _avro_decoder(spark, job, source, name))
+    if encoding.format in BINARY:
+        return decoded(spark, f.col(name), _decoder(spark, job, source, name))
     text = f.col(name).cast("string")
     if encoding.format == "text":
         return text
@@ -152,14 +152,14 @@ def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) ->
     return f.from_json(text, schema, options) if encoding.format == "json" else f.from_csv(text, _ddl(schema), options)
 
 
-def _avro_decoder(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Any:
+def _decoder(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Any:
     encoding, who = encodings_of(source)[name], f"Source {source.name!r}"
     schema, registry = encoding.schema_ddl, None
     if encoding.registry is not None:
-        registry = SchemaRegistry(spark, who, job.registry_options(encoding.registry))
+        registry = SchemaRegistry(spark, who, job.registry_options(encoding.registry), encoding.format)
         if schema is None:
             _, schema = registry.schema(subject_of(source, name, encoding.registry) or "", encoding.registry.version)
-    return avro_decoder(spark, who, schema or "", encoding.options, registry)
+    return decoder(spark, who, encoding, schema or "", registry)
 
 
 def _is_broken(name: str, encoding: Encoding) -> Column:
@@ -168,7 +168,7 @@ def _is_broken(name: str, encoding: Encoding) -> Column:
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return ~f.is_valid_utf8(read)
-    if encoding.format == AVRO:
+    if encoding.format in BINARY:
         return f.col(name).isNotNull() & read.isNull()
     return f.col(name).isNotNull() & (read.isNull() | read.getField(_UNREAD).isNotNull())
 
@@ -179,7 +179,7 @@ def _decoded(name: str, encoding: Encoding) -> Column:
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return read
-    if encoding.format == AVRO:
+    if encoding.format in BINARY:
         return read.getField("value")
     fields = f.struct(*(read.getField(each).alias(each) for each in _fields(encoding).fieldNames()))
     return f.when(read.isNotNull(), fields)

@@ -1,4 +1,4 @@
-"""Decoders and encoders of Avro in Spark's Java, with schemas of the job file or of a schema registry."""
+"""Decoders and encoders of Avro and Protobuf in Spark's Java, with schemas of the job file or of a schema registry."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.options import redacted, secrets_in
+from streamjob.job.spec import AVRO, PROTOBUF, Encoding
 from streamjob_runtime.spark.gateway import column_of, first_of_class, java_column, java_errors, our_java, thrown
 
 if TYPE_CHECKING:
@@ -41,16 +42,19 @@ class SchemaRegistry:
         spark: the session.
         who: the source or sink, at the beginning of a message.
         options: the options of the client with `url`, resolved; they may contain secrets.
+        form: the form of its schemas, `avro` or `protobuf`.
     """
 
-    def __init__(self, spark: SparkSession, who: str, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: SparkSession, who: str, options: Mapping[str, str], form: str = AVRO) -> None:
         self._who = who
+        self._type = form.upper()
         self._options = options
         self._package = our_java(spark)
+        self._schemas = self._package.ProtobufSchemas if form == PROTOBUF else self._package.AvroSchemas
         self.java = self._package.SchemaRegistry(dict(options))
 
     def schema(self, subject: str, version: str) -> tuple[int, str]:
-        """Return the id and the text of a version of a subject.
+        """Return the id of a version of a subject, and the schema with those that it refers to.
 
         Raises:
             SchemaMissing: there is no such subject or version.
@@ -58,7 +62,7 @@ class SchemaRegistry:
         """
         try:
             found = self.java.version(subject, version)
-            return found.id(), self._package.AvroSchemas.whole(self.java, found)
+            return found.id(), self._schemas.whole(self.java, found)
         except java_errors() as error:
             named = f"the subject {subject!r}" + ("" if version == "latest" else f" with version {version}")
             raise self._failure(error, f"does not have {named}", "name one that it has in registry.subject") from None
@@ -76,7 +80,8 @@ class SchemaRegistry:
             RegistryUnreachable, RegistryRefuses: it cannot be had or added.
         """
         try:
-            found: int = self.java.register(subject, schema) if register else self.java.idOf(subject, schema)
+            ask = self.java.register if register else self.java.idOf
+            found: int = ask(subject, self._type, schema)
         except java_errors() as error:
             what = f"does not have the schema in the subject {subject!r}"
             fix = "register it, or let the sink do so: registry: {autoRegister: true}"
@@ -91,7 +96,7 @@ class SchemaRegistry:
             RegistryUnreachable: it does not answer.
         """
         try:
-            reason = self.java.incompatibility(subject, schema)
+            reason = self.java.incompatibility(subject, self._type, schema)
         except java_errors() as error:
             raise self._failure(error, f"does not have the subject {subject!r}", "") from None
         if reason:
@@ -122,47 +127,54 @@ class SchemaRegistry:
         return redacted(text, secrets_in(self._options))
 
 
-def avro_decoder(
-    spark: SparkSession, who: str, schema: str, options: Mapping[str, str], registry: SchemaRegistry | None
-) -> Any:
-    """Return what decodes Avro, for `decoded`.
+def decoder(spark: SparkSession, who: str, encoding: Encoding, schema: str, registry: SchemaRegistry | None) -> Any:
+    """Return what decodes Avro or Protobuf, for `decoded`.
 
     Args:
         spark: the session.
         who: the source, at the beginning of a message.
+        encoding: the form, with the options of Spark's `from_avro` or `from_protobuf`.
         schema: the schema that rows have.
-        options: of Spark's `from_avro`.
         registry: the registry of the schemas that records name; None if records name none.
 
     Raises:
-        UnusableSchema: this is not a schema of Avro, or Spark has no type for it.
+        UnusableSchema: this is not a schema, or has no such message, or Spark has no type for it.
     """
+    java, options = our_java(spark), dict(encoding.options)
+    asked = registry.java if registry is not None else None
     try:
-        return our_java(spark).AvroDecoder(schema, dict(options), registry.java if registry is not None else None)
+        if encoding.format == PROTOBUF:
+            message = java.ProtobufSchemas.message(schema, encoding.message)
+            return java.ProtobufDecoder(message, options, asked)
+        return java.AvroDecoder(schema, options, asked)
     except java_errors() as error:
         what = f"{who}: its schema cannot be read as a type of Spark: {_message(thrown(error))}"
         raise UnusableSchema(what, "correct the schema") from None
 
 
-def avro_encoder(
-    spark: SparkSession, who: str, rows: StructType, column: str, schema: str, schema_id: int | None
+def encoder(
+    spark: SparkSession, who: str, rows: StructType, column: str, encoding: Encoding, schema: str, schema_id: int | None
 ) -> Any:
-    """Return what encodes a column as Avro, for `encoded`.
+    """Return what encodes a column as Avro or Protobuf, for `encoded`.
 
     Args:
         spark: the session.
         who: the sink, at the beginning of a message.
         rows: the columns of the rows.
         column: the column.
+        encoding: the form.
         schema: the schema to write.
         schema_id: its id in a registry, which is then written, too.
 
     Raises:
-        UnusableSchema: this is not a schema of Avro, or the column cannot be written with it.
+        UnusableSchema: this is not a schema, or has no such message, or the column cannot be written with it.
     """
-    java = our_java(spark)
+    java, number = our_java(spark), _NO_ID if schema_id is None else schema_id
     try:
-        return java.AvroEncoder(_type(spark, rows, column), schema, _NO_ID if schema_id is None else schema_id)
+        kind = _type(spark, rows, column)
+        if encoding.format == PROTOBUF:
+            return java.ProtobufEncoder(kind, java.ProtobufSchemas.message(schema, encoding.message), number)
+        return java.AvroEncoder(kind, schema, number)
     except java_errors() as error:
         what = f"{who}: its rows cannot be written with the schema of the {column}: {_message(thrown(error))}"
         raise UnusableSchema(what, "let its input have the fields of the schema, with their types") from None

@@ -14,9 +14,9 @@ from streamjob.job import kafka_sink
 from streamjob.job.changes import CHANGE_TYPE, is_upsert
 from streamjob.job.kafka import subject_of
 from streamjob.job.options import encodings_of
-from streamjob.job.spec import AVRO, Encoding, SinkSpec
+from streamjob.job.spec import BINARY, Encoding, SinkSpec
 from streamjob.sink import ChecksSchema, Previews, Sink, SinkContext, Staged
-from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_encoder, avro_schema_of, encoded
+from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.spark.gateway import spark_errors
@@ -95,15 +95,15 @@ class EncodingSink:
                 "let its input have columns that the format can hold",
             ) from error
 
-    def _encoded(self, rows: DataFrame, avro: Callable[[str, StructType], Any]) -> DataFrame:
-        """Return rows with encoded keys and values. Raises Spark's errors, and those of `avro`."""
+    def _encoded(self, rows: DataFrame, encoder_of: Callable[[str, StructType], Any]) -> DataFrame:
+        """Return rows with encoded keys and values. Raises Spark's errors, and those of `encoder_of`."""
         from pyspark.sql import functions as f
 
         rows = with_values(self._spec, with_keys(self._spec, rows))
         for name, encoding in encodings_of(self._spec).items():
             column = f.col(name)
-            if encoding.format == AVRO:
-                rows = rows.withColumn(name, encoded(rows.sparkSession, column, avro(name, rows.schema)))
+            if encoding.format in BINARY:
+                rows = rows.withColumn(name, encoded(rows.sparkSession, column, encoder_of(name, rows.schema)))
             else:
                 rows = rows.withColumn(name, _as_text(column, encoding))
         return with_tombstones(rows)
@@ -123,7 +123,7 @@ class EncodingSink:
         if of is None:
             schema = schema or avro_schema_of(spark, rows, name, name)
         else:
-            registry = SchemaRegistry(spark, who, self._registries[name])
+            registry = SchemaRegistry(spark, who, self._registries[name], encoding.format)
             subject = subject_of(self._spec, name, of) or ""
             if schema is None and not of.auto_register:
                 number, schema = registry.schema(subject, of.version)
@@ -133,7 +133,7 @@ class EncodingSink:
                     registry.check(subject, schema)
                 else:
                     number = registry.id_of(subject, schema, register=of.auto_register)
-        return avro_encoder(spark, who, rows, name, schema, number)
+        return encoder(spark, who, rows, name, encoding, schema, number)
 
 
 def with_values(spec: SinkSpec, rows: DataFrame) -> DataFrame:

@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 
-from streamjob.job import kafka
+from streamjob.job import kafka, protobuf
 from streamjob.job.changes import CHANGE_TYPE, DEBEZIUM
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
 from streamjob.job.ddl import NotASchema, columns
 from streamjob.job.kafka import subject_of
 from streamjob.job.problem import Problem
-from streamjob.job.spec import AVRO, Encoding, SinkSpec, SourceSpec
+from streamjob.job.spec import AVRO, BINARY, PROTOBUF, Encoding, Registry, SinkSpec, SourceSpec
 from streamjob.job.suggest import did_you_mean
 
 _SETTLED = {"mode": "onError decides about records that cannot be decoded", "columnnameofcorruptrecord": "leave it out"}
@@ -49,13 +49,16 @@ def _fields(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Itera
         if encoding.schema_ddl is not None:
             what, fix = f"{name} has schema and schemaFile", "leave out one of them"
         yield Problem(where(part), what, fix)
-    elif encoding.format == AVRO:
-        yield from _avro(part, name, encoding)
+    elif encoding.format in BINARY:
+        yield from _binary(part, name, encoding)
     else:
         if encoding.registry is not None:
-            fix = f"leave it out, or use format: {AVRO}"
+            fix = f"leave it out, or use format: {AVRO} or {PROTOBUF}"
             yield Problem(where(part), f"{name}.registry: the format {encoding.format} has no schemas there", fix)
         yield from _columns(part, name, encoding)
+    if encoding.message is not None and encoding.format != PROTOBUF:
+        what = f"{name}.message: the format {encoding.format} has no messages"
+        yield Problem(where(part), what, "leave it out")
     for option in encoding.options:
         if (why := _SETTLED.get(option.lower())) is not None:
             yield Problem(where(part), f"{name}.options has {option!r}", why)
@@ -78,22 +81,56 @@ def _columns(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iter
         yield Problem(where(part), f"{name} has no schema", fix)
 
 
-def _avro(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
+def _binary(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
     registry = encoding.registry
+    yield from (_avro if encoding.format == AVRO else _protobuf)(part, name, encoding)
     if encoding.schema_ddl is not None:
-        try:
-            json.loads(encoding.schema_ddl)
-        except ValueError as error:
-            fix = f'write {{"type": "record", "name": …, "fields": […]}}, or name its file in {name}.schemaFile'
-            yield Problem(where(part), f"{name}.schema is not JSON: {error}", fix)
         if registry is not None and "version" in registry.model_fields_set:
             fix = "leave out the version, or the schema: rows have one schema"
             yield Problem(where(part), f"{name} has a schema and registry.version", fix)
-    elif registry is None and isinstance(part, SourceSpec):
+    elif registry is None and (isinstance(part, SourceSpec) or encoding.format == PROTOBUF):
         fix = f"give {name}.schema or {name}.schemaFile, or {name}.registry: {{url: …}}"
         yield Problem(where(part), f"{name} has no schema", fix)
-    if registry is None:
+    if registry is not None:
+        yield from _registry(part, name, encoding, registry)
+
+
+def _avro(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
+    if encoding.schema_ddl is None:
         return
+    try:
+        json.loads(encoding.schema_ddl)
+    except ValueError as error:
+        fix = f'write {{"type": "record", "name": …, "fields": […]}}, or name its file in {name}.schemaFile'
+        yield Problem(where(part), f"{name}.schema is not JSON: {error}", fix)
+
+
+def _protobuf(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
+    schema, registry = encoding.schema_ddl, encoding.registry
+    if schema is not None and not protobuf.is_text(schema):
+        if not protobuf.is_descriptor_set(schema):
+            what = f"{name}.schema is neither the text of a .proto file nor a descriptor set in base64"
+            fix = f"write message …, or name its file in {name}.schemaFile"
+            yield Problem(where(part), what, fix)
+        elif registry is not None and isinstance(part, SinkSpec):
+            what = f"{name}.schema is a descriptor set, and the registry has texts of .proto files"
+            yield Problem(where(part), what, f"give the .proto file, or only {name}.registry")
+    elif schema is None and registry is not None and registry.auto_register and isinstance(part, SinkSpec):
+        what = f"{name}.registry.autoRegister: there is no schema to register"
+        yield Problem(where(part), what, "give the schema: the numbers of fields do not follow from rows")
+    for option, value in encoding.options.items():
+        if isinstance(part, SinkSpec):
+            yield Problem(where(part), f"{name}.options: protobuf has none in a sink", f"leave {option!r} out")
+        elif (form := protobuf.OPTIONS.get(option.lower())) is None:
+            if option.lower() not in _SETTLED:
+                fix = did_you_mean(option, list(protobuf.OPTIONS), "options")
+                yield Problem(where(part), f"{name}.options has the unknown option {option!r}", fix)
+        elif not (form.fullmatch(value.strip()) or "${" in value):
+            values = "a number from 1 to 10" if "depth" in option.lower() else "true or false"
+            yield Problem(where(part), f"{name}.options: {option} is {value!r}", f"write {values}")
+
+
+def _registry(part: SourceSpec | SinkSpec, name: str, encoding: Encoding, registry: Registry) -> Iterator[Problem]:
     for url in registry.url.split(","):
         if not _URL.match(url.strip()):
             yield Problem(where(part), f"{name}.registry.url {url.strip()!r} is no URL", "write https://host:8081")

@@ -13,7 +13,7 @@ OPTION_PREFIX = "options."
 """Before the name of an option that would otherwise be the name of a field."""
 FEEDBACK_PREFIX = "feedback."
 _REGISTRY = ("url", "subject", "version", "autoRegister")
-_ENCODED = ("format", "schema", "schemaFile", *(f"registry.{each}" for each in _REGISTRY))
+_ENCODED = ("format", "schema", "schemaFile", "message", *(f"registry.{each}" for each in _REGISTRY))
 ENCODING_OPTIONS = tuple(
     f"{part}.{options}." for part in ("key", "value") for options in ("options", "registry.options")
 )

@@ -48,5 +48,15 @@ KAFKA = read_pins(
 )
 """Spark's Kafka connector with its dependencies; Spark itself has the rest, such as the codecs."""
 
-CONNECTORS: Mapping[str, tuple[Artifact, ...]] = {"kafka": KAFKA}
-"""By format."""
+PROTOBUF = read_pins(
+    """
+    com.squareup.wire:wire-schema-jvm:7.1.2 0c6a9adeba1628b4641178a96fb393e02570ce5c2f418ab562498b3d8f15e545
+    com.squareup.wire:wire-runtime-jvm:7.1.2 104b97326ed7ca4747def1a5d7d1923e4d96ac35f58f9dcecf4af6c76d5ebbe2
+    com.squareup.okio:okio-jvm:3.18.2 681fed549d1d2c63710f42c9eab433d642c71af778babd67035c50f8c425aaff
+    org.jetbrains.kotlin:kotlin-stdlib:2.0.21 f31cc53f105a7e48c093683bbd5437561d1233920513774b470805641bedbc09
+    """
+)
+"""What compiles .proto files; Spark itself has what reads and writes messages."""
+
+CONNECTORS: Mapping[str, tuple[Artifact, ...]] = {"kafka": KAFKA, "protobuf": PROTOBUF}
+"""By format, of a part or of its records."""

@@ -13,8 +13,6 @@ import org.apache.spark.sql.types.StructType;
 
 /** Schemas of Avro: read from text, from a registry with what they refer to, and from rows. */
 public final class AvroSchemas {
-  private static final String AVRO = "AVRO";
-
   private AvroSchemas() {}
 
   /** Returns a schema from its text. Throws Avro's errors. */
@@ -29,7 +27,7 @@ public final class AvroSchemas {
 
   /** Returns a schema of a registry. Throws Avro's errors and those of the registry. */
   static Schema schema(SchemaRegistry registry, Registered registered) {
-    if (!registered.type().equals(AVRO)) {
+    if (!registered.type().equals(SchemaRegistry.AVRO)) {
       throw new org.apache.avro.AvroRuntimeException("schema " + registered.id() + " is not Avro but " + registered.type());
     }
     Schema.Parser parser = new Schema.Parser();

@@ -36,7 +36,8 @@ public final class SchemaRegistry implements Serializable {
   private static final long serialVersionUID = 1;
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final String MEDIA_TYPE = "application/vnd.schemaregistry.v1+json";
-  private static final String AVRO = "AVRO";
+  static final String AVRO = "AVRO";
+  static final String PROTOBUF = "PROTOBUF";
   private static final long LONGEST_PAUSE_MILLISECONDS = 5_000;
   /** For that long an id that the registry did not know is not asked for again. */
   private static final long ASK_AGAIN_NANOSECONDS = Duration.ofSeconds(30).toNanos();
@@ -48,8 +49,8 @@ public final class SchemaRegistry implements Serializable {
   /** A schema that a registry has: its id, its version in the subject that was asked for, and its text. */
   public record Registered(int id, int version, String type, String schema, List<Reference> references) {}
 
-  /** A schema that another one refers to. */
-  public record Reference(String subject, int version) {}
+  /** A schema that another one refers to by a name. */
+  public record Reference(String name, String subject, int version) {}
 
   /** A registry could not be asked. */
   public static final class Unavailable extends RuntimeException {
@@ -112,21 +113,24 @@ public final class SchemaRegistry implements Serializable {
     }
   }
 
-  /** Returns the id of a schema of Avro in a subject. Throws Refused, with the status 404 if the subject lacks it. */
-  public int idOf(String subject, String schema) {
-    return ask("POST", "/subjects/" + encoded(subject), body(schema)).path("id").asInt();
+  /**
+   * Returns the id of a schema in a subject; its type is `AVRO` or `PROTOBUF`. Throws Refused, with the status 404 if the
+   * subject lacks it.
+   */
+  public int idOf(String subject, String type, String schema) {
+    return ask("POST", "/subjects/" + encoded(subject), body(type, schema)).path("id").asInt();
   }
 
-  /** Adds a schema of Avro to a subject, if it lacks it; returns its id. */
-  public int register(String subject, String schema) {
-    return ask("POST", "/subjects/" + encoded(subject) + "/versions", body(schema)).path("id").asInt();
+  /** Adds a schema to a subject, if it lacks it; returns its id. */
+  public int register(String subject, String type, String schema) {
+    return ask("POST", "/subjects/" + encoded(subject) + "/versions", body(type, schema)).path("id").asInt();
   }
 
-  /** Returns why a subject would not take a schema of Avro; an empty text if it would. */
-  public String incompatibility(String subject, String schema) {
+  /** Returns why a subject would not take a schema; an empty text if it would. */
+  public String incompatibility(String subject, String type, String schema) {
     try {
       String path = "/compatibility/subjects/" + encoded(subject) + "/versions/latest?verbose=true";
-      JsonNode found = ask("POST", path, body(schema));
+      JsonNode found = ask("POST", path, body(type, schema));
       if (found.path("is_compatible").asBoolean(true)) {
         return "";
       }
@@ -260,14 +264,19 @@ public final class SchemaRegistry implements Serializable {
   private static Registered registered(JsonNode found, int id) {
     List<Reference> references = new ArrayList<>();
     for (JsonNode each : found.path("references")) {
-      references.add(new Reference(each.path("subject").asText(), each.path("version").asInt()));
+      references.add(
+          new Reference(each.path("name").asText(), each.path("subject").asText(), each.path("version").asInt()));
     }
     String type = found.path("schemaType").asText(AVRO);
     return new Registered(id, found.path("version").asInt(), type, found.path("schema").asText(), references);
   }
 
-  private static String body(String schema) {
+  private static String body(String type, String schema) {
     ObjectNode body = JSON.createObjectNode();
+    if (!type.equals(AVRO)) {
+      // Registries from before the others know no such field.
+      body.put("schemaType", type);
+    }
     body.put("schema", schema);
     return body.toString();
   }
