@@ -67,10 +67,11 @@ _registries = st.fixed_dictionaries(
     },
 )
 _encodings = st.fixed_dictionaries(
-    {"format": st.sampled_from(["avro", "csv", "json", "text"])},
+    {"format": st.sampled_from(["avro", "csv", "json", "protobuf", "text"])},
     optional={
         "schema": st.sampled_from(["x INT", "a STRING, b INT", '{"type": "long"}']),
         "schemaFile": st.just("order.avsc"),
+        "message": st.just("shop.Order"),
         "registry": _registries,
         "options": _options.filter(bool),
     },
