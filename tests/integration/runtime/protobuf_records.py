@@ -76,7 +76,7 @@ def descriptor_set(file: descriptor_pb2.FileDescriptorProto, *, imports: bool = 
     for each in TIMES if imports else ():
         each.DESCRIPTOR.CopyToProto(found.file.add())
     found.file.add().CopyFrom(file)
-    return found.SerializeToString()
+    return bytes(found.SerializeToString())
 
 
 def message_class(file: descriptor_pb2.FileDescriptorProto, name: str) -> Any:

@@ -23,7 +23,7 @@ URL = "http://registry:8081"
 def descriptor_set() -> bytes:
     found = FileDescriptorSet()
     DURATION.CopyToProto(found.file.add())
-    return found.SerializeToString()
+    return bytes(found.SerializeToString())
 
 
 DESCRIPTORS = base64.b64encode(descriptor_set()).decode()
