@@ -169,6 +169,16 @@ def records_read(job: EmbeddedJob) -> int:
     return job.control.job().records_in
 
 
+def killed_behind_a_checkpoint(spark: SparkSession, life: Life, power: Power) -> None:
+    """Cut the power of a job right after a checkpoint of its first batches; the power comes back."""
+    with running(spark, life) as job:
+        job.wait_for_batches()
+        job.checkpoint()
+        power.cut(job, lambda: None)
+        job.wait()
+    power.comes_back()
+
+
 def killed_and_finished(spark: SparkSession, life: Life, power: Power) -> None:
     """Cut the power of a job after a checkpoint and a further batch, and run it to its end."""
     with running(spark, replace(life, restarts=NEVER)) as first:

@@ -15,7 +15,7 @@ from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import job, output, rows_of, sql
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import write_job
-from tests.integration.runtime.stories import NEVER
+from tests.integration.runtime.stories import NEVER, killed_behind_a_checkpoint
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
@@ -119,14 +119,8 @@ def test_records_that_cannot_be_decoded_are_dropped_and_counted_across_a_kill(
         values[number] = value
     kafka_server.produce(topic, [("k", value) for value in values], partition=0)
     life = life_of(tmp_path, rows_job(tmp_path, source(kafka_server, topic, **JSON, onError="drop")))
-    power = Power(monkeypatch)
-    with running(spark, life) as first:
-        first.wait_for_batches()
-        first.checkpoint()
-        power.cut(first, lambda: None)
-        first.wait()
+    killed_behind_a_checkpoint(spark, life, Power(monkeypatch))
 
-    power.comes_back()
     with running(spark, life) as last:
         assert last.wait() is ExitCode.OK
         last.control.observe()
@@ -173,14 +167,8 @@ def test_dead_letters_have_the_original_bytes_and_each_record_is_in_one_output_a
         checkpointing={"interval": "1h"},
     )
     life = life_of(tmp_path, spec)
-    power = Power(monkeypatch)
-    with running(spark, life) as first:
-        first.wait_for_batches()
-        first.checkpoint()
-        power.cut(first, lambda: None)
-        first.wait()
+    killed_behind_a_checkpoint(spark, life, Power(monkeypatch))
 
-    power.comes_back()
     finish(spark, life)
 
     found = sorted(rows_of(output(tmp_path, "letters")).elements(), key=lambda row: int(row[4]))

@@ -13,7 +13,7 @@ from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import Row, add_rows, job, output, rows_of, source, sql
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import write_job
-from tests.integration.runtime.stories import NEVER
+from tests.integration.runtime.stories import NEVER, killed_behind_a_checkpoint
 
 from streamjob.errors import ExitCode
 from streamjob_runtime.job.bad_input import RowFailed
@@ -52,14 +52,8 @@ def test_dead_letters_have_the_row_and_its_error_and_each_row_is_in_one_output_a
     letters = "SELECT row, operator, error, failed IS NOT NULL FROM b_dead_letters"
     operators = [sql("windows", ["b"], windows), sql("letters", ["b_dead_letters"], letters)]
     life = life_of(tmp_path, "deadLetter", operators, ["windows", "letters"])
-    power = Power(monkeypatch)
-    with running(spark, life) as first:
-        first.wait_for_batches()
-        first.checkpoint()
-        power.cut(first, lambda: None)
-        first.wait()
+    killed_behind_a_checkpoint(spark, life, Power(monkeypatch))
 
-    power.comes_back()
     with running(spark, life) as last:
         assert last.wait() is ExitCode.OK
 

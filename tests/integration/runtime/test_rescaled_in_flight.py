@@ -17,19 +17,17 @@ from typing import Any
 import pytest
 from tests.integration.runtime.graphs import (
     Row,
-    add_rows,
     difference,
     disorder,
     in_flight,
     job,
     output,
-    python,
     rows_of,
-    source,
     sql,
 )
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.topologies import apart, inputs, last_manifest
 
 from streamjob.client.client import ControlClient
 from streamjob.client.discovery import find_endpoint
@@ -64,27 +62,10 @@ def rows_in() -> list[Row]:
     return [Row(f"k{index % KEYS}", index // KEYS, index / 4) for index in range(FILES * ROWS)]
 
 
-def topologies(directory: Path, mode: str) -> dict[str, Any]:
+def graph(directory: Path, mode: str) -> dict[str, Any]:
     """Return the job; the channel before its slow operator holds seconds of work."""
-    rows = rows_in()
-    for name in ("left", "right"):
-        for number in range(FILES):
-            add_rows(directory / name, number, rows[number * ROWS : (number + 1) * ROWS])
     operators = [
-        python("slow", "left", "slowed"),
-        sql(
-            "both",
-            ["slow", "right"],
-            "SELECT 'left' AS side, k, n, at FROM slow UNION ALL SELECT 'right', k, n, at FROM right",
-            chain=False,
-        ),
-        sql(
-            "pairs",
-            ["slow", "right"],
-            "SELECT l.k, l.n FROM slow l JOIN right r ON l.k = r.k AND l.n = r.n "
-            "AND r.at BETWEEN l.at - INTERVAL 5 SECONDS AND l.at + INTERVAL 5 SECONDS",
-            chain=False,
-        ),
+        *apart("k, n, at"),
         sql(
             "counts",
             ["both"],
@@ -93,10 +74,9 @@ def topologies(directory: Path, mode: str) -> dict[str, Any]:
             chain=False,
         ),
     ]
-    sources = [source(name, directory / name, bounded=True) for name in ("left", "right")]
     return job(
         directory,
-        sources,
+        inputs(directory, rows_in(), ROWS),
         operators,
         ["both", "pairs", "counts"],
         maxParallelism=PARTITIONS,
@@ -108,14 +88,9 @@ def topologies(directory: Path, mode: str) -> dict[str, Any]:
 @pytest.fixture
 def runs(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[JobRuns]:
     """The processes of the graph, in the case that is the fixture's parameter."""
-    file = write_job(tmp_path, topologies(tmp_path, request.param.mode))
+    file = write_job(tmp_path, graph(tmp_path, request.param.mode))
     with job_runs(file, tmp_path / "snapshots", "graph") as started:
         yield started
-
-
-def last_manifest(runs: JobRuns) -> Manifest | None:
-    completions = runs.completions()
-    return runs.manifest(completions[-1]) if completions else None
 
 
 def of_slots(manifest: Manifest | None, slots: int, epoch: int) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.integration.runtime.graphs import (
+    Row,
     add_rows,
     difference,
     disorder,
@@ -30,15 +32,41 @@ ROWS = 50
 
 def topologies(directory: Path, checkpointing: dict[str, Any]) -> dict[str, Any]:
     """Return the job; the channel before its slow operator holds several seconds of work."""
-    for name in ("left", "right"):
-        for number in range(FILES):
-            add_rows(directory / name, number, numbered(number * ROWS, ROWS))
     operators = [
+        *apart("k, n"),
+        sql("lefts", ["both"], "SELECT k, n FROM both WHERE side = 'left'", chain=False),
+    ]
+    sources = inputs(directory, numbered(0, FILES * ROWS), ROWS)
+    return job(
+        directory,
+        sources,
+        operators,
+        ["both", "pairs", "lefts"],
+        checkpointing={"interval": "300ms", "numRetained": 5, **checkpointing},
+        channels={"capacityRecords": 5 * ROWS, "maxBatchRecords": ROWS},
+    )
+
+
+def inputs(directory: Path, rows: Sequence[Row], per_file: int) -> list[dict[str, Any]]:
+    """Write the same rows to the sources `left` and `right`; return the sources."""
+    for name in ("left", "right"):
+        for number, begin in enumerate(range(0, len(rows), per_file)):
+            add_rows(directory / name, number, rows[begin : begin + per_file])
+    return [source(name, directory / name, bounded=True) for name in ("left", "right")]
+
+
+def apart(columns: str) -> list[dict[str, Any]]:
+    """Return the slow operator of `left`, and its union and join with `right`, each in a chain of its own.
+
+    Args:
+        columns: those of the union, besides the side that a row is from.
+    """
+    return [
         python("slow", "left", "slowed"),
         sql(
             "both",
             ["slow", "right"],
-            "SELECT 'left' AS side, k, n FROM slow UNION ALL SELECT 'right', k, n FROM right",
+            f"SELECT 'left' AS side, {columns} FROM slow UNION ALL SELECT 'right', {columns} FROM right",
             chain=False,
         ),
         sql(
@@ -48,17 +76,7 @@ def topologies(directory: Path, checkpointing: dict[str, Any]) -> dict[str, Any]
             "AND r.at BETWEEN l.at - INTERVAL 5 SECONDS AND l.at + INTERVAL 5 SECONDS",
             chain=False,
         ),
-        sql("lefts", ["both"], "SELECT k, n FROM both WHERE side = 'left'", chain=False),
     ]
-    sources = [source(name, directory / name, bounded=True) for name in ("left", "right")]
-    return job(
-        directory,
-        sources,
-        operators,
-        ["both", "pairs", "lefts"],
-        checkpointing={"interval": "300ms", "numRetained": 5, **checkpointing},
-        channels={"capacityRecords": 5 * ROWS, "maxBatchRecords": ROWS},
-    )
 
 
 def check_output(directory: Path) -> None:
