@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
 from streamjob.extras import from_extra
 
 if TYPE_CHECKING:
@@ -48,28 +49,10 @@ def check_command(
         ),
     ],
     file: FileArgument = None,
-    location: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URI",
-            help="Location of the job's checkpoints. Default: checkpointing.location of the job, or "
-            ".streamjob/snapshots next to the file.",
-        ),
-    ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(metavar="NS", help="Namespace of the job in the store. Default: the file's, or default."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the job in the store. Default: the file's.")
-    ] = None,
-    allow_non_restored_state: Annotated[
-        bool,
-        typer.Option(
-            "--allow-non-restored-state",
-            help="Drop state that the job has no operator for, or that does not fit its operator, which starts empty.",
-        ),
-    ] = False,
+    location: LocationOption = None,
+    namespace: NamespaceOption = None,
+    name: NameOption = None,
+    allow_non_restored_state: AllowNonRestoredStateOption = False,
     spark: Annotated[
         bool,
         typer.Option(

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
 from streamjob.errors import InvalidInput
 from streamjob.protocol.restore import ClaimMode
 
@@ -20,21 +21,9 @@ class TwoParallelisms(InvalidInput):
 def run(
     file: FileArgument = None,
     files: FilesOption = None,
-    location: Annotated[
-        str | None,
-        typer.Option(
-            help="Location of checkpoints: a path, file:///path or s3://bucket/prefix. Default: "
-            "checkpointing.location of the job, or .streamjob/snapshots next to the file.",
-            metavar="URI",
-        ),
-    ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(help="Namespace of the job in the store. Default: the file's, or default.", metavar="NS"),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the job in the store. Default: the file's.", metavar="NAME")
-    ] = None,
+    location: LocationOption = None,
+    namespace: NamespaceOption = None,
+    name: NameOption = None,
     restore_from: Annotated[
         str,
         typer.Option(
@@ -53,13 +42,7 @@ def run(
             "no-claim: its writer, as before, and this job's first checkpoint is a full one."
         ),
     ] = ClaimMode.CLAIM,
-    allow_non_restored_state: Annotated[
-        bool,
-        typer.Option(
-            "--allow-non-restored-state",
-            help="Drop state that the job has no operator for, or that does not fit its operator, which starts empty.",
-        ),
-    ] = False,
+    allow_non_restored_state: AllowNonRestoredStateOption = False,
     require_snapshot: Annotated[
         bool, typer.Option("--require-snapshot", help="Fail with exit code 3 instead of starting without state.")
     ] = False,
