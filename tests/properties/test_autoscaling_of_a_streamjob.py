@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation.operator.load import LoadedCluster
-from tests.simulation.operator.world import Mishap, Stored
+from tests.simulation.operator.objects import Stored
+from tests.simulation.operator.world import Mishap
 from tests.unit.operator.decisions.user import SPEC, merged
 
 from streamjob.autoscaling import unpack_memory

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.simulation.operator.world import ClusterWorld, Pod, Stored
+from tests.simulation.operator.objects import Pod, Stored
+from tests.simulation.operator.world import ClusterWorld
 
 from streamjob.client.models import BatchTimesView, ChainView, InputView, JobView, PartitionView
 from streamjob.ids import ChainUid, OperatorUid

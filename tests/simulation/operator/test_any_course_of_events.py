@@ -15,6 +15,7 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.simulation.operator.conditions import is_true
+from tests.simulation.operator.invariants import check_savepoints, check_starts
 from tests.simulation.operator.world import ClusterWorld, Mishap
 
 from streamjob_operator.resources.conditions import ConditionType
@@ -224,11 +225,11 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
     if deletes:
         world.delete()
     come_to_rest(world)
-    world.check_starts()
+    check_starts(world)
     if world.status.lifecycle_state is LifecycleState.FINISHED:
         assert world.log.final_committed, "finished, and what the final checkpoint holds was never published"
     if in_reach:
-        world.check_savepoints()
+        check_savepoints(world)
     event(f"{min(len(world.taken), 3)} savepoints of stops")
     event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")
 

@@ -13,8 +13,9 @@ from itertools import product
 from typing import Any
 
 import pytest
+from tests.simulation.operator.objects import Stored
 from tests.simulation.operator.test_any_course_of_events import SPEC
-from tests.simulation.operator.world import ClusterWorld, Stored
+from tests.simulation.operator.world import ClusterWorld
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import Decision, Resource, decide

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
+from tests.simulation.operator.invariants import check_savepoints, check_starts
 from tests.simulation.operator.snapshots import SnapshotWorld
 from tests.simulation.operator.test_any_course_of_events import (
     SPEC,
@@ -144,5 +145,5 @@ def test_every_snapshot_comes_to_an_end_and_none_that_is_needed_is_deleted(
         assert at_rest(world, name) or waits(world, name), (name, stored, world.status.to_dict())
         if state is SnapshotState.COMPLETED and not world.disposed:
             assert path in completions
-    world.check_starts()
-    world.check_savepoints()
+    check_starts(world)
+    check_savepoints(world)

@@ -7,7 +7,7 @@ from itertools import cycle
 
 import pytest
 from tests.simulation.operator.conditions import is_true
-from tests.simulation.operator.world import Stored
+from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob.client.models import JobState, RewritingView

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.simulation.operator.world import Stored
+from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions.actions import CreateDriver
