@@ -29,6 +29,7 @@ from streamjob.job.spec import (
     SinkSpec,
     SourceSpec,
     TableSpec,
+    TemporalJoinSpec,
     Watermark,
 )
 
@@ -48,6 +49,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`operators`", OperatorSpec),
     ("`operators[].inputs`", Input),
     ("`operators[].lookup`", LookupSpec),
+    ("`operators[].temporalJoin`", TemporalJoinSpec),
     ("`sinks`", SinkSpec),
     ("`sinks[].options` of `format: iceberg`", IcebergOptions),
     ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
@@ -170,6 +172,8 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 `on_error`, `output_mode`, `chain`; the function becomes a handle |
 | `job.sql(name, …)` | `inputs`, `sql`, `uid`, `watermark`, `on_error`, `output_mode`, `chain`; returns a handle |
 | `job.lookup(name, …)` | `input`, `table`, `on`, `select`, `join`, `uid`, `watermark`, `chain`; returns a handle |
+| `job.temporal_join(name, …)` | `input`, `versions`, `on`, `select`, `join`, `valid_for`, `uid`, \
+`chain`; returns a handle |
 | `job.sink(name, …)` | `input`, `format`, `key`, `value`, `options`, `delivery`, `partition_by`, `uid` |
 | `feedback(input, schema)` among an operator's `inputs` | the edge that closes a [loop](../how-to/loops.md) |
 
@@ -217,6 +221,7 @@ def _type(name: str, field: FieldInfo) -> str:
         ("Encoding", "mapping"),
         ("Registry", "mapping"),
         ("Lookup", "mapping"),
+        ("TemporalJoin", "mapping"),
         ("dict", "mapping"),
         ("bool", "boolean"),
     ):

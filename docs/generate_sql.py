@@ -19,6 +19,7 @@ from streamjob.job.spec import (
     SinkSpec,
     SourceSpec,
     TableSpec,
+    TemporalJoinSpec,
     Watermark,
 )
 from streamjob.job.sql_job.statements import FIELDS
@@ -85,6 +86,7 @@ _VIEW = """\
 CREATE VIEW name [ WITH ( 'key' = value, … ) ] AS SELECT …
 CREATE VIEW name WITH ( 'python' = 'module:function', 'inputs' = 'a, b' )
 CREATE VIEW name WITH ( 'lookup.table' = 't', 'lookup.on' = 'id', 'lookup.select' = 'name', 'inputs' = 'a' )
+CREATE VIEW name WITH ( 'temporalJoin.on' = 'id', 'temporalJoin.select' = 'name', 'inputs' = 'a, b' )
 ```
 
 Adds to `operators`. The query is in Spark SQL. Its inputs are the sources and views that it reads, in the order of
@@ -158,7 +160,7 @@ def _settings() -> str:
     return "\n".join(["| Key | |", "|---|---|", *rows]) + "\n"
 
 
-_BELOW = {"watermark": Watermark, "registry": Registry}
+_BELOW = {"watermark": Watermark, "registry": Registry, "temporalJoin": TemporalJoinSpec}
 
 
 def _described(model: type[BaseModel], name: str) -> str:

@@ -15,6 +15,7 @@ REWRITABLE = frozenset(
         "dedupeWithinWatermark",
         "symmetricHashJoin",
         "applyInPandasWithState",
+        "transformWithStateExec",
         "transformWithStateInPySparkExec",
     }
 )

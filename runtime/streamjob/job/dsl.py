@@ -260,6 +260,41 @@ class Job:
         self._add_operator(name, [input], uid, watermark, None, "append", chain, lookup=lookup)
         return Handle(self, name)
 
+    def temporal_join(
+        self,
+        name: str,
+        *,
+        input: Handle | str,  # noqa: A002 - the file's word
+        versions: Handle | str,
+        on: Iterable[str],
+        select: Iterable[str],
+        join: Literal["left", "inner"] = "left",
+        valid_for: str | float | None = None,
+        uid: str | None = None,
+        chain: bool = True,
+    ) -> Handle:
+        """Add an operator that joins each row with the version of its key that was valid at its event time.
+
+        Args:
+            name: its name in the job.
+            input: the source or operator whose rows get columns; it has a watermark.
+            versions: the source or operator with the versions: appended rows, or changes; it has a watermark.
+            on: the key of the versions: `column`, or `column = other` if the versions call it `other`.
+            select: the columns of the versions that rows get: `column`, or `column AS name`.
+            join: `left` keeps rows without a version, with nulls; `inner` drops them.
+            valid_for: for how long a version is valid, like `30d`; default until the next one of its key.
+            uid: its identity in snapshots; default the name.
+            chain: whether it may be fused with its neighbours into one Spark query.
+
+        Returns:
+            A handle for use as an input of operators and sinks.
+        """
+        temporal: dict[str, Any] = {"on": list(on), "select": list(select)}
+        temporal |= {} if join == "left" else {"join": join}
+        temporal |= {} if valid_for is None else {"validFor": valid_for}
+        self._add_operator(name, [input, versions], uid, None, None, "append", chain, temporalJoin=temporal)
+        return Handle(self, name)
+
     def sink(
         self,
         name: str,

@@ -26,6 +26,7 @@ from streamjob.job.spec import (
     SinkSpec,
     SourceSpec,
     TableSpec,
+    TemporalJoinSpec,
     Watermark,
 )
 from streamjob.job.suggest import did_you_mean, nearest
@@ -47,6 +48,7 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("tables",): TableSpec,
     ("tables", "lookup"): LookupPolicy,
     ("operators", "lookup"): LookupSpec,
+    ("operators", "temporalJoin"): TemporalJoinSpec,
     ("operators",): OperatorSpec,
     ("operators", "inputs"): Input,
     ("operators", "watermark"): Watermark,

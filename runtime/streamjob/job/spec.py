@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -363,25 +363,24 @@ _ON = re.compile(rf"\s*({_COLUMN})\s*(?:=\s*({_COLUMN})\s*)?")
 _SELECTED = re.compile(rf"\s*({_COLUMN})\s*(?:\s[aA][sS]\s+({_COLUMN})\s*)?")
 
 
-class LookupSpec(Spec):
-    """A join of the input with a table that is asked for the keys of its rows."""
+class JoinSpec(Spec):
+    """The columns of a join, whose rows get columns of the other side."""
 
-    table: NodeName = Field(description="The table; it has `lookup`, too.")
     on: tuple[str, ...] = Field(
         min_length=1,
-        description="The columns of the key: `column`, or `column = other` if the table calls it `other`.",
+        description="The columns of the key: `column`, or `column = other` if the other side calls it `other`.",
     )
     select: tuple[str, ...] = Field(
-        min_length=1, description="The columns of the table that rows get: `column`, or `column AS name`."
+        min_length=1, description="The columns of the other side that rows get: `column`, or `column AS name`."
     )
     join: Literal["left", "inner"] = Field(
         default="left", description="`left` keeps rows without a match, with nulls; `inner` drops them."
     )
 
     @model_validator(mode="after")
-    def _columns_are_names(self) -> LookupSpec:
+    def _columns_are_names(self) -> Self:
         for field, pattern, form in (
-            (self.on, _ON, "column = column of the table"),
+            (self.on, _ON, "column = column of the other side"),
             (self.select, _SELECTED, "column AS name"),
         ):
             for each in field:
@@ -390,11 +389,11 @@ class LookupSpec(Spec):
         return self
 
     def key_columns(self) -> tuple[tuple[str, str], ...]:
-        """Return the columns of the key: of the input, and of the table."""
+        """Return the columns of the key: of the input, and of the other side."""
         return _pairs(self.on, _ON)
 
     def added_columns(self) -> tuple[tuple[str, str], ...]:
-        """Return the columns that rows get: of the table, and their names in the rows."""
+        """Return the columns that rows get: of the other side, and their names in the rows."""
         return _pairs(self.select, _SELECTED)
 
 
@@ -403,8 +402,24 @@ def _pairs(texts: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[tuple[str,
     return tuple((one.strip("`"), (other or one).strip("`")) for one, other in found)
 
 
+class LookupSpec(JoinSpec):
+    """A join of the input with a table that is asked for the keys of its rows."""
+
+    table: NodeName = Field(description="The table; it has `lookup`, too.")
+
+
+class TemporalJoinSpec(JoinSpec):
+    """A join of the rows of the first input with the versions of the second that were valid at their event times."""
+
+    valid_for: Delay | None = Field(
+        default=None,
+        gt=0,
+        description="For how long a version is valid; then it is dropped. Default: until the next one of its key.",
+    )
+
+
 class OperatorSpec(Node):
-    """A computation on the rows of its inputs, with `sql`, `python` or `lookup`."""
+    """A computation on the rows of its inputs, with `sql`, `python`, `lookup` or `temporalJoin`."""
 
     inputs: tuple[Annotated[Input, BeforeValidator(_input, json_schema_input_type=str | Input)], ...] = Field(
         max_length=MOST_INPUTS, description="Names of sources and operators, or `{from: name, feedback: true}`."
@@ -424,6 +439,10 @@ class OperatorSpec(Node):
     )
     lookup: LookupSpec | None = Field(
         default=None, description="A join of its input with a table that is asked for the keys of the rows."
+    )
+    temporal_join: TemporalJoinSpec | None = Field(
+        default=None,
+        description="A join of the rows of its first input with the versions of its second one, each by event time.",
     )
     tables: tuple[NodeName, ...] | None = Field(
         default=None,

@@ -20,8 +20,9 @@ KINDS = {
     "sessionWindowStateStoreSaveExec": "aggregation",
     "symmetricHashJoin": "join",
     "globalLimit": "limit",
+    "transformWithStateExec": "temporal",
 }
-"""Spark's names for the stateful operators that SQL can create."""
+"""Spark's names for the stateful operators that SQL and joins of versions create."""
 
 
 def owners(
@@ -86,6 +87,8 @@ def _all(uids: Sequence[OperatorUid], parts: Sequence[Counter[str] | None]) -> t
 def _parts(operator: Mapping[str, Any], static: frozenset[str]) -> Counter[str] | None:
     if operator.get("lookup") is not None:
         return Counter()
+    if operator.get("temporalJoin") is not None:
+        return Counter(["temporal"])
     sql = operator.get("sql")
     found = stateful_parts(sql, static) if isinstance(sql, str) else None
     return None if found is None else Counter(found)

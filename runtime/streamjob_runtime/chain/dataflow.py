@@ -21,6 +21,7 @@ from streamjob_runtime.chain.changes import check_changes
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
+from streamjob_runtime.chain.temporal_joins import join_versions
 from streamjob_runtime.chain.trying import with_failed_rows
 from streamjob_runtime.chain.watermarks import event_time_columns, marked
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
@@ -109,7 +110,7 @@ def apply_operator(
     Raises:
         InvalidOperator: Spark refuses it, or it does not return a DataFrame.
         ChangesMiscounted: it treats changes as rows of their own.
-        InvalidLookup: the columns of a lookup do not fit.
+        InvalidJoin: the columns of a lookup or of a temporal join do not fit.
         RowsNotSeparable: it has `onError`, and does more than to compute each row by itself.
         StreamJobError: the database of a lookup does not tell the columns of its table.
     """
@@ -123,6 +124,8 @@ def apply_operator(
         elif operator.lookup is not None:
             result, lookup = look_up(spark, job, operator, frames[operator.inputs[0].name])
             note(lookup)
+        elif operator.temporal_join is not None:
+            result = join_versions(spark, operator, *inputs.values())
         else:
             names = [*(each.name for each in operator.inputs), *(operator.tables or ())]
             result = job.resolve(operator)(*(frames[name] for name in names))

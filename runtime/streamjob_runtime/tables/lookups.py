@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamjob.errors import InvalidInput
 from streamjob.job.load import LoadedJob
 from streamjob.job.spec import OperatorSpec
-from streamjob.job.suggest import did_you_mean
 from streamjob_runtime.spark.gateway import frame_of, java_context, java_frame, java_schema, our_java
 from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.tables.keys import check_added, check_key, field_of
 from streamjob_runtime.tables.reading import batch_frame, reading_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
-
-_KEYS = ("tinyint", "smallint", "int", "bigint", "string", "boolean", "date", "decimal")
-
-
-class InvalidLookup(InvalidInput):
-    """The columns of a lookup do not fit its rows and its table; nothing was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +63,7 @@ def look_up(spark: SparkSession, job: LoadedJob, operator: OperatorSpec, rows: D
         rows: the rows of its input.
 
     Raises:
-        InvalidLookup: a column is missing or has another type.
+        InvalidJoin: a column is missing or has another type.
         StreamJobError: the database does not tell the columns of the table; see `reading_table`.
         PySparkException: Spark refuses the rows.
     """
@@ -89,22 +80,17 @@ def look_up(spark: SparkSession, job: LoadedJob, operator: OperatorSpec, rows: D
         known = batch_frame(spark, table, options).schema
         keys, asked = [], []
         for mine, other in lookup.key_columns():
-            own = _field(rows.schema, mine, f"{label}: its input")
-            there = _field(known, other, f"{label}: table {table.name!r}")
-            _check_key(label, own, there)
+            own = field_of(rows.schema, mine, f"{label}: its input")
+            there = field_of(known, other, f"{label}: table {table.name!r}")
+            check_key(label, own, there, "the table")
             keys.append(rows.schema.names.index(own.name))
             asked.append(there)
-        added = []
+        added = StructType([])
         for other, name in lookup.added_columns():
-            there = _field(known, other, f"{label}: table {table.name!r}")
+            there = field_of(known, other, f"{label}: table {table.name!r}")
             asked.append(there)
-            added.append(StructField(name, there.dataType, True))
-        taken = {name.lower() for name in rows.schema.names}
-        for field in added:
-            if field.name.lower() in taken:
-                what = f"{label}: its rows have a column {field.name!r} already"
-                raise InvalidLookup(what, f"give the other one a name: select: [{field.name} AS …]")
-            taken.add(field.name.lower())
+            added.add(StructField(name, there.dataType, True))
+        check_added(label, rows.schema, added)
         java = our_java(spark).Lookup(
             java_context(spark),
             options,
@@ -124,24 +110,3 @@ def look_up(spark: SparkSession, job: LoadedJob, operator: OperatorSpec, rows: D
         for each in (*rows.schema, *added)
     ]
     return frame.select(*tagged), Lookup(table.name, java)
-
-
-def _field(schema: StructType, name: str, whose: str) -> StructField:
-    exact: Mapping[str, StructField] = {each.name: each for each in schema}
-    folded = {each.name.lower(): each for each in schema}
-    found = exact.get(name) or folded.get(name.lower())
-    if found is None:
-        raise InvalidLookup(f"{whose} has no column {name!r}", did_you_mean(name, schema.names, "columns"))
-    return found
-
-
-def _check_key(label: str, own: StructField, there: StructField) -> None:
-    mine, other = own.dataType.simpleString(), there.dataType.simpleString()
-    if not mine.startswith(_KEYS):
-        what = f"{label}: the key {own.name!r} is of type {mine.upper()}"
-        raise InvalidLookup(what, f"a key is of one of the types {', '.join(_KEYS).upper()}")
-    if mine != other:
-        what = (
-            f"{label}: the key {own.name!r} is of type {mine.upper()}, and {there.name!r} of the table {other.upper()}"
-        )
-        raise InvalidLookup(what, f"compute a column of the table's type before: CAST({own.name} AS {other.upper()})")

@@ -16,7 +16,7 @@ from tests.integration.sinks.databases import Database, add_driver
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
-from streamjob_runtime.tables.lookups import InvalidLookup
+from streamjob_runtime.tables.keys import InvalidJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,7 +184,7 @@ def test_columns_that_do_not_fit_are_errors_at_the_start(
 
     with (
         running(spark, Life(file=file, location=str(tmp_path / "snapshots"), restarts=NEVER)) as runs,
-        pytest.raises(InvalidLookup) as raised,
+        pytest.raises(InvalidJoin) as raised,
     ):
         runs.wait()
 

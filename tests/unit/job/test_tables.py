@@ -236,7 +236,7 @@ def test_a_lookup_names_its_key_and_its_columns(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (asking(table="product"), "did you mean 'products'?"),
-        (asking(on=["product == id"]), "'product == id' is neither a column nor `column = column of the table`"),
+        (asking(on=["product == id"]), "'product == id' is neither a column nor `column = column of the other side`"),
         (asking(select=["price cost"]), "'price cost' is neither a column nor `column AS name`"),
         (asking(on=[]), "on"),
         (asking(join="right"), "join must be left or inner, not 'right'"),

@@ -2,7 +2,19 @@
 
 from collections.abc import Callable, Iterable
 
-from streamjob.job.checks import encodings, functions, loops, names, operators, paths, settings, sinks, sources, tables
+from streamjob.job.checks import (
+    encodings,
+    functions,
+    loops,
+    names,
+    operators,
+    paths,
+    settings,
+    sinks,
+    sources,
+    tables,
+    temporal,
+)
 from streamjob.job.checks.subject import Subject
 from streamjob.job.problem import Problem
 
@@ -33,6 +45,7 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     functions.functions,
     operators.watermarks,
     operators.output_modes,
+    temporal.joins,
     sinks.formats,
     sinks.deliveries,
     sinks.partitions,

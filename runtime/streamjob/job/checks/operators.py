@@ -18,15 +18,14 @@ def code(subject: Subject) -> Iterator[Problem]:
     for operator in subject.spec.operators:
         written = operator.uid in subject.functions
         ways: dict[str, object] = {"sql": operator.sql, "sqlFile": operator.sql_file, "python": operator.python}
-        ways["lookup"] = operator.lookup
+        ways |= {"lookup": operator.lookup, "temporalJoin": operator.temporal_join}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1:
             both = f"{'both ' if len(given) == 2 else ''}{' and '.join(given)}"
             yield Problem(where(operator), f"has {both}", "keep one of them")
         elif not given:
-            yield Problem(
-                where(operator), "has no code", "give it sql: 'SELECT …', python: module:function or lookup: {…}"
-            )
+            fix = "give it sql: 'SELECT …', python: module:function, lookup: {…} or temporalJoin: {…}"
+            yield Problem(where(operator), "has no code", fix)
         elif operator.sql_file is not None:
             what = f"its sqlFile {operator.sql_file!r} cannot be read here: only a job file has other files next to it"
             fix = "write the query as `sql`, or put both files into the image and name the job's as mainApplicationFile"

@@ -19,6 +19,7 @@ ENCODING_OPTIONS = tuple(
 )
 _CODED = tuple(f"{part}.{name}" for part in ("key", "value") for name in _ENCODED)
 _LOOKUP = tuple(f"lookup.{name}" for name in ("table", "on", "select", "join"))
+_TEMPORAL = tuple(f"temporalJoin.{name}" for name in ("on", "select", "join", "validFor"))
 _ASKED = tuple(f"lookup.{name}" for name in ("cacheRows", "ttl", "timeout", "retries"))
 _TIMED = ("watermark.column", "watermark.delay", "watermark.idleTimeout")
 FIELDS: Mapping[str, Sequence[str]] = {
@@ -27,7 +28,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
         "watermark.idleTimeout",
     ),
     "tables": ("format", "refresh", "maxAge", *_ASKED),
-    "operators": ("uid", "inputs", "tables", *_TIMED, "onError", "outputMode", "chain", "python", *_LOOKUP),
+    "operators": ("uid", "inputs", "tables", *_TIMED, "onError", "outputMode", "chain", "python", *_LOOKUP, *_TEMPORAL),
     "sinks": ("format", "uid", *_CODED, "delivery"),
 }
 """Fields that `WITH` takes, by the list of the job that a part is in."""
@@ -163,7 +164,7 @@ def _view(cursor: Cursor) -> Statement:
     query = None
     if cursor.skip("AS"):
         query = _query(cursor)
-    elif not any(each.key in ("python", "lookup.table") for each in settings):
+    elif not any(each.key in ("python", "lookup.table", "temporalJoin.on") for each in settings):
         raise cursor.error("'AS'", f"write CREATE VIEW {token.value} AS SELECT …")
     _ends(cursor)
     return Statement(kind="operators", name=token.value, at=token.start, settings=settings, query=query)

@@ -146,7 +146,7 @@ def _sink(part: Mapping[str, Any]) -> str:
 
 
 def _with(part: Mapping[str, Any], kind: str) -> Iterator[str]:
-    for head in ("watermark", "lookup"):
+    for head in ("watermark", "lookup", "temporalJoin"):
         for name, value in (part.get(head) or {}).items():
             if f"{head}.{name}" in FIELDS[kind] and value is not None:
                 text = ", ".join(value) if isinstance(value, list) else str(value)

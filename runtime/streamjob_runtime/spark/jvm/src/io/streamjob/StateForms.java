@@ -36,6 +36,7 @@ import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -83,6 +84,7 @@ public final class StateForms {
           FlatMapGroupsInPandasWithState.class,
           GlobalLimit.class,
           Join.class,
+          TransformWithState.class,
           TransformWithStateInPySpark.class);
 
   private StateForms() {}
@@ -156,6 +158,12 @@ public final class StateForms {
       keys(form, groups.groupingAttributes(), definitions);
       parameters(form).put("state", type(groups.stateType()));
       parameters(form).put("timeout", String.valueOf(groups.timeout()));
+      return form;
+    }
+    if (plan instanceof TransformWithState groups) {
+      ObjectNode form = node("transformWithState");
+      keys(form, groups.groupingAttributes(), definitions);
+      parameters(form).put("timeMode", String.valueOf(groups.timeMode()));
       return form;
     }
     if (plan instanceof TransformWithStateInPySpark groups) {

@@ -1,0 +1,248 @@
+"""Joins with versions give what an oracle finds for the whole of both streams, across kills, restores and rescaling."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.core import core, thorough
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.graphs import BEGIN, job, output, rows_of, sql
+from tests.integration.runtime.power import Power
+from tests.integration.runtime.purchases import add_file, write_job
+from tests.integration.runtime.stories import NEVER, killed_and_finished
+
+from streamjob.errors import ExitCode, InvalidInput
+from streamjob.job.load import load_job
+from streamjob_runtime.process.validation import validate_with
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+FILES = 6
+SECONDS = 10
+"""Seconds of event time in a file."""
+DELAY = 20
+VALID = 7.5
+CURRENCIES = ("EUR", "USD", "CHF")
+SCHEMAS = {"orders": "id INT, currency STRING, at TIMESTAMP", "rates": "code STRING, rate INT, since TIMESTAMP"}
+PLAIN = "SELECT id, currency, rate FROM priced"
+WINDOWS = (
+    "SELECT unix_seconds(window.start) AS begin, count(*) AS n, count(rate) AS known FROM priced "
+    "GROUP BY window(at, '20 seconds')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of the join: whether versions are changes, and its fields."""
+
+    changes: bool = False
+    join: str = "left"
+    valid_for: float | None = None
+
+    def joined(self) -> dict[str, Any]:
+        valid = {} if self.valid_for is None else {"validFor": f"{round(self.valid_for * 1000)}ms"}
+        return {"on": ["currency = code"], "select": ["rate"], "join": self.join, **valid}
+
+
+FORMS = {
+    "appended versions": Form(),
+    "appended versions, inner": Form(join="inner"),
+    "changes": Form(changes=True),
+    "versions that expire": Form(valid_for=VALID),
+    "changes that expire, inner": Form(changes=True, join="inner", valid_for=VALID),
+}
+
+
+def text(second: float) -> str:
+    return (BEGIN + timedelta(seconds=second)).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Rows and versions by file; no two versions of a key have the same time, and none comes late."""
+
+    orders: list[list[dict[str, Any]]]
+    rates: list[list[dict[str, Any]]]
+
+    @staticmethod
+    def random(seed: int, form: Form) -> Streams:
+        chance = random.Random(seed)
+        orders: list[list[dict[str, Any]]] = []
+        rates: list[list[dict[str, Any]]] = []
+        ids, taken = iter(range(10_000)), set[tuple[str, float]]()
+        for file in range(FILES):
+            begin = file * SECONDS
+
+            def time(begin: int = begin) -> float:
+                # Few instants, so that rows and versions often meet, also in the same millisecond.
+                return begin + chance.randrange(-8, SECONDS) + chance.choice([0, 0, 0.5, 0.0002, 0.0007])
+
+            orders.append(
+                [
+                    {"id": next(ids), "currency": chance.choice([*CURRENCIES, "XXX", None]), "at": text(time())}
+                    for _ in range(30)
+                ]
+            )
+            found: list[dict[str, Any]] = []
+            for _ in range(8):
+                code, since = chance.choice(CURRENCIES), time()
+                if (code, since) in taken:
+                    continue
+                taken.add((code, since))
+                version = {"code": code, "rate": len(taken), "since": text(since)}
+                if not form.changes:
+                    found.append(version)
+                elif chance.random() < 0.3:
+                    found.append({**version, "_change_type": "delete"})
+                else:
+                    found.append({**version, "rate": 0, "_change_type": "update_preimage"})
+                    found.append({**version, "_change_type": "update_postimage"})
+            rates.append(found)
+        return Streams(orders, rates)
+
+    def write(self, directory: Path) -> None:
+        for name, files in (("orders", self.orders), ("rates", self.rates)):
+            (directory / name).mkdir(exist_ok=True)
+            for number, rows in enumerate(files):
+                add_file(directory / name, number, rows)
+
+    def expected(self, form: Form) -> Counter[Any]:
+        """Return what a search through all versions finds for each row, by its definition."""
+        versions = [each for file in self.rates for each in file if each.get("_change_type") != "update_preimage"]
+        found: Counter[Any] = Counter()
+        for order in (each for file in self.orders for each in file):
+            before = [each for each in versions if each["code"] == order["currency"] and each["since"] <= order["at"]]
+            latest = max(before, key=lambda each: each["since"], default=None)
+            if latest is not None and latest.get("_change_type") == "delete":
+                latest = None
+            if latest is not None and form.valid_for is not None:
+                age = datetime.fromisoformat(order["at"]) - datetime.fromisoformat(latest["since"])
+                latest = latest if age < timedelta(seconds=form.valid_for) else None
+            if latest is not None or form.join == "left":
+                found[order["id"], order["currency"], latest and latest["rate"]] += 1
+        return found
+
+    def windows(self, form: Form) -> Counter[Any]:
+        times = {each["id"]: datetime.fromisoformat(each["at"]) for file in self.orders for each in file}
+        counts: dict[int, list[int]] = {}
+        for number, _, rate in self.expected(form):
+            begin = int(times[number].timestamp() // 20) * 20
+            count = counts.setdefault(begin, [0, 0])
+            count[0] += 1
+            count[1] += rate is not None
+        return Counter((begin, n, known) for begin, (n, known) in counts.items())
+
+
+def source(directory: Path, name: str, column: str, *, schema: str = "", **changes: Any) -> dict[str, Any]:
+    (directory / name).mkdir(exist_ok=True)
+    return {
+        "name": name,
+        "format": "json",
+        "schema": SCHEMAS[name] + schema,
+        "options": {"path": str(directory / name), "maxFilesPerTrigger": 1},
+        "bounded": True,
+        "watermark": {"column": column, "delay": f"{DELAY}s"},
+        **changes,
+    }
+
+
+def shop(directory: Path, form: Form, outputs: tuple[str, ...] = ("plain",), **changes: Any) -> Life:
+    """Write a job that joins orders with rates, and perhaps counts them in windows behind."""
+    sources = [
+        source(directory, "orders", "at"),
+        source(directory, "rates", "since", schema=", _change_type STRING" * form.changes),
+    ]
+    behind = {"plain": PLAIN, "windows": WINDOWS}
+    operators = [
+        {"name": "priced", "inputs": ["orders", "rates"], "temporalJoin": form.joined()},
+        *(sql(name, ["priced"], behind[name]) for name in outputs),
+    ]
+    spec = job(directory, sources, operators, outputs, **{"checkpointing": {"interval": "1h"}, **changes})
+    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+
+
+@pytest.mark.parametrize("form", [*core(list(FORMS)[:4], "changes"), *thorough(list(FORMS)[4:])])
+def test_each_row_gets_the_version_of_its_time_after_a_kill(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    streams = Streams.random(1, FORMS[form])
+    streams.write(tmp_path)
+
+    killed_and_finished(spark, shop(tmp_path, FORMS[form]), Power(monkeypatch))
+
+    assert rows_of(output(tmp_path, "plain")) == streams.expected(FORMS[form])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("outputs", [("windows",), ("plain", "windows")], ids=["fused", "split"])
+def test_windows_behind_a_join_count_its_rows(
+    spark: SparkSession, tmp_path: Path, seed: int, outputs: tuple[str, ...]
+) -> None:
+    form = list(FORMS.values())[seed % len(FORMS)]
+    streams = Streams.random(seed, form)
+    streams.write(tmp_path)
+
+    with running(spark, shop(tmp_path, form, outputs)) as runs:
+        assert runs.wait() is ExitCode.OK
+
+    assert rows_of(output(tmp_path, "windows")) == streams.windows(form)
+
+
+@pytest.mark.thorough
+def test_state_is_rewritten_for_another_number_of_partitions(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, power = FORMS["versions that expire"], Power(monkeypatch)
+    streams = Streams.random(7, form)
+    streams.write(tmp_path)
+    with running(spark, replace(shop(tmp_path, form), restarts=NEVER)) as first:
+        first.wait_for_batches(3)
+        first.checkpoint()
+        power.cut(first, lambda: None)
+        first.wait()
+    power.comes_back()
+
+    with running(spark, shop(tmp_path, form, maxParallelism=3)) as second:
+        assert second.wait() is ExitCode.OK
+
+    assert rows_of(output(tmp_path, "plain")) == streams.expected(form)
+
+
+@pytest.mark.parametrize(
+    ("operators", "words"),
+    [
+        ([{"on": ["currency = cod"]}], ["its input 'rates' has no column 'cod'", "did you mean 'code'?"]),
+        ([{"on": ["id = code"]}], ["is of type INT, and 'code' of the versions STRING"]),
+        ([{"select": ["code AS currency"]}], ["its rows have a column 'currency' already"]),
+        ([{}, "SELECT id, currency FROM orders"], ["the rows of 'cut' have no event time"]),
+        ([{}, "SELECT *, 'insert' AS _change_type FROM orders"], ["joins versions with the changes of rows"]),
+        (
+            [{}, "SELECT window, currency FROM orders GROUP BY currency, window(at, '1 minute')"],
+            ["of type STRUCT", "window_time"],
+        ),
+    ],
+)
+def test_columns_that_cannot_be_joined_are_refused_at_the_start(
+    spark: SparkSession, tmp_path: Path, operators: list[Any], words: list[str]
+) -> None:
+    first = ["cut" if len(operators) > 1 else "orders", "rates"]
+    joined = {"name": "priced", "inputs": first, "temporalJoin": {**FORMS["changes"].joined(), **operators[0]}}
+    before = [sql("cut", ["orders"], each) for each in operators[1:]]
+    sources = [source(tmp_path, "orders", "at"), source(tmp_path, "rates", "since")]
+    spec = job(tmp_path, sources, [*before, joined], ["priced"])
+
+    with pytest.raises(InvalidInput) as refused:
+        validate_with(spark, tmp_path / "scratch", load_job(write_job(tmp_path / "job", spec)))
+
+    for word in words:
+        assert word in str(refused.value)
