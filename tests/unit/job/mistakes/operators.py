@@ -68,7 +68,7 @@ OF_OPERATORS = {
     "no code": (
         job(operators="{name: b, inputs: [a]}", sinks=SINK.replace("input: a", "input: b")),
         "operator 'b': has no code",
-        "give it sql: 'SELECT …', python: module:function or lookup: {…}",
+        "give it sql: 'SELECT …', python: module:function, lookup: {…} or temporalJoin: {…}",
     ),
     "two codes": (
         sql("SELECT * FROM a", more=", python: 'os:getcwd'"),
