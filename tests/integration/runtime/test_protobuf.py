@@ -128,11 +128,15 @@ def test_records_of_several_schemas_are_read_by_the_numbers_of_their_fields(
     schema_registry.set_compatibility(subject, "NONE")
     older = register('syntax = "proto3"; package shop; message Order { int32 number = 1; }')
     other = register('syntax = "proto3"; package shop; message Order { string id = 1; }')
+    several = register('syntax = "proto3"; package shop; message Order { repeated int64 id = 1; }')
+    as_bytes = register('syntax = "proto3"; package shop; message Order { uint32 id = 1; bytes note = 3; }')
     values: list[str | bytes | None] = [
         named(reader, b"\x08\x01\x12\x02\x08\x63\x1a\x01a", 1),
         named(older, b"\x08\x02"),
+        named(as_bytes, b"\x08\x03\x1a\x01b"),
         named(reader, b"\x0a\x01b", 0),  # a Note
         named(other, b"\x0a\x01c"),
+        named(several, b"\x0a\x01\x04"),
         named(999_999, b"\x08\x03"),
         named(reader, b"\x08\x04", 7),
         b"\x08\x05",
@@ -150,12 +154,12 @@ def test_records_of_several_schemas_are_read_by_the_numbers_of_their_fields(
         ),
     )
 
-    assert rows_of(output(tmp_path, "rows")) == Counter([(1, 99, "a"), (2, None, None)])
+    assert rows_of(output(tmp_path, "rows")) == Counter([(1, 99, "a"), (2, None, None), (3, None, "b")])
     error = (
         "the value is not protobuf with the declared schema, "
         "or names no schema of the registry that can be read with it"
     )
-    assert rows_of(output(tmp_path, "letters")) == Counter((n, error) for n in range(2, len(values)))
+    assert rows_of(output(tmp_path, "letters")) == Counter((n, error) for n in range(3, len(values)))
 
 
 @pytest.mark.parametrize("register", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["registers", "asks"])

@@ -13,7 +13,6 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.sparkproject.spark_core.protobuf.ByteString;
 import org.sparkproject.spark_core.protobuf.CodedInputStream;
-import org.sparkproject.spark_core.protobuf.DescriptorProtos.FileDescriptorSet;
 import org.sparkproject.spark_core.protobuf.Descriptors.Descriptor;
 import org.sparkproject.spark_core.protobuf.DynamicMessage;
 import org.sparkproject.spark_core.protobuf.InvalidProtocolBufferException;
@@ -136,8 +135,7 @@ public final class ProtobufDecoder implements RecordDecoder {
 
   private boolean isReadable(Registered registered, int[] path) {
     try {
-      FileDescriptorSet files = ProtobufSchemas.compiled(registry, registered);
-      Descriptor writer = ProtobufMessage.at(files, path);
+      Descriptor writer = ProtobufMessage.at(ProtobufSchemas.files(registry, registered), path);
       return writer != null
           && writer.getFullName().equals(message.toString())
           && ProtobufEvolution.isReadable(writer, task().reader);

@@ -53,8 +53,7 @@ public final class ProtobufMessage implements Serializable {
   }
 
   /** Returns the message of the last file at a path: a number at each level, as `indexes` gives them; null without it. */
-  static Descriptor at(FileDescriptorSet set, int[] path) {
-    List<FileDescriptor> files = ProtobufSchemas.files(set);
+  static Descriptor at(List<FileDescriptor> files, int[] path) {
     List<Descriptor> level = files.get(files.size() - 1).getMessageTypes();
     Descriptor found = null;
     for (int index : path) {

@@ -6,6 +6,7 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.sparkproject.spark_core.protobuf.AnyProto;
 import org.sparkproject.spark_core.protobuf.DescriptorProtos;
 import org.sparkproject.spark_core.protobuf.DescriptorProtos.FileDescriptorProto;
@@ -30,6 +31,9 @@ public final class ProtobufSchemas {
 
   private static final Map<String, FileDescriptor> WELL_KNOWN = new LinkedHashMap<>();
 
+  /** Compiling takes much longer than a task of a small batch, and a schema with an id never changes. */
+  private static final Map<Id, List<FileDescriptor>> COMPILED = new ConcurrentHashMap<>();
+
   static {
     for (FileDescriptor each :
         List.of(
@@ -44,6 +48,8 @@ public final class ProtobufSchemas {
       WELL_KNOWN.put(each.getName(), each);
     }
   }
+
+  private record Id(SchemaRegistry registry, int number) {}
 
   private ProtobufSchemas() {}
 
@@ -63,8 +69,18 @@ public final class ProtobufSchemas {
     return ProtobufMessage.named(descriptors(schema), name);
   }
 
-  /** Returns the descriptors of a schema of a registry. Throws IllegalArgumentException and the registry's errors. */
-  static FileDescriptorSet compiled(SchemaRegistry registry, Registered registered) {
+  /** Returns the files of a schema of a registry, as `files` does. Throws the registry's errors, too. */
+  static List<FileDescriptor> files(SchemaRegistry registry, Registered registered) {
+    Id id = new Id(registry, registered.id());
+    List<FileDescriptor> known = COMPILED.get(id);
+    if (known == null) {
+      known = files(compiled(registry, registered));
+      COMPILED.put(id, known);
+    }
+    return known;
+  }
+
+  private static FileDescriptorSet compiled(SchemaRegistry registry, Registered registered) {
     if (!registered.type().equals(SchemaRegistry.PROTOBUF)) {
       throw new IllegalArgumentException(
           "schema " + registered.id() + " is not Protobuf but " + registered.type());
@@ -74,7 +90,7 @@ public final class ProtobufSchemas {
     return ProtoTexts.compile(registered.schema(), imported);
   }
 
-  /** Returns the files of a set, built; the one that imports the others is the last. */
+  /** Returns the files of a set; the one that imports the others is the last. Throws IllegalArgumentException. */
   static List<FileDescriptor> files(FileDescriptorSet set) {
     Map<String, FileDescriptor> built = new LinkedHashMap<>();
     try {

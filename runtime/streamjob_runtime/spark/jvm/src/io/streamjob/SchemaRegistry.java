@@ -145,6 +145,17 @@ public final class SchemaRegistry implements Serializable {
     }
   }
 
+  /** Clients with the same options ask the same registry. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof SchemaRegistry registry && registry.options.equals(options);
+  }
+
+  @Override
+  public int hashCode() {
+    return options.hashCode();
+  }
+
   /** Never shows a secret: Spark prints it with the plan. */
   @Override
   public String toString() {
