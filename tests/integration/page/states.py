@@ -2,430 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-START = 1_795_390_000.0
-NOW = START + 8_074
-"""The drivers' clock: it stands, so that pictures can be compared."""
+from tests.integration.page.answers import (
+    NOW,
+    ROOT,
+    Json,
+    chain,
+    channel,
+    checkpoint,
+    failed,
+    last_checkpoint,
+    part_of_graph,
+    reads,
+    sink,
+    source,
+)
+from tests.integration.page.orders import changed, diagnosis, event, history_of, orders, points, state, usual_events
+
 HOSTILE = "<img src=x onerror=alert(1)>"
-_WATERMARK_MS = round((NOW - 62) * 1000)
-_ROOT = "s3://streamjob-state/production/orders"
-
-Json = dict[str, Any]
-
-
-def chain(uid: str, inputs: list[Json], operators: list[str], **changes: Any) -> Json:
-    """Return a chain that is half busy, with some fields changed."""
-    return {
-        "uid": uid,
-        "operators": operators,
-        "batch": 6_214,
-        "recordsIn": 98_234_567,
-        "recordsOut": 12_345_678,
-        "recordsInPerSecond": 12_410.4,
-        "recordsOutPerSecond": 1_512.0,
-        "watermarkMs": _WATERMARK_MS,
-        "inputs": inputs,
-        "lastBatchMs": 840,
-        "backpressured": 0.0,
-        "backpressuredSeconds": 3.2,
-        "recordsDroppedLate": {},
-        "finished": False,
-        "busy": 0.34,
-        "batchTimes": {
-            "batches": 20,
-            "seconds": 0.84,
-            "offsets": 0.03,
-            "planning": 0.06,
-            "execution": 0.64,
-            "logs": 0.08,
-            "waiting": 0.0,
-            "sinks": {},
-            "sinksCompute": False,
-            "stateCommit": 0.21,
-        },
-        "operatorFigures": [
-            {
-                "uid": each,
-                "rowsIn": 98_234_567,
-                "rowsOut": 12_345_678,
-                "seconds": 1_204.0,
-                "stateRows": 1_234_567 if "minutes" in each or "joined" in each else None,
-                "stateBytes": 412_000_000 if "minutes" in each or "joined" in each else None,
-                "lateRows": 0,
-            }
-            for each in operators
-        ],
-    } | changes
-
-
-def source(uid: str, **changes: Any) -> Json:
-    """Return an input that is a source of Kafka, with some fields changed."""
-    return {
-        "uid": uid,
-        "chain": None,
-        "watermarkMs": _WATERMARK_MS,
-        "lagMs": 62_000,
-        "idleSeconds": 0.4,
-        "holdsWatermarkBack": False,
-        "ended": False,
-        "lagRecords": 1_210,
-        "lagSeconds": 0.9,
-        "partitions": [
-            {"topic": uid, "partition": number, "position": 8_123_456 + 977 * number, "lag": 100 + 7 * number}
-            for number in range(6)
-        ],
-        "offsetReportFailures": 0,
-    } | changes
-
-
-def reads(uid: str, **changes: Any) -> Json:
-    """Return an input that is another chain."""
-    return {
-        **source(uid, chain=uid, lagRecords=None, lagSeconds=None, partitions=[], offsetReportFailures=None),
-        **changes,
-    }
-
-
-def channel(writer: str, reader: str, **changes: Any) -> Json:
-    """Return a channel that is nearly empty, with some fields changed."""
-    return {
-        "from": writer,
-        "to": reader,
-        "records": 1_512,
-        "bytes": 412_000,
-        "capacityRecords": None,
-        "capacityBytes": 67_108_864,
-        "fill": 0.06,
-        "lagMs": 1_000,
-        "feedback": False,
-        "workSeconds": 0.4,
-    } | changes
-
-
-def sink(uid: str, **changes: Any) -> Json:
-    """Return an exactly-once sink, with some fields changed."""
-    return {
-        "uid": uid,
-        "name": uid,
-        "format": "iceberg",
-        "target": f"sales.{uid}",
-        "delivery": "exactly-once",
-        "records": 1_234_567,
-        "recordsPublished": 1_230_002,
-        "batchesPublished": 6_190,
-        "batchesWaiting": 24,
-        "lastPublished": {"id": 806, "time": NOW - 6.5, "durationMs": 240},
-        "failures": 0,
-    } | changes
-
-
-def part(uid: str, number: int = 0, **changes: Any) -> Json:
-    """Return a chain's part in a checkpoint."""
-    return {
-        "id": uid,
-        "status": "COMPLETED",
-        "latest_ack_timestamp": 0,
-        "end_to_end_duration": 620 + 130 * number,
-        "checkpointed_size": 1_200_000 * (number + 1),
-        "state_size": 412_000_000,
-        "processed_data": 10_000,
-        "persisted_data": 0,
-        "alignment_buffered": 0,
-        "num_subtasks": 1,
-        "num_acknowledged_subtasks": 1,
-        "sync_duration": 14 + 3 * number,
-        "async_duration": 500 + 30 * number,
-        "alignment_duration": 60 * number,
-        "start_delay": 40 * number,
-        "unaligned_checkpoint": False,
-    } | changes
-
-
-def checkpoint(number: int, chains: list[str], **changes: Any) -> Json:
-    """Return a completed checkpoint of ten seconds after its predecessor."""
-    triggered = round((NOW - 7 - 10 * (806 - number)) * 1000)
-    duration = round(900 + 420 * math.sin(number * 1.7) + (900 if number % 11 == 0 else 0))
-    return {
-        "className": "completed",
-        "id": number,
-        "status": "COMPLETED",
-        "is_savepoint": False,
-        "trigger_timestamp": triggered,
-        "latest_ack_timestamp": triggered + duration,
-        "end_to_end_duration": duration,
-        "checkpointed_size": 4_200_000 + 31_000 * (number % 17),
-        "state_size": 824_000_000,
-        "processed_data": 0,
-        "persisted_data": 0,
-        "alignment_buffered": 0,
-        "num_subtasks": len(chains),
-        "num_acknowledged_subtasks": len(chains),
-        "checkpoint_type": "CHECKPOINT",
-        "tasks": {uid: part(uid, index) for index, uid in enumerate(chains)},
-        "external_path": f"{_ROOT}/checkpoints/14-{number}/manifest.json",
-        "discarded": number < 804,
-    } | changes
-
-
-def failed(number: int, chains: list[str], message: str) -> Json:
-    """Return a checkpoint that failed after thirty seconds."""
-    entry = checkpoint(number, chains)
-    for name in ("external_path", "discarded"):
-        del entry[name]
-    return entry | {
-        "className": "failed",
-        "status": "FAILED",
-        "end_to_end_duration": -1,
-        "latest_ack_timestamp": -1,
-        "num_acknowledged_subtasks": len(chains) - 1,
-        "failure_timestamp": entry["trigger_timestamp"] + 3_000,
-        "failure_message": message,
-        "tasks": entry["tasks"]
-        | {chains[-1]: part(chains[-1], status="FAILED", end_to_end_duration=-1, checkpointed_size=0)},
-    }
-
-
-def statistics(history: list[Json], **counts: int) -> Json:
-    """Return the statistics of checkpoints; the history with the youngest first."""
-    completed = [each for each in history if each["status"] == "COMPLETED"]
-    bad = [each for each in history if each["status"] == "FAILED"]
-    spread = {"min": 480, "max": 2_410, "avg": 930, "p50": 912.0, "p90": 1_320.0, "p95": 1_610.0, "p99": 2_180.0}
-    figures = {"p999": 2_400.0, **spread} if completed else dict.fromkeys(("p999", *spread), 0)
-    sizes = {name: value * 4_600 for name, value in figures.items()}
-    return {
-        "counts": {"restored": 1, "total": 806, "in_progress": 0, "completed": len(completed), "failed": len(bad)}
-        | counts,
-        "summary": {
-            "checkpointed_size": sizes,
-            "state_size": sizes,
-            "end_to_end_duration": figures,
-            "alignment_buffered": figures,
-            "processed_data": figures,
-            "persisted_data": figures,
-        },
-        "latest": {
-            "completed": completed[0] if completed else None,
-            "savepoint": None,
-            "failed": bad[0] if bad else None,
-            "restored": {
-                "id": 640,
-                "restore_timestamp": round(START * 1000),
-                "is_savepoint": True,
-                "external_path": f"{_ROOT}/savepoints/640-2f/manifest.json",
-            },
-        },
-        "history": history,
-    }
-
-
-def last_checkpoint(entry: Json) -> Json:
-    """Return the job's view of a completed checkpoint."""
-    triggered = entry["trigger_timestamp"] / 1000
-    return {
-        "id": entry["id"],
-        "kind": "savepoint" if entry["is_savepoint"] else "checkpoint",
-        "triggered": triggered,
-        "completed": triggered + entry["end_to_end_duration"] / 1000,
-        "durationMs": entry["end_to_end_duration"],
-        "checkpointedSize": entry["checkpointed_size"],
-        "stateSize": entry["state_size"],
-        "path": entry["external_path"],
-        "unaligned": False,
-        "alignmentMs": 120,
-        "persistedData": 0,
-        "tasks": entry["tasks"],
-    }
-
-
-def _part_of_graph(kind: str, name: str, **more: Any) -> Json:
-    if kind == "operators":
-        return {"name": name, "uid": name, "sql": f"SELECT *\nFROM {name}", "inputs": [], "chain": True} | more
-    options = {"subscribe": name} if kind == "sources" else {"table": f"sales.{name}"}
-    return {"name": name, "uid": name, "format": "kafka" if kind == "sources" else "iceberg", "options": options} | more
-
-
-ORDERS: Json = {
-    "name": "orders",
-    "parallelism": 4,
-    "maxParallelism": 16,
-    "sources": [_part_of_graph("sources", "orders"), _part_of_graph("sources", "payments")],
-    "operators": [
-        _part_of_graph("operators", "joined", inputs=[{"from": "orders"}, {"from": "payments"}]),
-        _part_of_graph("operators", "minutes", inputs=[{"from": "joined"}]),
-        _part_of_graph("operators", "fraud_score", inputs=[{"from": "joined"}], sql=None, function="fraud:score"),
-        _part_of_graph("operators", "alerts_only", inputs=[{"from": "fraud_score"}]),
-    ],
-    "sinks": [
-        _part_of_graph("sinks", "report", input="minutes"),
-        _part_of_graph("sinks", "alerts", input="alerts_only", format="kafka", options={"topic": "alerts"}),
-    ],
-}
-
-
-def orders(**changes: Any) -> Json:
-    """Return a running job of three chains that is well, with some fields changed."""
-    names = ["joined", "minutes", "fraud_score"]
-    return {
-        "state": "RUNNING",
-        "stateSince": NOW - 8_020,
-        "name": "orders",
-        "namespace": "production",
-        "graph": ORDERS,
-        "attempt": 3,
-        "epoch": 14,
-        "restarts": 1,
-        "startTime": START,
-        "uptime": NOW - START,
-        "location": _ROOT,
-        "recordsIn": 98_234_567,
-        "recordsOut": 13_580_245,
-        "recordsInPerSecond": 12_410.4,
-        "recordsOutPerSecond": 1_602.0,
-        "chains": [
-            chain("joined", [source("orders"), source("payments", lagRecords=88)], ["orders", "payments", "joined"]),
-            chain("minutes", [reads("joined")], ["minutes", "report"], busy=0.58, lastBatchMs=1_240),
-            chain("fraud_score", [reads("joined")], ["fraud_score", "alerts_only", "alerts"], busy=0.21),
-        ],
-        "channels": [channel("joined", "minutes"), channel("joined", "fraud_score", fill=0.02)],
-        "sinks": [
-            sink("report"),
-            sink("alerts", format="kafka", target="alerts", delivery="at-least-once", lastPublished=None),
-        ],
-        "lastCheckpoint": last_checkpoint(checkpoint(806, names)),
-        "restoredFrom": {"id": 640, "kind": "savepoint", "path": f"{_ROOT}/savepoints/640-2f/manifest.json"},
-        "rewriting": None,
-        "failure": None,
-    } | changes
-
-
-def changed(job: Json, uid: str, **changes: Any) -> Json:
-    """Return the job with some fields of one chain changed."""
-    chains = [each | changes if each["uid"] == uid else each for each in job["chains"]]
-    return job | {"chains": chains}
-
-
-def points(
-    job: Json,
-    lag: Callable[[float], float | None],
-    *,
-    rate: float = 12_400,
-    batch: float = 1.1,
-    age: Callable[[float], float | None] | None = None,
-) -> list[Json]:
-    """Return the figures of twenty minutes; `lag` and `age` are functions of the seconds before now."""
-    made = []
-    for back in range(1_200, -1, -5):
-        wave = math.sin(back / 41) + 0.6 * math.sin(back / 17 + 1)
-        behind = lag(back)
-        made.append(
-            {
-                "at": NOW - back,
-                "lagSeconds": behind,
-                "lagRecords": None if behind is None else round(behind * rate),
-                "rowsPerSecond": rate + rate / 9 * wave,
-                "batchSeconds": batch * (1 + 0.16 * wave) + (batch if back % 245 == 0 else 0),
-                "checkpointAgeSeconds": age(back) if age else (NOW - back) % 10 + 0.9,
-                "chains": {
-                    each["uid"]: {
-                        "busy": min(1.0, max(0.0, each["busy"] + 0.05 * wave)),
-                        "backpressured": each["backpressured"],
-                        "rowsPerSecond": each["recordsInPerSecond"] * (1 + 0.1 * wave),
-                        "batchSeconds": batch,
-                    }
-                    for each in job["chains"]
-                },
-            }
-        )
-    return made
-
-
-def event(number: int, back: float, kind: str, sentence: str, weight: str = "routine", **details: Any) -> Json:
-    """Return an event of so many seconds ago."""
-    return {
-        "id": number,
-        "at": NOW - back,
-        "kind": kind,
-        "weight": weight,
-        "sentence": sentence,
-        "details": details,
-    }
-
-
-def _history(names: list[str]) -> list[Json]:
-    return [checkpoint(number, names) for number in range(806, 756, -1)]
-
-
-def _events() -> list[Json]:
-    routine = [
-        event(
-            900 - number,
-            6 + 10 * number,
-            "checkpoint",
-            f"checkpoint {806 - number} completed in 0.9 s, 4.2 MB",
-            checkpoint=806 - number,
-        )
-        for number in range(12)
-    ]
-    return [
-        *routine,
-        event(
-            31,
-            1_860,
-            "request",
-            "checkpoint 620 was requested by the API and completed",
-            "notable",
-            trigger="before-lunch",
-        ),
-        event(9, 8_020, "state", "the job is running", "notable", epoch=14),
-        event(
-            8,
-            8_071,
-            "restart",
-            "restart 1: the sink alerts raised KafkaTimeoutError",
-            "bad",
-            text='Traceback (most recent call last):\n  File "sink.py", line 84, in write\n    producer.flush(30)\n'
-            "KafkaTimeoutError: 3 message(s) were not delivered within 30 s",
-        ),
-        event(7, 8_073, "state", "restoring from savepoint 640", "notable"),
-    ]
-
-
-def diagnosis(severity: str, sentence: str, *others: Json, code: str = "all-well", **where: Any) -> Json:
-    """Return the answer of `GET /v1/diagnosis`."""
-    first = {"code": code, "severity": severity, "sentence": sentence, "chain": None, "sink": None, "source": None}
-    return {"severity": severity, "sentence": sentence, "reasons": [first | where, *others]}
-
-
-CHECKPOINTING: Json = {"interval": "10s", "timeout": "10m", "mode": "exactly-once"}
-
-
-def state(
-    job: Json,
-    verdict: Json,
-    *,
-    history: list[Json] | None = None,
-    figures: list[Json] | None = None,
-    events: list[Json] | None = None,
-    checkpointing: Json | None = None,
-    **counts: int,
-) -> Json:
-    """Return all answers of one driver."""
-    names = [each["uid"] for each in job["chains"]]
-    entries = _history(names) if history is None else history
-    made = points(job, lambda back: 0.9 + 0.3 * math.sin(back / 23)) if figures is None else figures
-    return {
-        "job": job,
-        "diagnosis": verdict,
-        "checkpoints": statistics(entries, **counts),
-        "point": made[-1] if made else None,
-        "checkpointing": CHECKPOINTING if checkpointing is None else checkpointing,
-        "points": made,
-        "events": _events() if events is None else events,
-        "executors": {"wanted": 0, "lost": 0, "skew": None, "executors": []},
-    }
 
 
 def healthy() -> Json:
@@ -624,7 +220,7 @@ def checkpoints_failing() -> Json:
         "chain fraud_score could not write its files to the store: 503 Slow Down\n"
         "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the PutObject operation"
     )
-    history = [*(failed(number, names, message) for number in range(806, 799, -1)), *_history(names)[7:]]
+    history = [*(failed(number, names, message) for number in range(806, 799, -1)), *history_of(names)[7:]]
     job = orders(lastCheckpoint=last_checkpoint(history[7]))
     job["sinks"][0] |= {
         "batchesWaiting": 96,
@@ -658,7 +254,7 @@ def checkpoints_failing() -> Json:
         )
         for number in range(7)
     ]
-    return state(job, verdict, history=history, figures=figures, events=[*events, *_events()], completed=799)
+    return state(job, verdict, history=history, figures=figures, events=[*events, *usual_events()], completed=799)
 
 
 def backpressured() -> Json:
@@ -699,10 +295,10 @@ def _ended(word: str, sentence: str) -> Json:
         names,
         is_savepoint=True,
         checkpoint_type="SAVEPOINT",
-        external_path=f"{_ROOT}/savepoints/806-81c/manifest.json",
+        external_path=f"{ROOT}/savepoints/806-81c/manifest.json",
     )
     job["lastCheckpoint"] = last_checkpoint(savepoint)
-    return state(job, diagnosis("ok", sentence, code=word.lower()), history=[savepoint, *_history(names)[1:]])
+    return state(job, diagnosis("ok", sentence, code=word.lower()), history=[savepoint, *history_of(names)[1:]])
 
 
 def finished() -> Json:
@@ -736,9 +332,9 @@ def one_chain() -> Json:
         "name": "flights",
         "parallelism": 2,
         "maxParallelism": 4,
-        "sources": [_part_of_graph("sources", "flights", format="csv", options={"path": "/data/flights"})],
-        "operators": [_part_of_graph("operators", "hours", inputs=[{"from": "flights"}])],
-        "sinks": [_part_of_graph("sinks", "report", input="hours", format="parquet")],
+        "sources": [part_of_graph("sources", "flights", format="csv", options={"path": "/data/flights"})],
+        "operators": [part_of_graph("operators", "hours", inputs=[{"from": "flights"}])],
+        "sinks": [part_of_graph("sinks", "report", input="hours", format="parquet")],
     }
     only = chain(
         "hours",
@@ -780,9 +376,9 @@ def _many(layers: int, width: int) -> Json:
             parts.append(uid)
     graph = {
         "name": "wide",
-        "sources": [_part_of_graph("sources", f"topic_{row}") for row in range(width)],
-        "operators": [_part_of_graph("operators", uid) for uid in parts],
-        "sinks": [_part_of_graph("sinks", f"out_{row}", input=f"step_{layers - 1}_{row}") for row in range(width)],
+        "sources": [part_of_graph("sources", f"topic_{row}") for row in range(width)],
+        "operators": [part_of_graph("operators", uid) for uid in parts],
+        "sinks": [part_of_graph("sinks", f"out_{row}", input=f"step_{layers - 1}_{row}") for row in range(width)],
     }
     return orders(name="wide", graph=graph, chains=chains, channels=channels, sinks=sinks)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.integration.page.answers import NOW
 from tests.integration.page.browser import tab
+from tests.integration.page.orders import event, points
 from tests.integration.page.served import TOKEN, Driver, PageServer
-from tests.integration.page.states import NOW, STATES, event, points
+from tests.integration.page.states import STATES
 
 pytestmark = pytest.mark.slow
 
