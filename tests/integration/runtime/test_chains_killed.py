@@ -45,7 +45,12 @@ def start(runs: JobRuns) -> JobProcess:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("killed", "mode"), [(mode, mode) for mode in MODES], indirect=["killed"], ids=list(MODES))
+@pytest.mark.parametrize(
+    ("killed", "mode"),
+    thorough([(mode, mode) for mode in MODES], ("unaligned", "unaligned")),
+    indirect=["killed"],
+    ids=list(MODES),
+)
 def test_killed_at_each_quarter_and_while_it_recovers_nothing_is_lost_doubled_or_out_of_order(
     killed: JobRuns, mode: str
 ) -> None:

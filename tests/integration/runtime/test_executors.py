@@ -125,6 +125,7 @@ def purchases(tmp_path: Path) -> Iterator[tuple[JobRuns, Purchases]]:
         yield runs, made
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_state_on_executors_survives_every_kill(
     purchases: tuple[JobRuns, Purchases], spark: SparkSession, tmp_path: Path

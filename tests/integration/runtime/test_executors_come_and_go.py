@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONG = 300.0
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_state_moves_when_an_executor_is_to_end_and_when_another_joins(spark: SparkSession, tmp_path: Path) -> None:
     made = Purchases.write(tmp_path / "input", files=40, rows=30)

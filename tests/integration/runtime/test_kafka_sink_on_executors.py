@@ -26,6 +26,7 @@ COPIES = (
 """A task has more bytes than it hands to the driver."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_each_record_of_executors_is_published_once_although_they_and_the_driver_are_killed(
     kafka_server: KafkaServer, topic: str, tmp_path: Path

@@ -164,6 +164,7 @@ def test_a_loop_that_is_killed_at_random_finds_what_a_batch_does(airports: Dista
     assert all(operator.finished for operator in final.operators)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
@@ -214,6 +215,7 @@ def stop_behind_savepoint(runs: JobRuns, process: JobProcess) -> None:
     assert process.wait() == 0, process.output()
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)

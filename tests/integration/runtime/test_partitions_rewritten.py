@@ -165,6 +165,7 @@ def test_all_that_keeps_state_goes_on_with_more_partitions_and_with_fewer(spark:
     assert [state_partitions(manifest) for manifest in taken] == [{0, 1}, {0, 1, 2, 3}, {0, 1, 2}]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_killed_while_it_rewrites_it_begins_anew_from_the_same_snapshot(

@@ -20,6 +20,7 @@ ON_TWO = ("--executors", "2", "--executor-memory", "600m")
 REARRANGED = "another process on this machine rearranges it first"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_state_gets_another_number_of_partitions_on_executors(spark: SparkSession, tmp_path: Path) -> None:
     made = Purchases.write(tmp_path / "input", files=10, rows=30)

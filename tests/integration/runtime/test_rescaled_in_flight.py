@@ -104,6 +104,7 @@ def published(runs: JobRuns) -> float:
     return sum(count for (side, *_), count in rows.items() if side == "left") / (FILES * ROWS)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -124,6 +124,7 @@ def test_a_store_that_fails_in_every_way_costs_checkpoints_and_no_rows(
     assert line_rows(spark, file.parent / "lines") == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(400)
 def test_more_failures_than_are_tolerable_restart_the_job_until_the_store_is_back(
     many: Purchases, spark: SparkSession, store: S3Store, proxy: FaultyProxy, tmp_path: Path

@@ -68,6 +68,7 @@ def test_a_sleeper_that_wakes_behind_its_successor_ends_and_changes_nothing(
     assert line_rows(spark, directory / "lines") == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_a_sleeper_that_shares_the_work_directory_of_its_successor_does_it_no_harm(
     runs: JobRuns, expected: Rows, spark: SparkSession
