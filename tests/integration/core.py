@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable
 from typing import TypeVar
 
 import pytest
 
-_Value = TypeVar("_Value")
+_Value = TypeVar("_Value", bound=Hashable)
 
 
-def core(values: Iterable[_Value], *chosen: _Value) -> list[object]:
+def core(values: Iterable[_Value], *chosen: _Value, kept: Collection[_Value] | None = None) -> list[object]:
     """Return the values for `pytest.mark.parametrize`, with the chosen ones marked `core`.
 
     Args:
         values: all values of the parameter; a tuple is a value for each of several parameters.
         chosen: those that show the feature, as few as possible.
+        kept: those with which `make test-long` runs the test; the rest is marked `thorough`. None keeps all.
 
     Raises:
-        ValueError: a chosen one is not among the values.
+        ValueError: a chosen or a kept one is not among the values.
     """
-    return _marked(values, chosen, pytest.mark.core)
+    every = _with_all(values, (*chosen, *(kept or ())))
+    marks = dict.fromkeys(chosen, pytest.mark.core)
+    if kept is not None:
+        marks |= {each: pytest.mark.thorough for each in every if each not in chosen and each not in kept}
+    return [_marked(each, marks.get(each)) for each in every]
 
 
 def thorough(values: Iterable[_Value], *kept: _Value) -> list[object]:
@@ -33,19 +38,17 @@ def thorough(values: Iterable[_Value], *kept: _Value) -> list[object]:
     Raises:
         ValueError: a kept one is not among the values.
     """
+    return core(values, kept=kept)
+
+
+def _with_all(values: Iterable[_Value], named: Iterable[_Value]) -> list[_Value]:
     every = list(values)
-    if missing := [each for each in kept if each not in every]:
+    if missing := [each for each in named if each not in every]:
         raise ValueError(f"not among the values: {missing}")
-    return _marked(every, [each for each in every if each not in kept], pytest.mark.thorough)
+    return every
 
 
-def _marked(values: Iterable[_Value], chosen: Sequence[_Value], mark: pytest.MarkDecorator) -> list[object]:
-    every = list(values)
-    missing = [each for each in chosen if each not in every]
-    if missing:
-        raise ValueError(f"not among the values: {missing}")
-    return [_with(each, mark) if each in chosen else each for each in every]
-
-
-def _with(value: object, mark: pytest.MarkDecorator) -> object:
+def _marked(value: object, mark: pytest.MarkDecorator | None) -> object:
+    if mark is None:
+        return value
     return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=mark)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.integration.core import thorough
 from tests.integration.runtime.graphs import MODES, difference, disorder, output, rows_of
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
-from tests.integration.core import thorough
 from tests.integration.runtime.processes import job_runs
 from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow, pytest.mark.thorough]
 
 FILES, ROWS, KEYS = 30, 25, 12
 NAMES = ("changes", "sums")
@@ -165,7 +164,7 @@ class Places:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("form", thorough(STEPS, "postgresql"))
+@pytest.mark.parametrize("form", STEPS)
 def test_killed_before_each_step_of_its_commits_it_leaves_what_a_batch_leaves(
     kafka_server: KafkaServer, lake: Lake, tmp_path: Path, form: str
 ) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.core import thorough
 from tests.integration.runtime.agents import Agents
 from tests.integration.runtime.executor_processes import LONG, ON_TWO, agents_of_executors, java_of_executors, kill
 from tests.integration.runtime.kinds_of_state import ENDLESS, KINDS, ROOT, all_sessions, sessions_of, state_job
@@ -191,7 +190,8 @@ def test_executors_outlive_their_driver_and_bring_the_files_that_they_hold(spark
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", thorough(sorted(KINDS), "timers of a processor"))
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_each_kind_of_state_comes_back_from_executors(kind: str, tmp_path: Path) -> None:
     with job_runs(state_job(tmp_path, kind), tmp_path / "snapshots", "state") as runs:
         process = runs.start(*ON_TWO, environment={"PYTHONPATH": str(ROOT)})

@@ -61,6 +61,7 @@ def stop_behind_savepoint(runs: JobRuns, *arguments: str) -> None:
     assert process.wait() == 0, process.output()
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("own_partitions")
 def test_a_job_goes_on_from_its_savepoints_with_more_task_slots_and_with_fewer(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import thorough
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
 from tests.integration.runtime.power import Moment, Power
 from tests.integration.runtime.purchases import write_job
@@ -57,7 +58,7 @@ def check_what_is_told(job: EmbeddedJob, rows: int) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("way", thorough(Way, Way.KILL, Way.END))
 def test_topic_and_tables_hold_the_rows_of_a_batch_whichever_way_the_job_ends(
     spark: SparkSession,
     kafka_server: KafkaServer,

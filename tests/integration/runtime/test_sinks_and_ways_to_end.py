@@ -56,7 +56,7 @@ def published(spark: SparkSession, directory: Path) -> dict[str, Counter[str]]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", core(Way, Way.KILL))
+@pytest.mark.parametrize("way", core(Way, Way.KILL, kept=[Way.DRAIN]))
 def test_every_sink_commits_the_same_rows_whichever_way_the_job_ends(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:

@@ -61,11 +61,13 @@ class TestParquet(BucketSinkConformance):
     pass
 
 
+@pytest.mark.thorough
 class TestCsvWithHeader(BucketSinkConformance):
     file_format = "csv"
     options_of_format: Mapping[str, str] = {"header": "true", "sep": ";"}
 
 
+@pytest.mark.thorough
 class TestJsonCompressed(BucketSinkConformance):
     file_format = "json"
     options_of_format: Mapping[str, str] = {"compression": "gzip"}

@@ -120,7 +120,11 @@ AS_BATCH: list[Query] = [
 ]
 
 
-@pytest.mark.parametrize("query", core(AS_BATCH, full_outer_join), ids=lambda query: query.__name__)
+@pytest.mark.parametrize(
+    "query",
+    core(AS_BATCH, full_outer_join, kept=[session_windows, dedup_into_session_into_window, windows_into_outer_join]),
+    ids=lambda query: query.__name__,
+)
 def test_with_a_flush_a_stream_gives_what_the_batch_gives(lab: Lab, query: Query) -> None:
     fill(lab)
     checkpoint = lab.directory()

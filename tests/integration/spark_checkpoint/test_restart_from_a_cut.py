@@ -162,7 +162,7 @@ def is_without_data(checkpoint: Path, number: int) -> bool:
     return before == after
 
 
-@pytest.mark.parametrize("name", core(OPERATORS, "window aggregation"))
+@pytest.mark.parametrize("name", core(OPERATORS, "window aggregation", kept=["inner join", "transformWithState"]))
 def test_a_query_restarted_from_the_files_of_a_batch_goes_on_exactly(lab: Lab, name: str) -> None:
     make, state_options = OPERATORS[name]
     fill(lab)
