@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = process.argv[2] ?? join(here, "../runtime/streamjob_runtime/control/ui");
+const target = process.argv[2] ?? join(here, "../runtime/streamjob/page/ui");
 
 /** The hash of all that the page is built from, by which a test without Node sees that the built files are current. */
 async function sourceHash() {

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from tests.integration.api.served import ServedJob
 
-from streamjob_runtime.control.api.pages import PageFile, names_of, page_files
+from streamjob.page.files import PageFile, names_of, page_files
 
 WRITES = [
     ("POST", "/v1/checkpoints"),

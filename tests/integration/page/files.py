@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamjob_runtime.control.api.pages import FILES as UI
-from streamjob_runtime.control.api.pages import HEADERS as OWN
+from streamjob.page.files import FILES as UI
+from streamjob.page.files import HEADERS as OWN
 
 HEADERS = {**OWN, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 

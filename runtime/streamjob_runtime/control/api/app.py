@@ -41,6 +41,7 @@ from streamjob.client.models import (
 from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
 from streamjob.clock import steady_clock
 from streamjob.ids import CheckpointId, TriggerId
+from streamjob.page.files import HEADERS, PAGE, page_files
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.auth import OPEN_PATHS, SESSIONS_PATH, BearerToken, access_of
@@ -52,7 +53,6 @@ from streamjob_runtime.control.api.job_control import (
     TooManyRequests,
     TriggerIdReused,
 )
-from streamjob_runtime.control.api.pages import HEADERS, PAGE, page_files
 from streamjob_runtime.control.api.sessions import Sessions
 from streamjob_runtime.control.api.streams import StreamResponse, Streams
 

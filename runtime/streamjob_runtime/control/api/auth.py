@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamjob.client.models import Problem
 from streamjob.errors import InvalidInput
+from streamjob.page.files import PAGE, host_name
 from streamjob_runtime.control.api.guard import trust_connection
-from streamjob_runtime.control.api.pages import PAGE, host_of
 from streamjob_runtime.control.api.problems import problem_response
 from streamjob_runtime.control.api.sessions import Access, Sessions
 
@@ -126,7 +126,7 @@ class BearerToken:
     def _refusal(self, scope: Scope, access: Access | None) -> Problem | None:
         if access is None and not _needs_no_token(scope):
             return _UNAUTHORIZED
-        if self._hosts is not None and (host := host_of(scope)) not in self._hosts:
+        if self._hosts is not None and (host := _host_of(scope)) not in self._hosts:
             return Problem(
                 title="Misdirected Request",
                 status=421,
@@ -160,6 +160,11 @@ def _needs_no_token(scope: Scope) -> bool:
     if scope["method"] in _READING:
         return path == PAGE.rstrip("/") or path.startswith(PAGE)
     return path == SESSIONS_PATH and scope["method"] == "POST"
+
+
+def _host_of(scope: Scope) -> str:
+    """Return the host that a request names; empty if it names none."""
+    return next((host_name(value.decode("latin-1")) for name, value in scope["headers"] if name == b"host"), "")
 
 
 def _credentials(scope: Scope) -> Iterator[bytes]:

@@ -14,13 +14,13 @@ from starlette.types import ASGIApp
 
 from streamjob.client.models import ControlFile
 from streamjob.clock import steady_clock
+from streamjob.page.files import names_of
 from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.guard import trust_connection
 from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
-from streamjob_runtime.control.api.pages import names_of
 from streamjob_runtime.control.api.streams import Streams
 from streamjob_runtime.executors.routes import AgentRoutes
 

@@ -1,4 +1,4 @@
-"""The files of the job's page, and the headers that keep browsers from being used against the job."""
+"""The files of the pages, and the headers that keep browsers from being used against the jobs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from starlette.types import Scope
-
 PAGE = "/ui/"
-FILES = Path(__file__).parents[1] / "ui"
+FILES = Path(__file__).parent / "ui"
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -69,11 +67,8 @@ def names_of(host: str) -> frozenset[str] | None:
     return _LOOPBACK_NAMES | {name} if name in _LOOPBACK_NAMES or name.startswith("127.") else None
 
 
-def host_of(scope: Scope) -> str:
-    """Return the host of a request without its port, in small letters; empty if the request names none."""
-    for name, value in scope["headers"]:
-        if name == b"host":
-            host: str = value.decode("latin-1").strip().lower()
-            before, colon, port = host.rpartition(":")
-            return before if colon and port.isdigit() else host
-    return ""
+def host_name(host: str) -> str:
+    """Return the host of a `Host` header without its port, in small letters."""
+    host = host.strip().lower()
+    before, colon, port = host.rpartition(":")
+    return before if colon and port.isdigit() else host

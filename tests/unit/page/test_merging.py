@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjob_runtime.control.api.merging import Feed, merge_patch, server_sent
+from streamjob.page.merging import Feed, merge_patch, server_sent
 
 leaves = st.booleans() | st.integers(0, 3)
 names = st.sampled_from("abc")
