@@ -42,4 +42,4 @@ await build({
   charset: "utf8",
   logLevel: "warning",
 });
-await copyFile(join(here, "src/index.html"), join(target, "index.html"));
+for (const name of ["index.html", "jobs.html"]) await copyFile(join(here, "src", name), join(target, name));

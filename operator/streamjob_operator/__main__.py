@@ -117,6 +117,18 @@ def controller(
     admission_port: Annotated[
         int, typer.Option(envvar="STREAMJOB_ADMISSION_PORT", help="Port of the admission webhook.")
     ] = 8443,
+    page_port: Annotated[
+        int | None,
+        typer.Option(envvar="STREAMJOB_PAGE_PORT", help="Port of the page of all jobs. Default: no page."),
+    ] = None,
+    page_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="STREAMJOB_PAGE_HOSTS",
+            help="A name that the page is reached by, such as that of an Ingress; may be repeated. Addresses and "
+            "localhost always work.",
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(envvar="STREAMJOB_HOST", help="Address that all ports listen on.")] = "0.0.0.0",
     log_level: Annotated[
         LogLevel, typer.Option(envvar="STREAMJOB_LOG_LEVEL", help="Minimum level of logged messages.")
@@ -153,6 +165,8 @@ def controller(
             metrics_port=metrics_port,
             admission_certificate=admission_certificate,
             admission_port=admission_port,
+            page_port=page_port,
+            page_hosts=_split(page_host or ()),
             host=host,
         )
         code = asyncio.run(run(settings))

@@ -9,6 +9,7 @@ import os
 import secrets
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -39,6 +40,14 @@ from streamjob_operator.reconciling.snapshot_reconciler import SnapshotReconcile
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.settings import LeaseSettings, Settings
 from streamjob_operator.storage.job_stores import JobStores
+from streamjob_operator.web.actions import Actions
+from streamjob_operator.web.board import Board
+from streamjob_operator.web.codes import Codes
+from streamjob_operator.web.figures import AskedFigures, asking
+from streamjob_operator.web.jobs import Jobs
+from streamjob_operator.web.proxy import Proxy
+from streamjob_operator.web.server import Page, Parts, serve_page
+from streamjob_operator.web.viewers import Viewers
 from streamjob_operator.webhook.certificate import Certificate
 from streamjob_operator.webhook.server import admission_server, serve_reviews
 
@@ -87,11 +96,17 @@ class DriverBuilder:
 
 
 def controller_for(
-    settings: Settings, api: Cluster, drivers: Drivers, evaluate: Evaluate, health: Health, metrics: Metrics
+    settings: Settings,
+    api: Cluster,
+    drivers: Drivers,
+    evaluate: Evaluate,
+    health: Health,
+    metrics: Metrics,
+    mirror: Mirror | None = None,
 ) -> Controller:
-    """Return the controller, put together."""
+    """Return the controller, put together; the watched objects are in the mirror."""
     identity = settings.lease.identity if settings.lease is not None else ""
-    mirror = Mirror()
+    mirror = mirror or Mirror()
     cluster = MirroredCluster(api, mirror)
     evaluations = Evaluations(evaluate)
     index, tokens = SnapshotIndex(), Tokens(cluster)
@@ -145,24 +160,32 @@ async def run(settings: Settings) -> ExitCode:
             app = admission_server(Evaluator())
             servers.append(await serve_reviews(app, certificate, settings.host, settings.admission_port))
         cluster = KubernetesCluster(client, observe=metrics.request)
-        # A replica on standby is ready: it takes over as soon as it may.
-        health.ready = True
-        if settings.lease is None:
-            metrics.leader.set(1)
-            return await _act(settings, cluster, health, metrics, stop, election=None)
-        election = Election(settings.lease, _client_of_the_election(settings.lease, metrics))
-        election.start()
-        try:
-            if not await _first(election.acquired, stop, election.lost):
-                return ExitCode.OK if stop.is_set() else ExitCode.FAILED
-            metrics.leader.set(1)
-            return await _act(settings, cluster, health, metrics, stop, election=election)
-        finally:
-            await election.stop()
+        async with _page(settings, cluster, metrics) as page:
+            return await _in_turn(settings, cluster, health, metrics, stop, page)
     finally:
         for server in servers:
             await server.cleanup()
         await client.close()  # type: ignore[no-untyped-call]
+
+
+async def _in_turn(
+    settings: Settings, cluster: Cluster, health: Health, metrics: Metrics, stop: asyncio.Event, page: Jobs | None
+) -> ExitCode:
+    """Act as soon as this replica leads."""
+    # A replica on standby is ready: it takes over as soon as it may.
+    health.ready = True
+    if settings.lease is None:
+        metrics.leader.set(1)
+        return await _act(settings, cluster, health, metrics, stop, election=None, page=page)
+    election = Election(settings.lease, _client_of_the_election(settings.lease, metrics))
+    election.start()
+    try:
+        if not await _first(election.acquired, stop, election.lost):
+            return ExitCode.OK if stop.is_set() else ExitCode.FAILED
+        metrics.leader.set(1)
+        return await _act(settings, cluster, health, metrics, stop, election=election, page=page)
+    finally:
+        await election.stop()
 
 
 def _client_of_the_election(lease: LeaseSettings, metrics: Metrics) -> OpenCluster:
@@ -175,6 +198,37 @@ def _client_of_the_election(lease: LeaseSettings, metrics: Metrics) -> OpenClust
             await client.close()  # type: ignore[no-untyped-call]
 
     return connected
+
+
+@contextlib.asynccontextmanager
+async def _page(settings: Settings, cluster: Cluster, metrics: Metrics) -> AsyncIterator[Jobs | None]:
+    """Serve the page of all jobs, if there is to be one, and give the jobs that it shows.
+
+    Every replica serves it: a Service does not know which one leads.
+    """
+    if settings.page_port is None:
+        yield None
+        return
+    identity = settings.lease.identity if settings.lease is not None else ""
+    async with Drivers(observe=metrics.control) as drivers:
+        jobs = Jobs(cluster, settings.namespaces, time.monotonic)
+        viewers = Viewers(cluster, time.monotonic, time.time)
+        figures = AskedFigures(asking(jobs, drivers, time.time), time.monotonic)
+        parts = Parts(
+            jobs=jobs,
+            viewers=viewers,
+            board=Board(jobs, figures, viewers, time.time),
+            figures=figures,
+            codes=Codes(time.time, lambda: secrets.token_urlsafe(32)),
+            proxy=Proxy(),
+            actions=Actions(cluster, EventRecorder(cluster, identity)),
+            now=time.time,
+        )
+        server = await serve_page(Page(parts, settings.page_hosts), settings.host, settings.page_port)
+        try:
+            yield jobs
+        finally:
+            await server.cleanup()
 
 
 async def _first(wanted: asyncio.Event, *others: asyncio.Event) -> bool:
@@ -194,12 +248,16 @@ async def _act(
     stop: asyncio.Event,
     *,
     election: Election | None,
+    page: Jobs | None,
 ) -> ExitCode:
     """Watch and reconcile until stopped; a replica that has lost its lease stops acting at once."""
     ended, ready = asyncio.Event(), asyncio.Event()
     async with Drivers(observe=metrics.control) as drivers, contextlib.aclosing(Evaluator()) as evaluator:
-        controller = controller_for(settings, cluster, drivers, evaluator, health, metrics)
+        mirror = Mirror()
+        controller = controller_for(settings, cluster, drivers, evaluator, health, metrics, mirror)
         await controller.begin()
+        if page is not None:
+            page.lead(mirror)
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
         sweeping = asyncio.create_task(controller.sweep_for_ever(), name="list everything")
         watching = asyncio.create_task(watch(controller, settings.namespaces, ended, ready), name="watch")

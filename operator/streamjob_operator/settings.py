@@ -72,6 +72,8 @@ class Settings:
         metrics_port: of `/metrics`.
         admission_certificate: directory with the certificate of the admission webhook; None: there is no webhook.
         admission_port: of the admission webhook.
+        page_port: of the page of all jobs; None: there is no page.
+        page_hosts: names that the page is reached by, in addition to loopback's.
         host: address that all of them listen on.
         log_level: least severe messages that are logged.
         log_format: for people, or one JSON object a line.
@@ -90,6 +92,8 @@ class Settings:
     metrics_port: int = 8080
     admission_certificate: Path | None = None
     admission_port: int = 8443
+    page_port: int | None = None
+    page_hosts: tuple[str, ...] = ()
     host: str = "0.0.0.0"
     log_level: LogLevel = "info"
     log_format: Literal["text", "json"] = "text"

@@ -2,17 +2,17 @@
 
 import { Away, Refused } from "./api.js";
 import { TERMINAL, clockOf } from "./derive.js";
+import { Follower, SILENCE_MS, pause } from "./follower.js";
 import { merge } from "./patch.js";
-import { remember, remembered, takeCode } from "./session.js";
+import { CONTROLLED } from "./session.js";
 import { eventsOf } from "./sse.js";
 
 const KEPT_SECONDS = 3600; // of figures, as the driver keeps them
 const KEPT_EVENTS = 500;
 const KEPT_DETAILS = 60;
-const SILENCE_MS = 45000; // three heartbeats
 const POLL_MS = 2000;
 const EXECUTORS_MS = 10000;
-const WAITS_MS = [1000, 2000, 4000, 8000, 15000];
+const RESOURCE_MS = 5000;
 
 /**
  * @typedef {object} Picture all that the page shows
@@ -26,6 +26,8 @@ const WAITS_MS = [1000, 2000, 4000, 8000, 15000];
  * @property {any[] | null} events newest first; null if this driver does not offer them
  * @property {boolean} hasHistory whether this driver offers figures of the past
  * @property {any} executors those of a job that computes in processes of their own
+ * @property {any} resource the job as the controller knows it; null if the page is the driver's own
+ * @property {number} resourceAt ms since 1970, when that arrived
  * @property {Map<number, any>} details ended checkpoints with the parts of their chains
  */
 
@@ -43,106 +45,39 @@ export function blank() {
     hasHistory: true,
     details: new Map(),
     executors: null,
+    resource: null,
+    resourceAt: 0,
   };
 }
 
-export class Live {
+export class Live extends Follower {
   /**
    * @param {import("./api.js").Api} api
    * @param {() => void} changed called after each change of the picture
    */
   constructor(api, changed) {
-    this.api = api;
-    this.picture = blank();
-    this.changed = changed;
+    super(api, changed, blank(), "driver");
     this.lastEvent = "";
-    this.run = 0;
   }
 
-  /** Open a session with the address's one-time code, or with the remembered token, and follow the job. */
-  async open() {
-    const code = takeCode();
-    const old = remembered();
-    if (code == null && old == null) return this.#signedOut("");
-    try {
-      if (code != null) {
-        const session = await this.api.send("POST", "v1/sessions", { code });
-        return this.#enter(session);
-      }
-      return await this.signIn(old.token);
-    } catch (error) {
-      if (error instanceof Away) return this.#retryOpening(code, old);
-      if (old != null && code != null) return this.signIn(old.token);
-      return this.#signedOut(code == null ? "Your session has ended." : "This link was used before, or is older than a minute.");
-    }
-  }
-
-  /** Use a token: the job's own, or that of a session. */
-  async signIn(token) {
-    this.api.token = token;
-    try {
-      const session = await this.api.get("v1/session");
-      this.#enter({ ...session, token });
-    } catch (error) {
-      if (error instanceof Refused && error.status === 404) return this.#enter({ token, write: true, expiresAt: null });
-      if (error instanceof Refused) return this.#signedOut("The driver does not accept this token.");
-      this.#enter({ token, write: false, expiresAt: null });
-    }
-  }
-
-  #retryOpening(code, old) {
-    this.#away("The driver does not answer.");
-    setTimeout(() => {
-      if (code != null) location.hash = `code=${code}`;
-      this.open();
-    }, old ? WAITS_MS[0] : WAITS_MS[1]);
-  }
-
-  #enter(session) {
-    this.api.token = session.token;
-    remember({ token: session.token, write: Boolean(session.write), expiresAt: session.expiresAt ?? null });
-    this.picture.write = Boolean(session.write);
-    this.#follow();
-  }
-
-  #signedOut(problem) {
-    this.run += 1;
-    this.api.token = null;
-    remember(null);
-    Object.assign(this.picture, { link: "signed-out", problem, write: false });
-    this.changed();
-  }
-
-  #away(problem) {
+  away(problem) {
     const { picture } = this;
     if (picture.link === "over") return;
     if (TERMINAL.has(picture.doc?.job.state)) {
       picture.link = "over"; // a driver ends with its job
       return this.changed();
     }
-    if (picture.link !== "away") picture.awaySince = Date.now();
-    Object.assign(picture, { link: "away", problem });
-    this.changed();
+    super.away(problem);
   }
 
-  async #follow() {
-    this.run += 1;
-    const run = this.run;
-    let failures = 0;
-    const arrived = () => (failures = 0);
-    this.#watchExecutors(run);
-    while (run === this.run) {
-      try {
-        await this.#past();
-        if (await this.#news(run, arrived)) throw new Away("The stream has ended.");
-      } catch (error) {
-        if (run !== this.run) return;
-        if (error instanceof Refused && error.status === 401) return this.#signedOut("Your session has ended.");
-        this.#away(error instanceof Refused ? error.message : "The driver does not answer.");
-        await pause(WAITS_MS[Math.min(failures, WAITS_MS.length - 1)]);
-        failures += 1;
-      }
-    }
+  follow() {
+    const kept = this.keepUp(async (run, arrived) => {
+      await this.#past();
+      return this.#news(run, arrived);
+    });
+    this.#watchExecutors(this.run);
+    if (CONTROLLED) this.#watchResource(this.run);
+    return kept;
   }
 
   /** Another process answers: its events, figures and checkpoints have nothing to do with those of the last one. */
@@ -282,6 +217,34 @@ export class Live {
     }
   }
 
+  /** The controller's knowledge of the job is not in the stream, which is the driver's. */
+  async #watchResource(run) {
+    while (run === this.run) {
+      try {
+        this.picture.resource = await this.#optional("v1/resource");
+        this.picture.resourceAt = Date.now();
+        this.changed();
+      } catch (error) {
+        if (run === this.run && error instanceof Refused && error.status === 401) return this.signedOut("Your session has ended.");
+      }
+      await pause(RESOURCE_MS);
+    }
+  }
+
+  /**
+   * Have the controller change the job.
+   * @param {(words: string, bad?: boolean) => void} say
+   */
+  async change(path, body, say) {
+    try {
+      say("Requested …");
+      say((await this.api.send("POST", path, body)).sentence);
+    } catch (error) {
+      if (error instanceof Refused) return say([error.message, error.fix].filter(Boolean).join(". "), true);
+      say("The controller does not answer: look whether the change was made", true);
+    }
+  }
+
   /** The statistics' history is without the chains' parts: fetch those once, newest first, one at a time. */
   async #fetchDetails() {
     const { details, doc } = this.picture;
@@ -326,8 +289,6 @@ export class Live {
     }
   }
 }
-
-const pause = (delay) => new Promise((resolve) => setTimeout(resolve, delay));
 
 /** The figures of a moment, from the job itself. */
 function pointOf(job) {

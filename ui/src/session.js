@@ -1,6 +1,13 @@
 // The session's token: in memory, and in this tab's sessionStorage, so that a reload keeps it. Never in a URL or cookie.
 
-const KEY = `streamjob ${new URL(".", location.href).pathname}`;
+const JOB = /jobs\/[^/]+\/[^/]+\/ui\/$/;
+const place = new URL(".", location.href).pathname;
+
+/** Whether the page is the controller's, or that of a job through the controller. */
+export const CONTROLLED = JOB.test(place) || document.getElementById("page")?.dataset.view === "jobs";
+
+// The page of all jobs and those that it leads to have one session.
+const KEY = `streamjob ${place.replace(JOB, "ui/")}`;
 
 /**
  * @typedef {{token: string, write: boolean, expiresAt: number | null}} Session

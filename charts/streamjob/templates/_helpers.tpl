@@ -112,6 +112,12 @@ default
 {{- if .Values.admission.enabled }}
 - {name: STREAMJOB_ADMISSION_CERTIFICATE, value: /etc/streamjob/admission}
 {{- end }}
+{{- if .Values.page.enabled }}
+- {name: STREAMJOB_PAGE_PORT, value: "8082"}
+{{- with concat .Values.page.hosts (ternary .Values.page.ingress.hosts list .Values.page.ingress.enabled) | uniq }}
+- {name: STREAMJOB_PAGE_HOSTS, value: {{ join " " . | quote }}}
+{{- end }}
+{{- end }}
 {{- with .Values.networkPolicy.driverMetricsFrom }}
 - {name: STREAMJOB_DRIVER_METRICS_FROM, value: {{ toJson . | quote }}}
 {{- end }}

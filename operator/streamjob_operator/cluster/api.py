@@ -177,7 +177,7 @@ class KubernetesCluster:
     async def create(self, kind: Kind, thing: Object, *, dry_run: bool = False) -> Object:
         """Create an object, or only check whether it could be."""
         query = {"dryRun": "All"} if dry_run else None
-        return await self._call("POST", kind, kind.path(thing["metadata"]["namespace"]), body=thing, query=query)
+        return await self._call("POST", kind, kind.path(thing["metadata"].get("namespace")), body=thing, query=query)
 
     async def replace(self, kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
         """Replace an object, if it still has the `resourceVersion` that is given."""

@@ -29,6 +29,7 @@ from streamjob.client.models import (
     StopRequest,
     TriggerView,
 )
+from streamjob.client.page_models import Diagnosis, HistoryView
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _IDLE_SECONDS = 2.0
@@ -90,6 +91,14 @@ class Drivers:
     async def checkpoints(self, driver: DriverAddress) -> CheckpointsView:
         """Return the checkpoints' statistics."""
         return await self._ask(driver, "checkpoints", "GET", "/v1/checkpoints", CheckpointsView)
+
+    async def diagnosis(self, driver: DriverAddress) -> Diagnosis:
+        """Return the condition of the job in one sentence."""
+        return await self._ask(driver, "diagnosis", "GET", "/v1/diagnosis", Diagnosis)
+
+    async def history(self, driver: DriverAddress, since: float) -> HistoryView:
+        """Return the figures after a time, in seconds since 1970."""
+        return await self._ask(driver, "history", "GET", f"/v1/history?since={since:.3f}", HistoryView)
 
     async def trigger(self, driver: DriverAddress, trigger_id: str) -> TriggerView | None:
         """Return the outcome of a request, or None if the driver does not know it."""

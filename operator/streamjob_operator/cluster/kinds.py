@@ -42,6 +42,9 @@ STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets")
 SERVICE = Kind("", "v1", "Service", "services")
 POD_DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+TOKEN_REVIEW = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews")
+SUBJECT_ACCESS_REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews")
+"""Questions to the API server; they belong to no namespace, and nothing is stored."""
 
 KINDS = (
     STREAM_JOB,

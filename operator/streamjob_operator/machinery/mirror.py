@@ -180,6 +180,11 @@ class Mirror:
         """Return an object, or None if there is none."""
         return self._shelves[kind].objects.get(name)
 
+    def all(self, kind: Kind) -> list[Object] | None:
+        """Return all objects of a kind, as the watch has brought them; None before they were listed."""
+        shelf = self._shelves[kind]
+        return list(shelf.objects.values()) if shelf.listed else None
+
     def knows_all(self, kind: Kind, uid: str) -> bool:
         """Return whether a job has the objects that `of_job` says, as far as is known."""
         shelf = self._shelves.get(kind)

@@ -43,6 +43,9 @@ ON_ITS_WAY: Mapping[str, str] = {
     "WaitingForOldDriver": "An older driver's pod must be gone first.",
     "WaitingForSnapshot": "The StreamSnapshot of `initialSnapshotRef` is incomplete or does not exist.",
     "WaitingForJob": "The StreamSnapshot waits for its StreamJob to run; the message has the job's current state.",
+    "ScaledByViewer": "A viewer of the controller's page has changed `parallelism`; the message names the viewer.",
+    "SuspendedByViewer": "A viewer of the controller's page has set `suspend`; the message names the viewer.",
+    "ResumedByViewer": "A viewer of the controller's page has unset `suspend`; the message names the viewer.",
     "WaitingToRestart": "The controller starts the next driver when the delay is over.",
 }
 """Reasons of the normal course."""

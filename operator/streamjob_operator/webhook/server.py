@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
 
 from aiohttp import web
 
@@ -14,6 +13,7 @@ from streamjob.durations import parse_duration
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.evaluation.evaluator import EvaluationUnavailable, Evaluator, NotEvaluated
 from streamjob_operator.evaluation.validation import read_problems
+from streamjob_operator.serving import BoundedSite
 from streamjob_operator.webhook.certificate import Certificate
 from streamjob_operator.webhook.review import NotAReview, Review, allow, deny, read_review
 
@@ -29,7 +29,6 @@ _SHARE = 0.8
 _MOST_READ = 16
 _MOST_CHECKED = 8
 _MOST_CONNECTIONS = 256
-_HANDSHAKE = 5.0
 _IDLE = 90.0
 _CLOSING = 1.0
 _SMALL: Object = {"metadata": {"name": "small"}, "spec": {}}
@@ -125,37 +124,12 @@ async def serve_reviews(app: web.Application, certificate: Certificate, host: st
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSING, keepalive_timeout=_IDLE)
     await runner.setup()
     try:
-        await _Site(runner, certificate, host, port).start()
+        context = certificate.listening()
+        await BoundedSite(runner, host, port, most=_MOST_CONNECTIONS, context=context).start()
     except BaseException:
         await runner.cleanup()
         raise
     return runner
-
-
-class _Site(web.BaseSite):
-    """Listens with few connections: beyond their number the oldest one goes."""
-
-    def __init__(self, runner: web.AppRunner, certificate: Certificate, host: str, port: int) -> None:
-        super().__init__(runner, ssl_context=certificate.listening())
-        self._host, self._port = host, port
-
-    @property
-    def name(self) -> str:
-        return f"https://{self._host}:{self._port}"
-
-    async def start(self) -> None:
-        await super().start()
-        self._server = await asyncio.get_running_loop().create_server(
-            self._accept, self._host, self._port, ssl=self._ssl_context, ssl_handshake_timeout=_HANDSHAKE
-        )
-
-    def _accept(self) -> Any:
-        server = self._runner.server
-        assert server is not None
-        connections = server.connections
-        if len(connections) >= _MOST_CONNECTIONS:
-            connections[0].force_close()
-        return server()
 
 
 def _timeout(request: web.Request) -> float:

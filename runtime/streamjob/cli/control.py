@@ -6,7 +6,7 @@ import json
 import time
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,15 +103,41 @@ def ui(
     browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser, or only print its address.")
     ] = True,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", "-n", help="Open the controller's page of all jobs, as a service account of this namespace."
+        ),
+    ] = None,
+    service_account: Annotated[
+        str, typer.Option(help="The service account, with --namespace; the page has its rights.", metavar="NAME")
+    ] = "streamjob-viewer",
+    controller_namespace: Annotated[
+        str, typer.Option(help="Namespace of the controller, with --namespace.", metavar="NAMESPACE")
+    ] = "streamjob",
+    service: Annotated[
+        str, typer.Option(help="Service of the controller's page, with --namespace.", metavar="NAME")
+    ] = "streamjob-page",
 ) -> None:
-    """Open the page of a running job. The address works once, within a minute."""
+    """Open the page of a running job, or with --namespace the page of all jobs in a cluster. The address works once,
+    within a minute."""
+
+    def show(page: str) -> None:
+        typer.echo(page)
+        if browser:
+            webbrowser.open(page)
+
+    if namespace is not None:
+        from streamjob.cli.all_jobs import PlaceOfPage, open_page
+
+        with suppress(KeyboardInterrupt):
+            place = PlaceOfPage(controller_namespace, service, url)
+            open_page(service_account, namespace, place, write=write, show=show)
+        return
     with connected(url, workdir, token_file) as (client, endpoint):
         code = client.new_code(write=write).code
     # Browsers do not send the fragment, so the code is in no log of a server or proxy.
-    page = f"{endpoint.url.rstrip('/')}/ui/#code={code}"
-    typer.echo(page)
-    if browser:
-        webbrowser.open(page)
+    show(f"{endpoint.url.rstrip('/')}/ui/#code={code}")
 
 
 def checkpoint(

@@ -31,7 +31,7 @@ HEADERS: Mapping[str, str] = {
 }
 """In each answer with a part of the page; the server adds `nosniff` and `no-store` to every answer."""
 
-_LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def names_of(host: str) -> frozenset[str] | None:
         host: the address that the server listens on.
     """
     name = f"[{host}]" if ":" in host else host
-    return _LOOPBACK_NAMES | {name} if name in _LOOPBACK_NAMES or name.startswith("127.") else None
+    return LOOPBACK_NAMES | {name} if name in LOOPBACK_NAMES or name.startswith("127.") else None
 
 
 def host_name(host: str) -> str:

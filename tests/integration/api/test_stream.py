@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 from tests.integration.api.served import ServedJob, metrics_text, token_of
-from tests.unit.api.test_merging import patched
+from tests.unit.page.test_merging import patched
 
 from streamjob.client.models import JobState
 from streamjob_runtime.control.api.admission import Limits

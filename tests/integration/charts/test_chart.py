@@ -326,6 +326,7 @@ def test_every_value_for_the_controller_arrives_as_a_setting(render: Render, mon
             "allowAmbientCredentials": True,
             "networkPolicy": {"driverMetricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
             "admission": {"enabled": True},
+            "page": {"enabled": True, "hosts": ["a.example", "b.example"]},
         },
         release="blue",
     )
@@ -345,6 +346,8 @@ def test_every_value_for_the_controller_arrives_as_a_setting(render: Render, mon
         own_labels=rendered.one("Deployment")["spec"]["selector"]["matchLabels"],
         driver_metrics_from=({"podSelector": {"matchLabels": {"app": "prometheus"}}},),
         admission_certificate=Path("/etc/streamjob/admission"),
+        page_port=8082,
+        page_hosts=("a.example", "b.example"),
     )
 
 
@@ -446,3 +449,49 @@ def test_every_value_is_in_the_schema_and_every_property_has_a_value() -> None:
         return found
 
     assert differing(schema, values) == [".global"]  # Helm's own
+
+
+def test_the_page_is_off_by_default(render: Render) -> None:
+    rendered = render()
+
+    assert "STREAMJOB_PAGE_PORT" not in rendered.environment
+    assert [each["metadata"]["name"] for each in rendered.all("Service")] == ["streamjob-metrics"]
+    assert rendered.all("Ingress") == []
+
+
+def test_the_page_has_a_service_and_an_ingress(render: Render) -> None:
+    tls = [{"hosts": ["jobs.example.org"], "secretName": "jobs-tls"}]
+    ingress = {"enabled": True, "className": "nginx", "hosts": ["jobs.example.org"], "tls": tls}
+    clients = [{"podSelector": {"matchLabels": {"app": "ingress"}}}]
+    rendered = render(
+        {
+            "page": {"enabled": True, "hosts": ["jobs.internal"], "ingress": ingress},
+            "networkPolicy": {"pageFrom": clients},
+        }
+    )
+    services = {each["metadata"]["name"]: each["spec"] for each in rendered.all("Service")}
+    port = next(each["containerPort"] for each in rendered.container["ports"] if each["name"] == "page")
+    route = rendered.one("Ingress")["spec"]
+    backend = {"service": {"name": "streamjob-page", "port": {"name": "page"}}}
+
+    assert services["streamjob-page"]["ports"] == [{"name": "page", "port": 80, "targetPort": "page"}]
+    assert rendered.environment["STREAMJOB_PAGE_PORT"] == str(port)
+    assert rendered.environment["STREAMJOB_PAGE_HOSTS"] == "jobs.internal jobs.example.org"
+    assert {"ports": [{"port": "page"}], "from": clients} in rendered.one("NetworkPolicy")["spec"]["ingress"]
+    assert (route["ingressClassName"], route["tls"]) == ("nginx", tls)
+    assert route["rules"] == [
+        {"host": "jobs.example.org", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ({"ingress": {"enabled": True, "hosts": ["jobs.example.org"]}}, "page.ingress needs the page"),
+        ({"enabled": True, "ingress": {"enabled": True}}, "page.ingress needs a name"),
+        ({"enabled": True, "hosts": ["http://jobs"]}, "page"),
+    ],
+)
+def test_a_page_that_nobody_could_open_is_refused(render: Render, page: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        render({"page": page})

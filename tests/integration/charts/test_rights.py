@@ -25,6 +25,8 @@ from streamjob_operator.cluster.kinds import (
     STATEFUL_SET,
     STREAM_JOB,
     STREAM_SNAPSHOT,
+    SUBJECT_ACCESS_REVIEW,
+    TOKEN_REVIEW,
     Kind,
 )
 from streamjob_operator.controller import WATCHED
@@ -47,6 +49,9 @@ RESIZE = [(POD.group, f"{POD.plural}/resize", "patch")]
 
 FINALIZER = [(kind.group, kind.plural, "patch") for kind in (STREAM_JOB, STREAM_SNAPSHOT)]
 """The same of what has the finalizer."""
+
+REVIEWS = {(kind.group, kind.plural, "create") for kind in (TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)}
+"""The rights that only the page of all jobs needs."""
 
 KINDS_BY_NAME = {name: each for name, each in vars(kinds).items() if isinstance(each, Kind)}
 
@@ -83,8 +88,17 @@ def test_it_may_do_what_the_controller_asks_for_and_nothing_else(render: Render,
     owner = {("streamjob.io", f"{kind.plural}/finalizers", "update") for kind in (STREAM_JOB, STREAM_SNAPSHOT)}
 
     expected = {*requests(), *watches(), *DRIVER, *EXECUTORS, *RESIZE, *FINALIZER}
-    assert allowed - owner == expected
+    assert expected > REVIEWS
+    assert allowed - owner == expected - REVIEWS
     assert owner < allowed
+
+
+@MODES
+def test_the_page_adds_the_right_to_ask_about_viewers_and_nothing_else(render: Render, values: dict[str, Any]) -> None:
+    without, page = set(render(values).rights()), set(render(values | {"page": {"enabled": True}}).rights())
+
+    assert without < page
+    assert page - without == {("*", *right) for right in REVIEWS}
 
 
 @MODES

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from tests.integration.page.states import STATES
 
 from streamjob.client.chain_models import BatchTimesView
+from streamjob.client.jobs_models import ConditionView, JobRow, JobsView, ResourceView
 from streamjob.client.models import (
     ChainView,
     ChannelView,
@@ -21,6 +22,7 @@ from streamjob.client.models import (
     JobView,
     SinkView,
     TaskStatistics,
+    TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, HistoryPoint, HistoryView
 
@@ -29,13 +31,17 @@ READ: dict[str, tuple[type[BaseModel], ...]] = {
     "job": (JobReport,),
     "chain": (ChainView,),
     "channel": (ChannelView,),
+    "condition": (ConditionView,),
     "diagnosis": (Diagnosis,),
     "input": (InputView,),
     "point": (HistoryPoint,),
+    "resource": (ResourceView,),
+    "row": (JobRow,),
     "sink": (SinkView,),
     "statistics": (CheckpointsView,),
     "task": (TaskStatistics,),
     "times": (BatchTimesView,),
+    "view": (JobsView, ExecutorsView, TriggerView),
 }
 """Names in the page's sources, and the models of their values."""
 
@@ -48,7 +54,7 @@ def names(model: type[BaseModel]) -> set[str]:
 @pytest.mark.parametrize("variable", READ)
 def test_the_page_reads_only_fields_that_the_api_has(variable: str) -> None:
     text = "\n".join(each.read_text() for each in SOURCES.rglob("*.js"))
-    read = set(re.findall(rf"(?<![.\w]){variable}\??\.(\w+)", re.sub(r"\w+\.yaml", "", text)))
+    read = set(re.findall(rf"(?<![.\w]){variable}\??\.(\w+)", re.sub(r"\w+\.(?:yaml|js)\b", "", text)))
 
     assert read
     assert read - set().union(*(names(model) for model in READ[variable])) == set()

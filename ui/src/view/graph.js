@@ -183,7 +183,8 @@ function sourceLines(input) {
   const idle = input.idleSeconds != null && input.idleSeconds >= 10 ? `idle ${age(input.idleSeconds)}` : "";
   const behind = watermarkLag(input.lagMs, input.watermarkMs);
   const mark = behind !== ABSENT ? `watermark ${behind} behind` : eventTime(input.watermarkMs) === ABSENT ? "no watermark" : `watermark ${eventTime(input.watermarkMs).slice(0, 16)}`;
-  return [[unread ? `lag ${unread}` : idle || "lag not known"], input.holdsWatermarkBack ? ["holds the watermark back", "waiting"] : [mark]];
+  const left = input.idle ? `idle ${age(input.idleSeconds)}, left out` : "";
+  return [[unread ? `lag ${unread}` : left || idle || "lag not known"], input.holdsWatermarkBack ? ["holds the watermark back", "waiting"] : [unread && left ? left : mark]];
 }
 
 function sinkLines(sink, now) {

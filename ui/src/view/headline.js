@@ -33,7 +33,7 @@ export function Headline({ live, picture, now, choose }) {
     ${job.failure && !["RUNNING", "FINISHING"].includes(job.state) && html`<${Failure} text=${job.failure} />`}
     <div class="foot">
       <${Facts} job=${job} now=${now} />
-      ${picture.write && ["live", "polling"].includes(picture.link) && !TERMINAL.has(job.state) && html`<${Actions} live=${live} job=${job} />`}
+      ${picture.write && ["live", "polling"].includes(picture.link) && !TERMINAL.has(job.state) && html`<${Actions} live=${live} job=${job} resource=${picture.resource} />`}
     </div>
   </header>`;
 }

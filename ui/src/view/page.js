@@ -2,11 +2,13 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 import { serverNow } from "../derive.js";
 import { clockTime } from "../format.js";
 import { html } from "../html.js";
+import { CONTROLLED } from "../session.js";
 import { Checkpoints } from "./checkpoints.js";
 import { Drawer } from "./drawer.js";
 import { Events } from "./events.js";
 import { GraphPanel } from "./graph.js";
 import { Executors } from "./executors.js";
+import { Resource, WithoutDriver } from "./resource.js";
 import { Headline } from "./headline.js";
 import { SignIn } from "./signin.js";
 import { Tiles } from "./tiles.js";
@@ -23,7 +25,8 @@ export function Page({ live, picture }) {
     if (doc) document.title = `${doc.job.name} · ${doc.job.state.toLowerCase()}`;
   }, [doc?.job.name, doc?.job.state]);
   if (!doc) {
-    if (link === "signed-out") return html`<main class="alone"><${SignIn} live=${live} problem=${picture.problem} alone /></main>`;
+    if (link === "signed-out") return html`<main class="alone"><${SignIn} live=${live} problem=${picture.problem} controller=${CONTROLLED} alone /></main>`;
+    if (picture.resource) return html`<${WithoutDriver} live=${live} picture=${picture} />`;
     return html`<main class="alone"><p class="before" role="status">
       ${link === "away" ? `${picture.problem} Trying again …` : "Opening the job’s page …"}</p></main>`;
   }
@@ -33,6 +36,7 @@ export function Page({ live, picture }) {
     <${Notice} live=${live} picture=${picture} />
     <main class=${["live", "polling", "over"].includes(link) ? "" : "stale"}>
       <${Headline} live=${live} picture=${picture} now=${now} choose=${setOpen} />
+      ${picture.resource && html`<${Resource} picture=${picture} />`}
       <${Tiles} picture=${picture} now=${now} />
       <${GraphPanel} doc=${doc} now=${now} chosen=${open} choose=${setOpen} />
       <${Executors} view=${picture.executors} />
@@ -50,7 +54,7 @@ function Notice({ live, picture }) {
     const since = clockTime(awaySince / 1000, Date.now() / 1000);
     return html`<p class="notice" role="status"><strong>No connection since ${since}.</strong> ${problem} This is the last picture. Trying again …</p>`;
   }
-  if (link === "signed-out") return html`<div class="notice"><${SignIn} live=${live} problem=${`${problem} This is the last picture.`} /></div>`;
+  if (link === "signed-out") return html`<div class="notice"><${SignIn} live=${live} controller=${CONTROLLED} problem=${`${problem} This is the last picture.`} /></div>`;
   if (link === "over") return html`<p class="notice calm" role="status"><strong>The driver has ended.</strong> This is the last picture.</p>`;
   if (problem) return html`<p class="notice calm" role="status">${problem}</p>`;
   return null;

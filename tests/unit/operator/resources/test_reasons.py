@@ -13,6 +13,7 @@ CONTROLLER = Path(__file__).resolve().parents[4] / "operator" / "streamjob_opera
 GIVING = [
     *sorted(file for file in (CONTROLLER / "decisions").glob("*.py") if file.name != "__init__.py"),
     CONTROLLER / "reconciling" / "failing.py",
+    CONTROLLER / "web" / "actions.py",
 ]
 EXPLAINED = {**reasons.ON_ITS_WAY, **reasons.WRONG, **reasons.ELSEWHERE}
 # Other words of the same modules: conditions and their values, values of the spec and of events, the end of a reason,
