@@ -6,6 +6,7 @@ builds it once: seconds for Lua, some minutes for Helm. With `CI=true` it is req
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -51,16 +52,19 @@ class GoTool:
         if named:
             return Path(named)
         cached = _cache() / f"{self.name}-{self.version}" / self.name
-        if not cached.is_file():
-            self._build(cached)
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        # Concurrent runs wait for the first one's build: a second build of Helm takes minutes of both cores.
+        with (cached.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not cached.is_file():
+                self._build(cached)
         return cached
 
     def _build(self, target: Path) -> None:
         go = shutil.which("go")
         if go is None:
             raise ToolMissing(f"{self.name} is not there: put it or Go on the PATH, or set {self.variable}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Built elsewhere and moved, so that a concurrent run sees the complete program or none.
+        # Built elsewhere and moved, so that a build that is killed leaves no program.
         with tempfile.TemporaryDirectory(dir=target.parent) as directory:
             built = subprocess.run(
                 [go, "install", "-trimpath", "-ldflags", "-s -w", f"{self.package}@{self.version}"],
