@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compact, duration, seconds, size } from "../src/format.js";
+import { chosen, tally } from "../src/choose.js";
 import { layout } from "../src/layout.js";
 import { merge } from "../src/patch.js";
 import { eventsOf } from "../src/sse.js";
@@ -82,4 +83,15 @@ test("numbers are written as the terminal view writes them", () => {
   assert.deepEqual([980, 1_234_567, 14e9].map(size), ["980 B", "1.2 MB", "14 GB"]);
   assert.deepEqual([0, 12.4, 98_234_567, 1e12].map(compact), ["0", "12", "98 M", "1.0 T"]);
   assert.deepEqual(["10s", "1m 30s", "500ms", "<img>", null].map(seconds), [10, 90, 0.5, null, null]);
+});
+
+test("the most urgent jobs come first, and a filter takes every word", () => {
+  const row = (name, tone, sentence = "") => ({ namespace: "shop", name, tone, sentence, lifecycle: "STABLE" });
+  const rows = [row("b", "ok"), row("a", "still"), row("d", "critical", "Behind"), row("c", "ok", "Behind by 4 min")];
+  const names = (...given) => chosen(rows, ...given).map((each) => each.name);
+
+  assert.deepEqual(names("", ""), ["d", "b", "c", "a"]);
+  assert.deepEqual(names("BEHIND 4", ""), ["c"]);
+  assert.deepEqual(names("", "ok"), ["b", "c"]);
+  assert.deepEqual(tally(rows), [["critical", 1], ["ok", 2], ["still", 1]]);
 });

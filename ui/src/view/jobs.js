@@ -1,8 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
+import { chosen, tally } from "../choose.js";
 import { ageTone } from "../derive.js";
 import { ABSENT, age, clockTime, compact, count, dateTime, plural, rate } from "../format.js";
 import { html } from "../html.js";
-import { chosen, tally } from "../jobs.js";
 import { SignIn } from "./signin.js";
 
 const PAGE = 300;
@@ -52,8 +52,8 @@ function Head({ view, picture, children }) {
 function Nothing({ view, picture }) {
   return html`<${Head} view=${view} picture=${picture} />
     <section class="panel" aria-label="No jobs">
-      <p class="empty">There is no StreamJob, or none that ${view.viewer} may list. To let a service account read those of its namespace:</p>
-      <pre tabindex="0">${"kubectl create role streamjob-viewer --namespace NAMESPACE --verb get,list --resource streamjobs.streamjob.io\nkubectl create rolebinding streamjob-viewer --namespace NAMESPACE --role streamjob-viewer --serviceaccount NAMESPACE:streamjob-viewer"}</pre>
+      ${view.everyNamespace ? html`<p class="empty">There is no StreamJob yet.</p>` : html`<p class="empty">There is no StreamJob, or none that ${view.viewer} may list. To let a service account read those of its namespace:</p>
+      <pre tabindex="0">${"kubectl create role streamjob-viewer --namespace NAMESPACE --verb get,list --resource streamjobs.streamjob.io\nkubectl create rolebinding streamjob-viewer --namespace NAMESPACE --role streamjob-viewer --serviceaccount NAMESPACE:streamjob-viewer"}</pre>`}
     </section>`;
 }
 
@@ -83,13 +83,17 @@ function Table({ rows, view, now, picture }) {
     </section>`;
 }
 
-export const wordOf = (lifecycle) => String(lifecycle).charAt(0) + String(lifecycle).slice(1).toLowerCase().replaceAll("_", " ");
+const STATES = { STABLE: ["Running", "good"], DEPLOYED: ["Running", "good"], SUSPENDED: ["Suspended", "still"], FINISHED: ["Finished", "still"], FAILED: ["Failed", "bad"], ROLLED_BACK: ["Rolled back", "warm"] };
+
+/** The word for a lifecycle state, and its tone; all the others are on their way to one of these. */
+export const lifecycleOf = (lifecycle) => STATES[lifecycle] ?? [String(lifecycle).charAt(0) + String(lifecycle).slice(1).toLowerCase().replaceAll("_", " "), "busy"];
 
 function Row({ row, now }) {
   const place = `../jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}/ui/`;
+  const [word, tone] = lifecycleOf(row.lifecycle);
   const since = row.since != null ? `since ${dateTime(row.since)}` : "";
   return html`<tr class=${`job ${row.tone}`}>
-    <td><span class=${`state ${TONES[row.tone]}`} title=${since}>${wordOf(row.lifecycle)}</span>${row.driver === "away" && html`<span class="flag">driver away</span>`}</td>
+    <td><span class=${`state ${tone}`} title=${since}>${word}</span>${row.driver === "away" && html`<span class="flag">driver away</span>`}</td>
     <th scope="row"><a href=${place}>${row.name}</a> <span class="namespace">${row.namespace}</span>
       <span class="said">${row.sentence}</span>
       ${row.upgrade && row.upgrade !== row.sentence && html`<span class="flag">${row.upgrade}</span>`}</th>

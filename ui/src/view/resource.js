@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { age, ago, dateTime } from "../format.js";
 import { html } from "../html.js";
 import { Copy } from "./copy.js";
-import { wordOf } from "./jobs.js";
+import { lifecycleOf } from "./jobs.js";
 
 const SIGNS = { critical: "✕", attention: "!", underway: "…", ok: "✓", still: "–" };
 
@@ -12,10 +12,10 @@ export const Back = () => html`<a class="back" href="../../../../ui/">All jobs</
 export function WithoutDriver({ live, picture }) {
   const { resource } = picture;
   const { row } = resource;
-  const severity = { ok: "ok", still: "still" }[row.tone] ?? row.tone;
+  const [word, tone] = lifecycleOf(row.lifecycle);
   return html`<main>
-    <header class=${`headline ${severity}`}>
-      <div class="title"><span class="state">${wordOf(row.lifecycle)}</span><h1>${row.name}<span class="namespace">${row.namespace}</span></h1><span class="link away">${row.driver === "none" ? "No driver" : "Driver away"}</span></div>
+    <header class=${`headline ${row.tone}`}>
+      <div class="title"><span class=${`state ${tone}`}>${word}</span><h1>${row.name}<span class="namespace">${row.namespace}</span></h1><span class="link away">${row.driver === "none" ? "No driver" : "Driver away"}</span></div>
       <div class="verdict"><span class="sign" aria-hidden="true">${SIGNS[row.tone] ?? "–"}</span><p class="sentence" aria-live="polite">${row.sentence}</p></div>
       ${resource.failure && html`<details class="failure"><summary><b>Last failure</b> ${resource.failure.split("\n")[0]}</summary><pre tabindex="0">${resource.failure}</pre></details>`}
       <div class="foot"><${Facts} resource=${resource} />${picture.write && html`<${Rest} live=${live} row=${row} />`}</div>
