@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
@@ -48,6 +48,7 @@ class Query:
         tables: its inputs, in lower case; None if only Spark can read the query.
         aggregation: the keywords that aggregate, such as `GROUP BY`; None if it does not aggregate.
         state_joins: its joins that Spark accepts on streams only with a watermark.
+        temporal_joins: its joins with versions, `FOR SYSTEM_TIME AS OF`; of their inputs, those with the versions.
         unsupported: keywords that streaming queries do not support, such as `ORDER BY`.
         modes: Spark's output modes in which it yields the same rows as in append mode.
         sets_watermark: whether it sets a watermark itself; then nothing more is known about it.
@@ -56,6 +57,7 @@ class Query:
     tables: frozenset[str] | None = None
     aggregation: str | None = None
     state_joins: tuple[Join, ...] = ()
+    temporal_joins: tuple[Join, ...] = ()
     unsupported: tuple[str, ...] = ()
     modes: frozenset[OutputMode] = frozenset({"append"})
     sets_watermark: bool = False
@@ -92,7 +94,7 @@ def read_query(
 
 @lru_cache(maxsize=1000)
 def stateful_parts(sql: str, static: frozenset[str] = frozenset()) -> tuple[str, ...] | None:
-    """Return the stateful parts of a streaming query: `aggregation`, `join`, `limit`; None if unknown.
+    """Return the stateful parts of a streaming query: `aggregation`, `join`, `temporal`, `limit`; None if unknown.
 
     Args:
         sql: the query.
@@ -122,7 +124,8 @@ def _stateful_parts(tree: exp.Query) -> tuple[str, ...] | None:
         elif isinstance(query, exp.Select):
             parts += ["aggregation"] * bool(query.args.get("distinct"))
             parts += ["aggregation"] * bool(query.args.get("group") or aggregate_of(query))
-            parts += ["join" for join in query.args.get("joins") or () if _reads_tables(join.this)]
+            joins = [join for join in query.args.get("joins") or () if _reads_tables(join.this)]
+            parts += ["temporal" if _is_temporal(join) else "join" for join in joins]
     return tuple(parts)
 
 
@@ -217,12 +220,14 @@ def _describe(tree: exp.Query, static: Set[str]) -> Query:
 
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     tables = frozenset(name for table in tree.find_all(exp.Table) if (name := _table(table)) and name not in named)
+    temporal = tuple(_temporal_joins(tree))
     tree = _without_static(tree, static - named)
     aggregation = _aggregation(tree)
     return Query(
         tables=tables,
         aggregation=aggregation,
         state_joins=tuple(_state_joins(tree)),
+        temporal_joins=temporal,
         unsupported=tuple(_unsupported(tree)),
         modes=_modes(tree) if aggregation is None else frozenset({"append"}),
     )
@@ -283,12 +288,28 @@ def _state_joins(tree: exp.Query) -> list[Join]:
         sides = [first.this] if first is not None else []
         for join in select.args.get("joins") or []:
             sides.append(join.this)
-            words = [word for word in (str(join.side).upper(), str(join.kind).upper()) if word and word != "OUTER"]
+            words = _words(join)
             needs_watermark = words in (["LEFT"], ["RIGHT"], ["FULL"], ["LEFT", "SEMI"], ["SEMI"])
-            if needs_watermark and all(_is_stream(each) for each in sides):
+            if needs_watermark and not _is_temporal(join) and all(_is_stream(each) for each in sides):
                 inputs = frozenset(str(_table(each)) for each in sides)
                 joins.append(Join(" ".join([*words, "JOIN"]), inputs))
     return joins
+
+
+def _words(join: exp.Join) -> list[str]:
+    return [word for word in (str(join.side).upper(), str(join.kind).upper()) if word and word != "OUTER"]
+
+
+def _is_temporal(join: exp.Join) -> bool:
+    return join.this.args.get("version") is not None
+
+
+def _temporal_joins(tree: exp.Query) -> Iterator[Join]:
+    from sqlglot import exp
+
+    for join in tree.find_all(exp.Join):
+        if _is_temporal(join) and (name := _table(join.this)) is not None:
+            yield Join(" ".join([*_words(join), "JOIN"]), frozenset({name}))
 
 
 def _modes(tree: exp.Query) -> frozenset[OutputMode]:
@@ -303,6 +324,8 @@ def _modes(tree: exp.Query) -> frozenset[OutputMode]:
     joins = [join for join in tree.find_all(exp.Join) if _reads_tables(join.this)]
     if joins:
         modes.discard("complete")
+    if any(_is_temporal(join) for join in joins):
+        modes.discard("update")
     if any(query.args.get("limit") for query in tree.find_all(exp.Query)):
         modes.discard("update")
     if any(join.side or join.kind not in ("", "INNER", "CROSS") for join in joins):

@@ -22,6 +22,7 @@ from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.temporal_joins import join_versions
+from streamjob_runtime.chain.temporal_queries import query_result
 from streamjob_runtime.chain.trying import with_failed_rows
 from streamjob_runtime.chain.watermarks import event_time_columns, marked
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
@@ -120,7 +121,7 @@ def apply_operator(
     inputs = {each.name: frames[each.name] for each in operator.inputs}
     try:
         if operator.sql is not None:
-            result = spark.sql(operator.sql)
+            result = query_result(spark, operator)
         elif operator.lookup is not None:
             result, lookup = look_up(spark, job, operator, frames[operator.inputs[0].name])
             note(lookup)

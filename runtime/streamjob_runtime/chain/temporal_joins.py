@@ -79,10 +79,10 @@ def event_time(label: str, name: str, frame: DataFrame) -> str:
     if len(found) != 1:
         what = f"several event times: {', '.join(found)}" if found else "no event time"
         fix = "select one of them" if found else "give it `watermark: {column: …, delay: …}`, and keep that column"
-        raise InvalidJoin(f"{label} joins versions by event time, and the rows of {name!r} have {what}", fix)
+        raise InvalidJoin(f"{label}: it joins versions by event time, and the rows of {name!r} have {what}", fix)
     kind = frame.schema[found[0]].dataType.simpleString()
     if kind != "timestamp":
-        what = f"{label} joins versions by event time, and that of {name!r} is {found[0]!r} of type {kind.upper()}"
+        what = f"{label}: it joins versions by event time, and that of {name!r} is {found[0]!r} of type {kind.upper()}"
         raise InvalidJoin(what, "declare the watermark on a TIMESTAMP: of a window, use window_time(window)")
     return found[0]
 
@@ -123,7 +123,9 @@ def joined(
     from pyspark.sql.types import StructField, StructType
 
     if CHANGE_TYPE in rows.columns:
-        what = f"{label} joins versions with the changes of rows: a row that is deleted later has been joined already"
+        what = (
+            f"{label}: it joins versions with the changes of rows: a row that is deleted later has been joined already"
+        )
         raise InvalidJoin(what, f"leave changes out before: WHERE {CHANGE_TYPE} = 'insert'")
     keys = []
     for mine, other in on:

@@ -42,21 +42,31 @@ WINDOWS = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of the join: whether versions are changes, and its fields."""
+    """A form of the join: whether versions are changes, whether it is a query, and its fields."""
 
     changes: bool = False
+    sql: bool = False
     join: str = "left"
     valid_for: float | None = None
+
+    def operator(self) -> dict[str, Any]:
+        if self.sql:
+            query = f"SELECT o.*, r.rate FROM orders o {self.join} {JOIN}"
+            return sql("priced", ["orders", "rates"], query)
+        return {"name": "priced", "inputs": ["orders", "rates"], "temporalJoin": self.joined()}
 
     def joined(self) -> dict[str, Any]:
         valid = {} if self.valid_for is None else {"validFor": f"{round(self.valid_for * 1000)}ms"}
         return {"on": ["currency = code"], "select": ["rate"], "join": self.join, **valid}
 
 
+JOIN = "JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.code"
 FORMS = {
     "appended versions": Form(),
     "appended versions, inner": Form(join="inner"),
     "changes": Form(changes=True),
+    "changes, by a query": Form(changes=True, sql=True),
+    "appended versions, inner, by a query": Form(join="inner", sql=True),
     "versions that expire": Form(valid_for=VALID),
     "changes that expire, inner": Form(changes=True, join="inner", valid_for=VALID),
 }
@@ -163,14 +173,20 @@ def shop(directory: Path, form: Form, outputs: tuple[str, ...] = ("plain",), **c
     ]
     behind = {"plain": PLAIN, "windows": WINDOWS}
     operators = [
-        {"name": "priced", "inputs": ["orders", "rates"], "temporalJoin": form.joined()},
+        form.operator(),
         *(sql(name, ["priced"], behind[name]) for name in outputs),
     ]
     spec = job(directory, sources, operators, outputs, **{"checkpointing": {"interval": "1h"}, **changes})
     return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
 
 
-@pytest.mark.parametrize("form", [*core(list(FORMS)[:4], "changes"), *thorough(list(FORMS)[4:])])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *core(list(FORMS)[:4], "changes, by a query"),
+        *thorough(list(FORMS)[4:], "versions that expire"),
+    ],
+)
 def test_each_row_gets_the_version_of_its_time_after_a_kill(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
@@ -240,6 +256,59 @@ def test_columns_that_cannot_be_joined_are_refused_at_the_start(
     before = [sql("cut", ["orders"], each) for each in operators[1:]]
     sources = [source(tmp_path, "orders", "at"), source(tmp_path, "rates", "since")]
     spec = job(tmp_path, sources, [*before, joined], ["priced"])
+
+    with pytest.raises(InvalidInput) as refused:
+        validate_with(spark, tmp_path / "scratch", load_job(write_job(tmp_path / "job", spec)))
+
+    for word in words:
+        assert word in str(refused.value)
+
+
+@pytest.mark.thorough
+def test_a_query_may_join_versions_twice_and_count_in_windows(spark: SparkSession, tmp_path: Path) -> None:
+    form = FORMS["appended versions"]
+    streams = Streams.random(8, form)
+    streams.write(tmp_path)
+    query = """
+        SELECT unix_seconds(window.start) AS begin, count(*) AS n, count(rate) AS known, count(again) AS more
+        FROM (
+          SELECT o.at, r.rate, other.rate AS again FROM (SELECT *, currency AS other FROM orders WHERE id >= 0) o
+          LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at r ON r.code = o.currency
+          LEFT JOIN rates FOR SYSTEM_TIME AS OF at AS other ON o.other = other.code
+        ) GROUP BY window(at, '20 seconds')
+    """
+    sources = [source(tmp_path, "orders", "at"), source(tmp_path, "rates", "since")]
+    spec = job(tmp_path, sources, [sql("windows", ["orders", "rates"], query)], ["windows"])
+    life = Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"))
+
+    with running(spark, life) as runs:
+        assert runs.wait() is ExitCode.OK
+
+    expected = Counter((begin, n, known, known) for begin, n, known in streams.windows(form))
+    assert rows_of(output(tmp_path, "windows")) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            f"SELECT o.* FROM (SELECT *, at + INTERVAL 1 DAY AS other FROM orders) o {JOIN.replace('o.at', 'o.other')}",
+            ["AS OF o.other", "the event time of the rows is 'at'"],
+        ),
+        (f"SELECT o.id FROM orders o {JOIN} AND r.rate > 1", ["on a condition that is no key"]),
+        (
+            f"SELECT o.id FROM orders o {JOIN.replace('o.currency', 'o.id')}",
+            ["of type INT", "'code' of the versions STRING"],
+        ),
+        (f"WITH x AS (SELECT o.id FROM orders o {JOIN}) SELECT * FROM x", ["in WITH"]),
+        (f"SELECT o.idd FROM orders o {JOIN}", ["idd"]),
+    ],
+)
+def test_a_query_that_cannot_join_versions_is_refused_at_the_start(
+    spark: SparkSession, tmp_path: Path, query: str, words: list[str]
+) -> None:
+    sources = [source(tmp_path, "orders", "at"), source(tmp_path, "rates", "since")]
+    spec = job(tmp_path, sources, [sql("priced", ["orders", "rates"], query)], ["priced"])
 
     with pytest.raises(InvalidInput) as refused:
         validate_with(spark, tmp_path / "scratch", load_job(write_job(tmp_path / "job", spec)))

@@ -16,6 +16,8 @@ from streamjob.job.graph import graph_of
 from streamjob.job.load import load_dsl, load_job
 from streamjob.job.plan import plan
 from streamjob.job.spec import JobSpec
+from streamjob.job.sql import read_query, stateful_parts
+from streamjob.job.temporal_sql import BadClause, Versions, marked
 from streamjob.stored.state_owners import owners
 
 TEMPORAL: dict[str, Any] = {"on": ["currency = code"], "select": ["rate", "name AS label"]}
@@ -23,6 +25,9 @@ SCHEMAS = {
     "orders": "id INT, currency STRING, at TIMESTAMP",
     "rates": "code STRING, rate INT, name STRING, at TIMESTAMP",
 }
+
+JOIN = "LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at r ON o.currency = r.code"
+QUERY = f"SELECT o.id, r.rate FROM orders o {JOIN}"
 
 
 def source(name: str, **changes: Any) -> dict[str, Any]:
@@ -146,3 +151,94 @@ def test_the_dsl_and_sql_give_the_same_job_as_yaml(tmp_path: Path) -> None:
 
     assert load_dsl(made, directory=tmp_path).spec == written
     assert load_job(tmp_path / "shop.sql").spec == written
+
+
+def by_query(query: str, sources: list[dict[str, Any]] | None = None, **operator: Any) -> dict[str, Any]:
+    content = job(sources)
+    content["operators"] = [{"name": "priced", "inputs": ["orders", "rates"], "sql": query, **operator}]
+    return content
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "versions"),
+    [
+        (
+            "SELECT * FROM o JOIN rates FOR SYSTEM_TIME AS OF o.at r ON o.a = r.a",
+            "SELECT * FROM o JOIN __streamjob_versions_0 r ON o.a = r.a",
+            (Versions("rates", ("o", "at")),),
+        ),
+        (
+            "SELECT * FROM o JOIN rates for system_time\nas of o.at AS r ON o.a = r.a",
+            "SELECT * FROM o JOIN __streamjob_versions_0 AS r ON o.a = r.a",
+            (Versions("rates", ("o", "at")),),
+        ),
+        (
+            "SELECT * FROM o JOIN `my rates` FOR SYSTEM_TIME AS OF `the time` ON a = b WHERE c",
+            "SELECT * FROM o JOIN __streamjob_versions_0 AS `my rates` ON a = b WHERE c",
+            (Versions("my rates", ("the time",)),),
+        ),
+        (
+            "SELECT 1 FROM o JOIN p FOR SYSTEM_TIME AS OF o.at ON a = b JOIN q FOR SYSTEM_TIME AS OF o.at ON a = c",
+            "SELECT 1 FROM o JOIN __streamjob_versions_0 AS p ON a = b JOIN __streamjob_versions_1 AS q ON a = c",
+            (Versions("p", ("o", "at")), Versions("q", ("o", "at"))),
+        ),
+        ("SELECT 'FOR SYSTEM_TIME AS OF x' -- FOR SYSTEM_TIME AS OF x", None, ()),
+        ("SELECT `for system_time as of` FROM o", None, ()),
+        ("SELECT 'open", None, ()),
+    ],
+)
+def test_clauses_are_taken_out_of_a_query(query: str, text: str | None, versions: tuple[Versions, ...]) -> None:
+    found = marked(query)
+
+    assert found.text == (query if text is None else text)
+    assert found.versions == versions
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM o JOIN rates FOR SYSTEM_TIME AS OF now() ON a = b",
+        "SELECT * FROM o JOIN rates FOR SYSTEM_TIME AS OF '2026-01-01' ON a = b",
+        "SELECT * FROM o JOIN (SELECT 1) FOR SYSTEM_TIME AS OF o.at ON a = b",
+        "SELECT * FROM o JOIN a.rates FOR SYSTEM_TIME AS OF o.at ON a = b",
+        "FOR SYSTEM_TIME AS OF",
+    ],
+)
+def test_a_clause_without_an_input_or_a_column_is_refused(query: str) -> None:
+    with pytest.raises(BadClause):
+        marked(query)
+
+
+def test_a_query_that_joins_versions_keeps_their_state_in_append_mode() -> None:
+    read = read_query(QUERY)
+
+    assert read.tables == frozenset({"orders", "rates"})
+    assert [(each.kind, each.inputs) for each in read.temporal_joins] == [("LEFT JOIN", frozenset({"rates"}))]
+    assert read.state_joins == ()
+    assert read.modes == frozenset({"append"})
+    assert stateful_parts(QUERY) == ("temporal",)
+
+
+def test_a_query_may_join_versions(tmp_path: Path) -> None:
+    load(tmp_path, by_query(QUERY))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (by_query(QUERY, [source("orders"), source("rates", watermark=None)]), "its input 'rates' has no watermark"),
+        (by_query(QUERY, [source("orders", watermark=None), source("rates")]), "its input 'orders' has no watermark"),
+        (by_query(QUERY.replace("LEFT", "RIGHT")), "its SQL has RIGHT JOIN with FOR SYSTEM_TIME AS OF"),
+        (by_query(QUERY.replace("o.at", "current_timestamp()")), "its SQL cannot join versions"),
+        (by_query(QUERY, outputMode="update"), "outputMode update"),
+    ],
+)
+def test_a_query_that_cannot_join_versions_is_refused(tmp_path: Path, content: dict[str, Any], said: str) -> None:
+    assert said in problems(tmp_path, content)
+
+
+def test_a_table_has_no_versions(tmp_path: Path) -> None:
+    content = by_query(QUERY, [source("orders")], inputs=["orders"])
+    table = {"name": "rates", "format": "json", "schema": SCHEMAS["rates"], "options": {"path": "rates"}}
+
+    assert "'rates' is a table, which has no versions" in problems(tmp_path, {**content, "tables": [table]})
