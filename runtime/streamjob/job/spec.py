@@ -26,6 +26,7 @@ from pydantic.alias_generators import to_camel
 from streamjob.durations import Seconds
 from streamjob.ids import OperatorUid
 from streamjob.job.formats import default_delivery
+from streamjob.job.protobuf import is_text
 from streamjob.live_policy import LivePolicy
 
 AVRO = "avro"
@@ -223,6 +224,11 @@ class Encoding(Spec):
     options: Options = Field(
         default_factory=dict, description="Spark's options of the form, such as `timestampFormat` or `sep`."
     )
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a `.proto` file has to be compiled: the job's, or one of a registry."""
+        return self.format == PROTOBUF and (self.registry is not None or is_text(self.schema_ddl or ""))
 
     def described(self) -> str:
         """Return the form as messages name it."""

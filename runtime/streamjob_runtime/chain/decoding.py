@@ -19,7 +19,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.options import encodings_of
 from streamjob.job.spec import BINARY, Encoding, SourceSpec
 from streamjob_runtime.chain.changes import is_envelope
-from streamjob_runtime.kafka.schemas import SchemaRegistry, decoded, decoder
+from streamjob_runtime.kafka.schemas import SchemaRegistry, check_compiler, decoded, decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -69,7 +69,7 @@ def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFr
         frame: its rows, with the columns of Spark's connector.
 
     Raises:
-        UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: a schema cannot be had.
+        CompilerMissing, UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: a schema cannot be had.
         PySparkException: Spark refuses a schema or an option.
     """
     from pyspark.sql import functions as f
@@ -154,6 +154,7 @@ def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) ->
 
 def _decoder(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Any:
     encoding, who = encodings_of(source)[name], f"Source {source.name!r}"
+    check_compiler(spark, who, encoding)
     schema, registry = encoding.schema_ddl, None
     if encoding.registry is not None:
         registry = SchemaRegistry(spark, who, job.registry_options(encoding.registry), encoding.format)

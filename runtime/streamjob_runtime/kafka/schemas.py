@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.options import redacted, secrets_in
 from streamjob.job.spec import AVRO, PROTOBUF, Encoding
-from streamjob_runtime.spark.gateway import column_of, first_of_class, java_column, java_errors, our_java, thrown
+from streamjob_runtime.spark.gateway import (
+    column_of,
+    first_of_class,
+    has_class,
+    java_column,
+    java_errors,
+    our_java,
+    thrown,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -33,6 +41,10 @@ class SchemaMissing(InvalidInput):
 
 class UnusableSchema(InvalidInput):
     """A schema cannot be read, or does not go with the rows."""
+
+
+class CompilerMissing(InvalidInput):
+    """A `.proto` file has to be compiled, and Spark was started without what compiles it."""
 
 
 class SchemaRegistry:
@@ -125,6 +137,17 @@ class SchemaRegistry:
 
     def _without_secrets(self, text: str) -> str:
         return redacted(text, secrets_in(self._options))
+
+
+def check_compiler(spark: SparkSession, who: str, encoding: Encoding) -> None:
+    """Check that Spark can compile the `.proto` files of an encoding, if it has some.
+
+    Raises:
+        CompilerMissing: it cannot.
+    """
+    if encoding.compiles and not has_class(spark, "com.squareup.wire.schema.Linker"):
+        fix = "let streamjob_connectors of the tests return protobuf, or use a descriptor set"
+        raise CompilerMissing(f"{who}: this Spark cannot compile .proto files", fix)
 
 
 def decoder(spark: SparkSession, who: str, encoding: Encoding, schema: str, registry: SchemaRegistry | None) -> Any:

@@ -31,7 +31,7 @@ from streamjob_runtime.job.runner import RunOptions
 from streamjob_runtime.monitoring.metrics import Metrics
 from streamjob_runtime.process.run import RESTARTS
 from streamjob_runtime.process.watching import Watcher
-from streamjob_runtime.spark.connectors.finding import needed
+from streamjob_runtime.spark.connectors.finding import compilers, needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.parsing import parse_with_spark
@@ -198,7 +198,7 @@ class Notebook:
         """Return what an operator returns for a sample of its sources; see `testing.preview`."""
         loaded = load_dsl(job, spark_parser=self._why_not)
         part = part_of(loaded, name, given or ())
-        connectors = () if given is not None else needed(part.spec)
+        connectors = (compilers if given is not None else needed)(part.spec)
         holder, root = self._spark(loaded, connectors)
         session = Session(holder.session(_FEWEST_SLOTS), JobFiles(root))
         return preview(loaded, name, session, root, rows=rows, sampled=sampled, given=given, within=within)

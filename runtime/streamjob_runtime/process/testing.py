@@ -11,7 +11,7 @@ from typing import Any
 
 from streamjob.job.job_tests import JobTestSpec
 from streamjob.job.load import LoadedJob
-from streamjob_runtime.spark.connectors.finding import needed
+from streamjob_runtime.spark.connectors.finding import compilers, needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.session import SessionSettings
@@ -28,7 +28,7 @@ def session_for(loaded: LoadedJob, connectors: tuple[str, ...] = ()) -> Iterator
 
     Args:
         loaded: the job.
-        connectors: the formats of the connectors to load; a job under test needs none.
+        connectors: the formats of the connectors to load; a job under test needs those of its records.
 
     Raises:
         CannotFetch: a connector's jars are missing and cannot be downloaded.
@@ -65,7 +65,7 @@ def run_job_tests(loaded: LoadedJob, tests: Sequence[JobTestSpec], *, kills: boo
         tests: its tests.
         kills: kill and restore the job in every step.
     """
-    with session_for(loaded) as (session, directory):
+    with session_for(loaded, compilers(loaded.spec)) as (session, directory):
         yield from run_tests(loaded, tests, session, directory, kills=kills)
 
 
@@ -80,6 +80,6 @@ def preview_job(
 ) -> Preview:
     """Return what an operator returns for a sample of its sources, on a Spark of its own; see `testing.preview`."""
     part = part_of(loaded, name, given or ())
-    connectors = () if given is not None else needed(part.spec)
+    connectors = (compilers if given is not None else needed)(part.spec)
     with session_for(loaded, connectors) as (session, directory):
         return preview(loaded, name, session, directory, rows=rows, sampled=sampled, given=given, within=within)

@@ -16,7 +16,7 @@ from streamjob.job.kafka import subject_of
 from streamjob.job.options import encodings_of
 from streamjob.job.spec import BINARY, Encoding, SinkSpec
 from streamjob.sink import ChecksSchema, Previews, Sink, SinkContext, Staged
-from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, encoded, encoder
+from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.spark.gateway import spark_errors
@@ -119,6 +119,7 @@ class EncodingSink:
 
     def _encoder(self, name: str, rows: StructType, *, register: bool) -> Any:
         encoding, who, spark = encodings_of(self._spec)[name], f"sink {self._spec.name}", self._spark()
+        check_compiler(spark, who, encoding)
         schema, number, of = encoding.schema_ddl, None, encoding.registry
         if of is None:
             schema = schema or avro_schema_of(spark, rows, name, name)

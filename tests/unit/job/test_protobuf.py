@@ -14,7 +14,9 @@ from google.protobuf.duration_pb2 import DESCRIPTOR as DURATION
 from streamjob.errors import InvalidJob
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.options import encodings_of
-from streamjob_runtime.spark.connectors.finding import needed
+from streamjob.job.spec import Encoding
+from streamjob_runtime.kafka import schemas
+from streamjob_runtime.spark.connectors.finding import compilers, needed
 
 TEXT = 'syntax = "proto3";\n\tmessage Order { int64 id = 1; } // a “quoted” word\n'
 URL = "http://registry:8081"
@@ -118,4 +120,16 @@ def test_a_mistake_in_a_sink_is_named(tmp_path: Path, sink: dict[str, Any], what
 def test_only_a_job_with_texts_of_proto_files_needs_what_compiles_them(
     tmp_path: Path, value: dict[str, Any], connectors: tuple[str, ...]
 ) -> None:
-    assert needed(load(tmp_path, value).spec) == connectors
+    spec = load(tmp_path, value).spec
+
+    assert needed(spec) == connectors
+    assert compilers(spec) == tuple(each for each in connectors if each == "protobuf")
+
+
+def test_a_spark_without_what_compiles_proto_files_is_told_from_a_bad_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemas, "has_class", lambda *_: False)
+    spark: Any = None
+
+    schemas.check_compiler(spark, "Source 'a'", Encoding(format="protobuf", schema=DESCRIPTORS))
+    with pytest.raises(schemas.CompilerMissing, match="Source 'a': this Spark cannot compile"):
+        schemas.check_compiler(spark, "Source 'a'", Encoding(format="protobuf", schema=TEXT))

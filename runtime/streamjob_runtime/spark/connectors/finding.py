@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from streamjob.job.options import encodings_of
-from streamjob.job.protobuf import is_text
-from streamjob.job.spec import PROTOBUF, Encoding, JobSpec
+from streamjob.job.spec import PROTOBUF, JobSpec
 from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
 from streamjob_runtime.spark.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
 
@@ -32,10 +31,14 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
 
 def needed(spec: JobSpec) -> tuple[str, ...]:
     """Return the connectors that a job needs, without those that its `sparkConf` names itself."""
-    formats = {each.format for each in spec.connectors()}
-    if any(_compiles(each) for part in spec.connectors() for each in encodings_of(part).values()):
-        formats.add(PROTOBUF)
+    formats = {each.format for each in spec.connectors()} | set(compilers(spec))
     return tuple(name for name in sorted(CONNECTORS.keys() & formats) if not _brings_its_own(name, spec.spark_conf))
+
+
+def compilers(spec: JobSpec) -> tuple[str, ...]:
+    """Return the connectors that decode and encode a job's records, which it needs under test, too."""
+    encodings = [each for part in spec.connectors() for each in encodings_of(part).values()]
+    return (PROTOBUF,) if any(each.compiles for each in encodings) else ()
 
 
 def jars(connector: str, environment: Mapping[str, str], conf: Mapping[str, str] | None = None) -> list[Path]:
@@ -65,10 +68,3 @@ def _brings_its_own(connector: str, conf: Mapping[str, str]) -> bool:
         return False
     named = any(name in conf.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
     return named or bool(spark_jars(f"{name}*.jar"))
-
-
-def _compiles(encoding: Encoding) -> bool:
-    """Return whether a .proto file has to be compiled: the job's, or one of a registry."""
-    if encoding.format != PROTOBUF:
-        return False
-    return encoding.registry is not None or is_text(encoding.schema_ddl or "")

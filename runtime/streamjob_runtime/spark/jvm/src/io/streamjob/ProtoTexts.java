@@ -43,7 +43,8 @@ final class ProtoTexts {
       add(MAIN, schema, new SchemaEncoder(schema), compiled);
       return FileDescriptorSet.newBuilder().addAllFile(compiled.values()).build();
     } catch (SchemaException | IllegalStateException | InvalidProtocolBufferException error) {
-      throw new IllegalArgumentException(error.getMessage(), error);
+      // Wire gives the place of a mistake on lines of their own.
+      throw new IllegalArgumentException(error.getMessage().replaceAll("\\s*\\n\\s*", ", "), error);
     }
   }
 
