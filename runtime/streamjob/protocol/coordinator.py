@@ -119,8 +119,7 @@ class Coordinator:
             case m.StopRequested():
                 self._on_stop(event)
             case m.RestartRequested():
-                if self._requests.stop is None and not self._finishing():
-                    self._restart = event.message
+                self._restart = event.message
             case m.ChainAcknowledged():
                 self._on_acknowledgement(event)
             case m.ChainDeclined():
@@ -177,7 +176,6 @@ class Coordinator:
             requests.refuse(trigger_id, AbortReason.NOT_ALL_CHAINS_RUNNING, self._chains.why_not_ready())
             return
         requests.begin_stop(event)
-        self._restart = None
         if pending is not None and pending.gives_way:
             self._abort(event.now, AbortReason.JOB_STOPPING, "")
         if event.drain:
@@ -292,9 +290,13 @@ class Coordinator:
         request = self._requests.take()
         if request is not None:
             return self._schedule.properties(request.kind, location=request.location), (request.trigger_id,)
-        if self._restart is not None and self._chains.ready and not self._chains.finished:
+        restart = self._next_restart()
+        if restart is not None and now >= restart:
             return self._schedule.properties(SnapshotKind.CHECKPOINT, stopping=True), ()
         return self._schedule.due(now, self._chains), ()
+
+    def _next_restart(self) -> float | None:
+        return None if self._restart is None else self._schedule.next_restart(self._chains)
 
     def _start(self, now: float, properties: CheckpointProperties, trigger_ids: tuple[TriggerId, ...]) -> None:
         self._last_id = CheckpointId(self._last_id + 1)
@@ -307,7 +309,7 @@ class Coordinator:
         """Abort the checkpoint, and handle the consequences for a stop or for the job."""
         pending = self._drop(now, reason, message)
         if pending.restarting:
-            self._restart = None
+            self._schedule.restart_failed(now)
         elif pending.properties.stopping:
             if pending.properties.is_savepoint and not pending.properties.drained:
                 self._requests.give_up_stop(reason, message)
@@ -391,7 +393,8 @@ class Coordinator:
             wakes = (self._pending.expires(self.policy.timeout), self._pending.switches())
             wake = min((time for time in wakes if time is not None), default=None)
         elif self._requests.stop is None:
-            wake = self._schedule.next_start(self._chains)
+            times = (self._schedule.next_start(self._chains), self._next_restart())
+            wake = min((time for time in times if time is not None), default=None)
         if wake != self._woken or (repeat and wake is not None):
             self._woken = wake
             self._emit(m.WakeAt(time=wake))

@@ -12,7 +12,7 @@ from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
 _READY = frozenset({ChainStatus.RUNNING, ChainStatus.DRAINED, ChainStatus.FINISHED})
 _DRAINED = frozenset({ChainStatus.DRAINED, ChainStatus.FINISHED})
 _FINISHED = frozenset({ChainStatus.FINISHED})
-_FINAL_RETRY = 10.0
+_RETRY = 10.0
 
 
 class Chains:
@@ -73,6 +73,7 @@ class Schedule:
         self._base: float | None = None
         self._last_completion: float | None = None
         self._final_due = float("-inf")
+        self._restart_due = float("-inf")
 
     def ready(self, now: float) -> None:
         """All chains are ready: the first interval begins, unless it has begun before."""
@@ -89,7 +90,15 @@ class Schedule:
 
     def final_failed(self, now: float) -> None:
         """The final checkpoint has failed: it is tried again after an interval."""
-        self._final_due = now + (self.policy.interval or _FINAL_RETRY)
+        self._final_due = now + (self.policy.interval or _RETRY)
+
+    def restart_failed(self, now: float) -> None:
+        """The checkpoint of a planned restart has failed: it is tried again after an interval."""
+        self._restart_due = now + (self.policy.interval or _RETRY)
+
+    def next_restart(self, chains: Chains) -> float | None:
+        """Return when the checkpoint of a planned restart may start; None while no restart is possible."""
+        return self._restart_due if chains.ready and not chains.finished else None
 
     def next_start(self, chains: Chains) -> float | None:
         """Return when the final checkpoint, otherwise the next periodic one, is due; None for never."""

@@ -52,7 +52,7 @@ def test_a_requested_savepoint_is_taken_before_the_restart() -> None:
     assert of(m.RestartJob, driver.completed(3)) != []
 
 
-def test_the_job_runs_on_if_the_checkpoint_of_a_restart_fails() -> None:
+def test_the_job_runs_on_if_the_checkpoint_of_a_restart_fails_and_restarts_behind_another() -> None:
     driver = Driver(LivePolicy(interval=10, tolerable_failed_checkpoints=1))
     restart(driver)
 
@@ -60,8 +60,29 @@ def test_the_job_runs_on_if_the_checkpoint_of_a_restart_fails() -> None:
     assert aborted(actions) == [(1, AbortReason.DECLINED)]
     assert of(m.FailJob, actions) == []
     assert not driver.coordinator.ended
+    assert started(driver.at(9)) == []
     assert started(driver.at(10)) == [2]
-    assert of(m.RestartJob, driver.completed(2)) == []
+    assert driver.completed(2)[-1] == m.RestartJob(message="state moves")
+
+
+def test_a_restart_whose_checkpoint_has_failed_is_tried_again_without_periodic_checkpoints() -> None:
+    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=1))
+    restart(driver)
+    actions = driver.send(m.ChainDeclined(now=driver.now, id=CheckpointId(1), chain=ChainUid("a")))
+
+    (wake,) = of(m.WakeAt, actions)
+    assert wake.time is not None
+    assert started(driver.at(wake.time)) == [2]
+
+
+def test_a_stop_that_fails_gives_way_to_the_restart_that_was_asked_for_before() -> None:
+    driver = Driver(LivePolicy(interval=10, tolerable_failed_checkpoints=1))
+    restart(driver)
+    driver.stop("stop", savepoint=True)
+    driver.send(m.ChainDeclined(now=driver.now, id=CheckpointId(2), chain=ChainUid("a")))
+
+    assert started(driver.at(10)) == [3]
+    assert driver.completed(3)[-1] == m.RestartJob(message="state moves")
 
 
 def test_a_stop_comes_before_a_restart() -> None:
