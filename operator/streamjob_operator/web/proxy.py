@@ -10,9 +10,12 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
+from streamjob.page.files import HEADERS
 from streamjob_operator.cluster.driver_api import DriverAddress
 
 MOST_STREAMS: Final = 200
+SAFE: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+"""In every answer, in addition to the headers of the page's files."""
 _ANSWER_SECONDS = 12.0
 _SILENCE_SECONDS = 45.0
 _CHECK_SECONDS = 30.0
@@ -135,7 +138,7 @@ class Proxy:
 
 def event_stream() -> web.StreamResponse:
     """Return a response for server-sent events, which no proxy should hold back."""
-    return web.StreamResponse(headers={"Content-Type": _STREAM, "X-Accel-Buffering": "no"})
+    return web.StreamResponse(headers={"Content-Type": _STREAM, "X-Accel-Buffering": "no", **SAFE, **HEADERS})
 
 
 def _check(answer: aiohttp.ClientResponse, types: tuple[str, ...]) -> None:

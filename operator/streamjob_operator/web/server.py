@@ -35,7 +35,7 @@ from streamjob_operator.web.board import Board
 from streamjob_operator.web.codes import Codes
 from streamjob_operator.web.figures import AskedFigures
 from streamjob_operator.web.jobs import Jobs
-from streamjob_operator.web.proxy import MOST_STREAMS, DriverAway, Proxy, TokenRefused, event_stream
+from streamjob_operator.web.proxy import MOST_STREAMS, SAFE, DriverAway, Proxy, TokenRefused, event_stream
 from streamjob_operator.web.rights import Verb, Viewer, Way, from_another_site, need_of
 from streamjob_operator.web.rows import resource_of
 from streamjob_operator.web.viewers import TooManyReviews, Viewers
@@ -49,7 +49,6 @@ _CLOSING = 1.0
 _WRITE_SECONDS = 30.0
 _TOKEN_HEADER: Final = "X-Streamjob-Token"
 _OPEN = frozenset({("POST", "/v1/sessions")})
-_SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _VIEWER: Final = web.RequestKey("viewer", Viewer)
 _Body = TypeVar("_Body", bound=BaseModel)
 _log = logging.getLogger(__name__)
@@ -154,7 +153,7 @@ class Page:
         except StreamJobError as error:
             response = _problem(_of_error(error))
         if not response.prepared:
-            response.headers.update({**HEADERS, **_SAFE})
+            response.headers.update({**HEADERS, **SAFE})
         return response
 
     def _check_host(self, request: web.Request) -> None:
@@ -212,7 +211,6 @@ class Page:
         try:
             sent = await self._parts.board.document(_viewer_of(request))
             response = event_stream()
-            response.headers.update({**HEADERS, **_SAFE})
             await response.prepare(request)
             await _write(response, server_sent("jobs", sent))
             await self._follow(request, response, sent)

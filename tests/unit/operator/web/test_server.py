@@ -56,6 +56,7 @@ class Browser:
         found: list[tuple[str, Any]] = []
         async with self._session.get(self._url + path, headers=self._headers) as answer:
             assert answer.status == 200, await answer.text()
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
             event = ""
             async for line in answer.content:
                 name, _, value = line.decode().rstrip("\n").partition(": ")
