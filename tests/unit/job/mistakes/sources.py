@@ -162,7 +162,7 @@ _OF_COLUMNS = {
 _OF_RECORDS = {
     "values of an unknown form": (
         "value: {format: jsn, schema: 'x INT'}",
-        "value.format must be avro or csv or json or text, not 'jsn'",
+        "value.format must be avro or csv or json or protobuf or text, not 'jsn'",
         "did you mean 'json'?",
     ),
     "unknown field of an encoding": (
