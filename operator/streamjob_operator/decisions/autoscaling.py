@@ -40,6 +40,8 @@ LOOK = 10.0
 """Seconds between two reports of a job's load."""
 _UNSCHEDULABLE_SECONDS = 60.0
 _KILLED = "OOMKilled"
+_KILLS = 2
+"""Drivers in a row that exceed their memory before a move to more task slots is undone."""
 _MIB = 1024**2
 _RESIZE_SECONDS = 30.0
 _DAY = 86_400.0
@@ -86,7 +88,7 @@ def look(s: Situation, step: Step) -> Look:
     if policy.mode is ScalingMode.OFF:
         return Look(status=None)
     status, events = _in_mode(s, policy, before)
-    found = _taken_back(s, policy, status) or _observed(s, step, policy, status)
+    found = _taken_back(s, policy, status) or _without_memory(s, policy, status) or _observed(s, step, policy, status)
     return replace(found, events=(*events, *found.events), moved=_target(found.status) != _target(before))
 
 
@@ -168,6 +170,24 @@ def _taken_back(s: Situation, policy: Autoscaling, status: AutoscalingStatus) ->
     if s.memory.lifecycle is not LifecycleState.DEPLOYING:
         return None
     why = f"no node has room for the driver with {move.after} task slots: {pod.message}"
+    return _limited(s, status, undo(memory, move.before, s.seen.now), move.before, why)
+
+
+def _without_memory(s: Situation, policy: Autoscaling, status: AutoscalingStatus) -> Look | None:
+    """Undo a move to more task slots than the driver's memory allows; None if there is none, or it gets more memory."""
+    memory = unpack_memory(status.memory)
+    move = memory.moves[-1] if memory.moves else None
+    if move is None or not move.before < move.after == status.parallelism == s.slots or s.deployed is None:
+        return None
+    if s.memory.failure_reason != _KILLED or s.memory.failures < _KILLS or s.memory.stop is not None:
+        return None
+    had = s.deployed.spec().driver.memory
+    if policy.max_memory is not None and had < policy.max_memory:
+        return None
+    why = (
+        f"{s.memory.failures} drivers in a row with {move.after} task slots exceeded their memory of "
+        f"{format_memory(had)}; set autoscaling.maxMemory to a larger one"
+    )
     return _limited(s, status, undo(memory, move.before, s.seen.now), move.before, why)
 
 

@@ -111,7 +111,8 @@ WRONG: Mapping[str, str] = {
     "MemoryRaised": "The driver exceeded the memory of its container and was killed. The next one gets half as much "
     "again, up to `autoscaling.maxMemory`.",
     "ScalingLimited": "More task slots would help the job, and the message names what forbids them: "
-    "`autoscaling.max`, `maxParallelism`, the partitions of its sources, a quota, or the room on the nodes.",
+    "`autoscaling.max`, `maxParallelism`, the partitions of its sources, a quota, the room on the nodes, or the "
+    "driver's memory.",
     "ScalingSaturated": "More task slots did not help the job. The message names the chain that takes most of the "
     "time.",
     "ScalingUndone": "A change of the task slots did not help, or the job completed no checkpoint after it: it is "

@@ -45,6 +45,8 @@ class LoadedCluster(ClusterWorld):
     """Whether Kubernetes knows how to resize a pod."""
     needs: int = 0
     """Bytes of memory below which a driver is killed when it has run for a minute."""
+    needs_per_slot: int = 0
+    """Bytes of memory that it needs besides, for each task slot."""
     _cores: dict[int, float] = field(default_factory=dict)
     _given: dict[int, float] = field(default_factory=dict)
     _counted: int = 0
@@ -148,7 +150,8 @@ class LoadedCluster(ClusterWorld):
         return job.model_copy(update={**changes, "start_time": float(job.attempt)})
 
     def _lacks_memory(self, pod: Pod) -> bool:
-        return self.revisions[pod.revision].spec().driver.memory < self.needs
+        spec = self.revisions[pod.revision].spec()
+        return spec.driver.memory < self.needs + self.needs_per_slot * slots_of(spec)
 
     def _as_its_node_says(self, pod: DriverPod) -> DriverPod:
         if pod.attempt in self._cores:

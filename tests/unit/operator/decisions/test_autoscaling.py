@@ -424,6 +424,18 @@ def test_a_driver_at_the_bound_is_replaced_with_the_same_memory() -> None:
     assert user.status.job_status.failures > 0
 
 
+def test_more_slots_whose_drivers_exceed_their_memory_are_taken_back() -> None:
+    user = Operator(autoscaling=RESTARTS, driver={"memory": "1g"})
+    user.world.needs_per_slot = 150 * 1024**2
+    change_rate(user, 80_000, minutes=15)
+
+    assert (user.world.slots, user.state) == (4, LifecycleState.STABLE)
+    told = [event.message for event in user.world.events if event.reason == "ScalingLimited"]
+    assert told
+    assert "task slots exceeded their memory of 1Gi" in told[0]
+    assert "autoscaling.maxMemory" in told[0]
+
+
 def test_without_a_bound_a_killed_driver_gets_no_more() -> None:
     user = Operator(autoscaling=ACT)
     user.world.needs = 4000 * 1024**2
