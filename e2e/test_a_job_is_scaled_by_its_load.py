@@ -119,6 +119,8 @@ def test_a_job_follows_its_load_with_its_driver_and_controller_killed_in_the_mid
         NAME,
         job=shouting(kafka, TIME, most=1600),
         maxParallelism=PARTITIONS,
+        # Each slot has a producer with buffers of its own.
+        driver={**jobs.namespace.driver, "memory": "1536m"},
         checkpointing={"location": jobs.namespace.location, "interval": "5s"},
         restartPolicy={"onFailureRetryInterval": "1s"},
         autoscaling={
