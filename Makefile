@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-channels bench-controller bench-executors bench-hostile bench-increments bench-kafka bench-nexmark bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-increments bench-kafka bench-nexmark bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ bench-autoscaler: $(READY) ## Simulate automatic scaling over ten traces against
 
 bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel is full (ARGS="--help")
 	$(BIN)/python -m bench.backpressure $(ARGS)
+
+bench-by-hand: $(READY) ## Measure decoding, bad rows and table joins against plain Spark by hand (ARGS="--help")
+	$(BIN)/python -m bench.by_hand $(ARGS)
 
 bench-channels: $(READY) ## Measure what a channel and a fan-out cost against plans without (ARGS="--help")
 	$(BIN)/python -m bench.channels $(ARGS)

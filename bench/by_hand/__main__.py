@@ -1,0 +1,191 @@
+"""Measures decoding, bad rows and joins against plain Spark by hand: `python -m bench.by_hand --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from bench.by_hand.cases import CASES, Case, Place, Side
+from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_files, make_products
+from bench.by_hand.results import ByHand, Run, render, table
+from bench.entry import Benchmark, parser, run
+from bench.processes import REPOSITORY, RunFailed, environment, locked, measure
+from bench.rounds import rounds
+from bench.running import command
+from pyarrow import compute, dataset
+from tests.servers.kafka import KafkaServer
+from tests.servers.postgresql import PostgresqlServer, jdbc_driver
+
+RESULTS = REPOSITORY / "bench" / "by_hand.json"
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    made = parser("make bench-by-hand", __doc__, "one round of few records")
+    add = made.add_argument
+    add("--rounds", type=int, default=3, metavar="N", help="rounds of all sides (3)")
+    add("--case", choices=list(CASES), action="append", help="measure only this one (all)")
+    add("--timeout", type=float, default=300.0, metavar="S", help="seconds that one run may take (300)")
+    options = made.parse_args()
+    if options.quick:
+        options.rounds = 1
+    options.sizes = (FILE_ROWS, 2 * FILE_ROWS) if options.quick else None
+    return options
+
+
+def start_command(side: Side, place: Place, directory: Path) -> list[str]:
+    """Return the command that runs a side."""
+    if side.job is None:
+        scratch = str(directory / "scratch")
+        return [sys.executable, "-m", "bench.by_hand.plain_side", side.query, json.dumps(asdict(place)), scratch]
+    job = directory / "job.yaml"
+    job.write_text(json.dumps(side.job(place)))
+    return command(job, (directory / "snapshots").as_uri(), directory / "work", {})
+
+
+class _Inputs:
+    """What the sides read, made when it is first asked for."""
+
+    def __init__(self, server: KafkaServer, database: PostgresqlServer, work: Path) -> None:
+        self._kafka = server
+        self._work = work
+        self._topics: dict[tuple[str, int], str] = {}
+        self._jdbc = {
+            "url": f"jdbc:{database.url(DATABASE)}",
+            "user": database.role,
+            "driver": "org.postgresql.Driver",
+        }
+
+    def place(self, case: Case, records: int) -> Place:
+        """Return where a case finds so many records."""
+        place = Place(jdbc=self._jdbc, driver=str(jdbc_driver(os.environ)))
+        if case.form is None:
+            return replace(place, files=str(self._files(records)))
+        key = case.form, records
+        if key not in self._topics:
+            self._topics[key] = fill(self._kafka, *key)
+        return replace(place, kafka=self._kafka.bootstrap, topic=self._topics[key])
+
+    def _files(self, records: int) -> Path:
+        directory = self._work / f"files-{records}"
+        if not directory.exists():
+            make_files(directory, records)
+        return directory
+
+
+class _Bench:
+    def __init__(self, benchmark: Benchmark, inputs: _Inputs) -> None:
+        self._benchmark = benchmark
+        self._inputs = inputs
+        self._options = benchmark.options
+        self._cases: Mapping[str, Case] = {name: CASES[name] for name in self._options.case or CASES}
+        self._begun = time.time()
+        self._runs: list[Run] = []
+        self._compared: dict[str, int] = {}
+
+    def run(self) -> None:
+        """Compare the sides' rows, then measure round by round; show and store after each."""
+        options, benchmark = self._options, self._benchmark
+        with locked(options.lock):
+            for name, case in self._cases.items():
+                self._compared[name] = self._compare(name, case)
+                benchmark.tell(f"{name}: {self._compared[name]:,} rows are the same on all sides")
+        names = [(case, side) for case in self._cases for side in self._cases[case].sides]
+        for number, turn in rounds(names, options.rounds, options.lock):
+            for name, side in turn:
+                self._measure(number, name, side)
+            result = ByHand(
+                circumstances=benchmark.circumstances(self._begun), runs=tuple(self._runs), compared=self._compared
+            )
+            benchmark.keep(result, RESULTS, render)
+            for name in self._cases:
+                benchmark.show(f"{name}, behind round {number + 1}", table(self._runs, name))
+
+    def _measure(self, number: int, name: str, side: str) -> None:
+        case = self._cases[name]
+        for records in self._options.sizes or (case.few, case.many):
+            place = self._inputs.place(case, records)
+            directory = self._directory(f"{number}-{name}-{side}-{records}")
+            place = replace(place, dead=str(directory / "dead"))
+            used = measure(start_command(case.sides[side], place, directory), directory, self._options.timeout)
+            shutil.rmtree(directory)
+            made = Run(
+                case=name,
+                side=side,
+                round=number,
+                records=records,
+                wall=used.wall,
+                cpu=used.user + used.system,
+                load_before=used.load_before,
+            )
+            self._runs.append(made)
+            self._benchmark.tell(
+                f"{name}, {side}: {records:,} records, {made.wall:.1f} s, {made.cpu:.1f} CPU s,"
+                f" load {used.load_before:.1f}"
+            )
+
+    def _compare(self, name: str, case: Case) -> int:
+        """Return the number of rows that all sides write. Raises RunFailed if they differ."""
+        found: dict[str, Content] = {}
+        letters: dict[str, int] = {}
+        for side, described in case.sides.items():
+            directory = self._directory(f"compared-{name}-{side}")
+            out, dead = directory / "out", directory / "dead"
+            place = replace(self._inputs.place(case, FILE_ROWS), out=str(out), dead=str(dead))
+            measure(start_command(described, place, directory), directory, self._options.timeout)
+            found[side] = content_of(out, FILE_ROWS - case.open)
+            if described.keeps_bad:
+                letters[side] = _lines(dead)
+        if len(set(found.values())) != 1 or any(found[side].rows + dead != FILE_ROWS for side, dead in letters.items()):
+            raise RunFailed(f"{name}: the sides wrote different rows: {found}, {letters}")
+        return next(iter(found.values())).rows
+
+    def _directory(self, name: str) -> Path:
+        directory = self._benchmark.work / name.replace(" ", "-")
+        directory.mkdir(parents=True)
+        return directory
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """How many rows there are, and sums of their numbers, which are exact in hundredths."""
+
+    rows: int
+    sums: tuple[tuple[str, int], ...]
+
+
+def content_of(directory: Path, below: int) -> Content:
+    """Return the content of Parquet files, of rows whose `id` is less than a number."""
+    rows = dataset.dataset([str(each) for each in sorted(directory.glob("*.parquet"))]).to_table()
+    rows = rows.filter(compute.less(rows["id"], below))
+    names = [name for name in ("id", "amount", "price", "rate") if name in rows.column_names]
+    sums = (compute.sum(compute.round(compute.multiply(rows[name], 100))).as_py() for name in names)
+    return Content(rows.num_rows, tuple((name, round(each or 0)) for name, each in zip(names, sums, strict=True)))
+
+
+def _lines(directory: Path) -> int:
+    return sum(len(each.read_bytes().splitlines()) for each in directory.glob("part-*.json"))
+
+
+def bench(benchmark: Benchmark) -> None:
+    """Measure with a broker and a database."""
+    secret = {"BENCH_PASSWORD": PostgresqlServer.password}
+    with KafkaServer() as server, PostgresqlServer() as database, environment(secret):
+        make_products(database)
+        _Bench(benchmark, _Inputs(server, database, benchmark.work)).run()
+
+
+def main() -> int:
+    """Run the benchmark; return its exit code."""
+    return run(arguments(), bench)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""The evaluation of the benchmark against plain Spark by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench.by_hand.__main__ import Content, content_of, start_command
+from bench.by_hand.cases import CASES, Place
+from bench.by_hand.data import FILE_ROWS, FORMS, make_files, order_message
+from bench.by_hand.results import ByHand, Run, micros, missed, ratio, render, table
+from bench.model import Circumstances
+
+from streamjob.job.load import load_job
+
+WHERE = Circumstances(command="make bench-by-hand", begun="a", ended="b", machine="c", versions={"Spark": "4.3.0"})
+JDBC = {"url": "jdbc:postgresql://db/shop", "user": "reader", "driver": "org.postgresql.Driver"}
+
+
+def pair(case: str, side: str, number: int, cost: float, start: float = 10.0) -> list[Run]:
+    """Return a short and a long run with a cost in µs per record."""
+    return [
+        Run(
+            case=case,
+            side=side,
+            round=number,
+            records=records,
+            wall=start + records * cost / 2e6,
+            cpu=start + records * cost / 1e6,
+            load_before=0.5,
+        )
+        for records in (CASES[case].few, CASES[case].many)
+    ]
+
+
+def test_what_a_record_costs_is_told_without_the_start() -> None:
+    assert micros(pair("json", "streamjob", 0, 7.5), "json", "streamjob") == {0: pytest.approx(7.5)}
+
+
+def test_the_sides_are_compared_within_their_rounds() -> None:
+    runs = [
+        *(*pair("json", "by hand", 0, 10.0), *pair("json", "streamjob", 0, 10.4)),
+        *(*pair("json", "by hand", 1, 20.0), *pair("json", "streamjob", 1, 20.0)),
+        *(*pair("json", "by hand", 2, 5.0), *pair("json", "streamjob", 2, 5.5)),
+        *pair("json", "streamjob", 3, 1.0),
+    ]
+
+    assert ratio(runs, "json", "streamjob") == pytest.approx(1.04)
+    assert [row[3] for row in table(runs, "json").rows] == ["–", "1.04"]
+
+
+def test_the_report_names_what_misses_the_goal() -> None:
+    near = [*pair("json", "by hand", 0, 10.0), *pair("json", "streamjob", 0, 10.4)]
+    over = [*pair("table", "by hand", 0, 10.0), *pair("table", "streamjob", 0, 10.6)]
+
+    assert missed(near) == []
+    assert missed([*near, *over]) == ["Join with a table, `tables`: 1.06"]
+    assert "All reach the goal" in render(ByHand(circumstances=WHERE, runs=tuple(near)))
+    assert "Join with a table, `tables`: 1.06" in render(ByHand(circumstances=WHERE, runs=(*near, *over)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_side_is_a_valid_job_or_a_query_of_the_other_process(case: str, tmp_path: Path) -> None:
+    place = Place(kafka="broker:9092", topic="orders", files=str(tmp_path), jdbc=JDBC, driver="driver.jar", dead="dead")
+    for side in CASES[case].sides.values():
+        words = start_command(side, place, tmp_path)
+        if side.job is None:
+            from bench.by_hand.plain_side import QUERIES
+
+            assert words[2] == "bench.by_hand.plain_side"
+            assert words[3] in QUERIES
+        else:
+            assert load_job(tmp_path / "job.yaml").spec.name == "by-hand"
+        assert side.base is None or side.base in CASES[case].sides
+
+
+def test_one_value_in_a_hundred_is_cut_off() -> None:
+    made = FORMS["bad"]()
+
+    def is_json(value: bytes) -> bool:
+        try:
+            json.loads(value)
+        except ValueError:
+            return False
+        return True
+
+    assert sum(not is_json(made(number)) for number in range(1000)) == 10
+
+
+def test_the_forms_hold_the_same_order() -> None:
+    read = json.loads(FORMS["json"]()(12))
+    message = order_message().FromString(FORMS["protobuf"]()(12))
+
+    assert {name: getattr(message, name) for name in ("id", "customer", "product", "amount", "note")} == {
+        name: read[name] for name in ("id", "customer", "product", "amount", "note")
+    }
+
+
+def test_rows_that_a_side_leaves_open_are_not_compared(tmp_path: Path) -> None:
+    make_files(tmp_path, FILE_ROWS)
+
+    content = content_of(tmp_path / "orders", 10)
+
+    assert (content.rows, content.sums[0]) == (10, ("id", 4500))
+    assert content != content_of(tmp_path / "orders", 11)
+    assert isinstance(content, Content)
