@@ -28,6 +28,9 @@ of the whole process tree, without broker and database, for a further record: th
 one, so that starts and ends do not count; minimum and maximum are in brackets. "Of by hand" is the median of the ratios
 within the rounds; the goal is at most {near:.2f}. {rounds} {load}
 
+A short run alone takes {least:.0f} to {most:.0f} CPU s, most of them for the start and for what Java compiles, and
+these vary by seconds. So the figures of a single round are rough, and their ratios too.
+
 Before that, each side has written its rows once. Their number and the sums of their numeric columns were the same on
 all sides of a case.
 """
@@ -86,7 +89,7 @@ def table(runs: Sequence[Run], case: str) -> Table:
                 spread(costs.values(), ".2f"),
                 "–" if share is None else f"{share:.2f}",
                 f"{1e6 / median(walls):,.0f}",
-                f"{median(run.cpu for run in mine if run.records == CASES[case].many):.1f}",
+                f"{median(run.cpu for run in mine if run.records == max(each.records for each in mine)):.1f}",
             )
         )
     return Table(head, tuple(rows))
@@ -106,7 +109,11 @@ def missed(runs: Sequence[Run]) -> list[str]:
 def render(results: ByHand) -> str:
     """Return BY_HAND.md."""
     runs = results.runs
-    text = _TEXT.format(slots=SLOTS, near=NEAR, rounds=interleaved(runs), load=loads(runs))
+    smallest = {name: min((run.records for run in runs if run.case == name), default=0) for name in CASES}
+    short = [run.cpu for run in runs if run.records == smallest[run.case]]
+    text = _TEXT.format(
+        slots=SLOTS, near=NEAR, rounds=interleaved(runs), load=loads(runs), least=min(short), most=max(short)
+    )
     parts = [_HEAD, f"{results.circumstances}\n", text]
     over = missed(runs)
     parts.append(
