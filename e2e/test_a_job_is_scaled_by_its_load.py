@@ -1,4 +1,4 @@
-"""A producer steps up and goes silent: the controller gives the job more task slots, and takes them away again."""
+"""A producer steps, ramps, spikes and goes silent: the controller gives the job task slots, and takes them away."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from e2e.harness.cluster import Cluster, Object
 from e2e.harness.controller import ControllerProcess, StreamJobs
+from e2e.harness.namespace import SMALL
+from e2e.harness.nodes import full_node
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1500)]
@@ -18,6 +20,8 @@ NAME = "shouting"
 PARTITIONS = 8
 TIME = "left(reflect('java.lang.Thread', 'sleep', 5L), 0)"
 """5 ms, but no processor."""
+WORK = "left(sha2(repeat(CAST(value AS STRING), 60000), 512), 0)"
+"""Processors, and no time beside it."""
 SLOW, FAST = 30, 400
 """Records per second. By time, a slot processes at most 200."""
 
@@ -103,6 +107,20 @@ def scaling(jobs: StreamJobs, condition: Callable[[Object], object], *, what: st
     return status
 
 
+def uids(jobs: StreamJobs, component: str) -> dict[str, str]:
+    """Return the names and identities of a component's pods."""
+    labels = f"streamjob.io/name={NAME},app.kubernetes.io/component={component}"
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.namespace.all("Pod", labels)}
+
+
+def check_output(kafka: KafkaServer, number: int) -> None:
+    """Wait until as many words are shouted, and compare them with those of a batch."""
+    found = Counter(shouted(kafka, number))
+    wanted = Counter(word.upper() for _, word in words(0, number))
+    assert (wanted - found).total() == 0, f"missing: {list(wanted - found)[:5]}"
+    assert (found - wanted).total() == 0, f"more than once, or wrong: {list(found - wanted)[:5]}"
+
+
 def shouted(kafka: KafkaServer, number: int) -> list[str]:
     """Wait until as many shouts are committed, and return them."""
     end = time.monotonic() + 240
@@ -162,9 +180,109 @@ def test_a_job_follows_its_load_with_its_driver_and_controller_killed_in_the_mid
     assert (thing["spec"]["parallelism"], thing["metadata"]["generation"]) == (1, 1)
     assert jobs.events(NAME, "ScaledUp")
     assert jobs.events(NAME, "ScaledDown")
-    found, wanted = (
-        Counter(shouted(kafka, producer.written)),
-        Counter(word.upper() for _, word in words(0, producer.written)),
+    check_output(kafka, producer.written)
+
+
+def test_a_job_follows_its_load_by_executors_without_a_new_driver(
+    jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
+) -> None:
+    jobs.apply(
+        NAME,
+        job=shouting(kafka, TIME, most=1600),
+        maxParallelism=PARTITIONS,
+        driver=SMALL,
+        executor=SMALL,
+        volumes=[],
+        checkpointing={"location": jobs.namespace.location, "interval": "5s"},
+        restartPolicy={"onFailureRetryInterval": "1s"},
+        autoscaling={"mode": "Act", "max": 4, "maxLag": "30s", "scaleDownDelay": "3m"},
     )
-    assert (wanted - found).total() == 0, f"missing: {list(wanted - found)[:5]}"
-    assert (found - wanted).total() == 0, f"more than once, or wrong: {list(found - wanted)[:5]}"
+    with Producer(kafka) as producer:
+        producer.rate = SLOW
+        jobs.wait_until_ready(NAME)
+        scaling(jobs, lambda status: status.get("state") == "Steady", what="steady job")
+        (driver,) = uids(jobs, "driver").items()
+
+        for rate in (SLOW * 2, SLOW * 4, FAST):
+            producer.rate = rate
+            time.sleep(20)
+        moved = scaling(jobs, lambda status: status.get("parallelism", 1) > 1, what="decision for more executors")
+        assert moved["means"] == "Executors"
+        controller.kill()
+        controller.start_again()
+        wider = jobs.wait(
+            NAME,
+            lambda status: status["executors"]["ready"] == status["autoscaling"]["parallelism"] > 1,
+            what="more executors",
+        )
+        assert (driver,) == tuple(uids(jobs, "driver").items())
+        assert wider["jobStatus"]["attempt"] == 1
+        jobs.namespace.delete("Pod", sorted(uids(jobs, "executor"))[0], grace=0)
+        scaling(jobs, lambda status: status.get("lagSeconds", 99) < 5, what="job that has caught up", within=600)
+        producer.rate = 0
+    scaling(jobs, lambda status: status.get("parallelism") == 1, what="decision for one executor", within=600)
+    last = jobs.wait(NAME, lambda status: status["executors"]["desired"] == 1, what="one executor")
+
+    assert last["jobStatus"]["attempt"] == 1
+    assert (driver,) == tuple(uids(jobs, "driver").items())
+    check_output(kafka, producer.written)
+
+
+def test_a_job_follows_its_load_in_place_and_a_full_node_limits_it(
+    jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
+) -> None:
+    jobs.apply(
+        NAME,
+        job=shouting(kafka, WORK, most=1600),
+        maxParallelism=PARTITIONS,
+        driver={**jobs.namespace.driver, "memory": "1536m"},
+        checkpointing={"location": jobs.namespace.location, "interval": "5s"},
+        restartPolicy={"onFailureRetryInterval": "1s"},
+        autoscaling={
+            "mode": "Act",
+            "max": 4,
+            "maxLag": "30s",
+            "scaleDownDelay": "6m",
+            "cpuPerSlot": "200m",
+            "means": ["InPlace"],
+        },
+    )
+    with Producer(kafka) as producer:
+        producer.rate = 10
+        jobs.wait_until_ready(NAME)
+        scaling(jobs, lambda status: status.get("state") == "Steady", what="steady job")
+        (driver,) = uids(jobs, "driver").items()
+        assert processors(jobs) == "200m"
+
+        spike(producer, jobs)
+        controller.kill()
+        controller.start_again()
+        jobs.wait(NAME, lambda status: processors(jobs) != "200m", what="driver with more processors")
+        scaling(jobs, lambda status: status.get("lagSeconds", 99) < 5, what="job that has caught up", within=600)
+        assert jobs.events(NAME, "Resized")
+        producer.rate = 0
+        scaling(jobs, lambda status: status.get("parallelism") == 1, what="decision for one slot", within=600)
+        jobs.wait(NAME, lambda status: processors(jobs) == "200m", what="driver with fewer processors")
+        assert (driver,) == tuple(uids(jobs, "driver").items())
+        assert jobs.status(NAME)["jobStatus"]["attempt"] == 1
+
+        with full_node(jobs.namespace):
+            spike(producer, jobs)
+            limited = scaling(jobs, lambda status: status.get("state") == "Limited", what="limited job")
+            assert "cannot have the processors" in limited["limit"]
+            assert limited["limit"] in limited["reason"]
+            assert jobs.events(NAME, "ScalingLimited")
+        producer.rate = 0
+    assert (driver,) == tuple(uids(jobs, "driver").items())
+    check_output(kafka, producer.written)
+
+
+def spike(producer: Producer, jobs: StreamJobs) -> None:
+    """Let more arrive than one slot processes until the decision is made for more of them."""
+    slow = scaling(jobs, lambda status: status.get("capacity"), what="known capacity")
+    producer.rate = max(30, min(FAST, round(slow["capacity"] * 1.8)))
+    scaling(
+        jobs,
+        lambda status: status.get("parallelism", 1) > 1 or status.get("state") == "Limited",
+        what="decision for more slots",
+    )

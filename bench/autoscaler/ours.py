@@ -21,13 +21,15 @@ def load_of(world: World, seen: Tick) -> LoadReport:
     kind = world.kind
     return LoadReport(
         time=float(seen.time),
-        slots=world.slots,
+        slots=world.joining or world.slots,
         rows=rows,
         chains=(ChainLoad("job", rows, batches, seconds),),
         sources=(SourceLoad("events", lag, position, MOST_SLOTS),),
         running=seen.running,
         process=str(world.process),
         in_place_slots=MOST_SLOTS if kind.in_place else None,
+        executor_slots=kind.executor,
+        slots_in_use=world.slots if kind.executor is not None else None,
         checkpoint_interval=kind.checkpoint_interval or None,
         checkpoint_age=max(0.0, min(seen.time - world.running_since, 5.0)),
     )

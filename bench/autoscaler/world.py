@@ -28,6 +28,8 @@ class Kind:
         restart_spread: standard deviation of its logarithm.
         checkpoint_interval: seconds; a restart reads the records since the last checkpoint again. 0: none.
         in_place: whether slots change without a restart.
+        executor: slots of an executor, which is added or removed as a whole; None if all slots are in one process.
+        joins: seconds until new executors take part, after a pause of `restart`.
     """
 
     fixed: float = 0.35
@@ -39,6 +41,8 @@ class Kind:
     restart_spread: float = 0.12
     checkpoint_interval: float = 10.0
     in_place: bool = False
+    executor: int | None = None
+    joins: float = 30.0
 
 
 SPECIFIED = Kind(fixed=0.0, noise=0.0, restart_spread=0.0, checkpoint_interval=0.0)
@@ -99,6 +103,8 @@ class World:
     reported: tuple[float, int, float, float, float] = (0.0, 0, 0.0, 0.0, 0.0)
     history: list[tuple[float, float, int]] = field(default_factory=list)
     keep_history: bool = False
+    joining: int | None = None
+    _joined_at: float = 0.0
     _since_checkpoint: float = 0.0
     _partial: float = 0.0
     _noise: float = 0.0
@@ -119,6 +125,8 @@ class World:
         kind, rate = self.kind, self.rates[self.time // TICK]
         arrived = rate * TICK
         available = float(TICK)
+        if self.joining is not None and self.time >= self._joined_at:
+            self.slots, self.joining, self.down = self.joining, None, kind.restart
         if self.down > 0:
             gone = min(self.down, available)
             self.down -= gone
@@ -140,7 +148,7 @@ class World:
             self._batches(done, rate, available, full, slow)
         self.rows += done
         self.position += done
-        self.slot_seconds += self.slots * TICK
+        self.slot_seconds += max(self.slots, self.joining or 0) * TICK
         self.time += TICK
         lag_seconds = self.lag / max(rate, 1.0)
         if lag_seconds > MAX_LAG:
@@ -184,10 +192,13 @@ class World:
 
     def rescale(self, slots: int) -> None:
         """Change the number of slots, with a pause."""
-        slots = max(1, min(slots, MOST_SLOTS))
-        if slots == self.slots:
+        kind, slots = self.kind, max(1, min(slots, MOST_SLOTS))
+        if slots == (self.joining or self.slots):
             return
-        kind = self.kind
+        if kind.executor is not None:
+            self.moves += 1
+            self.joining, self._joined_at = slots, self.time + (kind.joins if slots > self.slots else 0.0)
+            return
         self.slots = slots
         self.moves += 1
         if kind.in_place:

@@ -136,8 +136,8 @@ class Cluster:
             return None
         return found
 
-    def all(self, kind: str, namespace: str, labels: str | None = None) -> list[Object]:
-        """Return the objects of a kind."""
+    def all(self, kind: str, namespace: str | None, labels: str | None = None) -> list[Object]:
+        """Return the objects of a kind in a namespace, or in all of them."""
         found = self._resource(kind).get(namespace=namespace, label_selector=labels).to_dict()
         return list(found["items"])
 

@@ -22,7 +22,7 @@ from streamjob.autoscaling import (
     read_memory,
     write_memory,
 )
-from streamjob.autoscaling.capacity import limit_of, restart_seconds
+from streamjob.autoscaling.capacity import limit_of, pause_of
 
 _LEVELS = st.lists(st.tuples(st.integers(5, 40), st.floats(0, 400_000), st.floats(0, 0.4)), min_size=2, max_size=5)
 """Minutes, records per second, noise."""
@@ -34,6 +34,7 @@ _KINDS = st.builds(
     hot=st.one_of(st.none(), st.integers(1, 12)),
     restart=st.floats(3, 60),
     in_place=st.booleans(),
+    executor=st.one_of(st.none(), st.integers(1, 4)),
 )
 _FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -59,9 +60,14 @@ def lives(draw: st.DrawFn) -> Life:
     )
     seed = draw(st.integers(0, 1000))
     kind = draw(_KINDS)
+    slots = draw(st.integers(least, most))
+    if (unit := kind.executor) is not None:
+        policy = policy.model_copy(update={"means": (*policy.means, Means.EXECUTORS), "max": max(most, unit)})
+        kind = replace(kind, in_place=False, restart=5.0)
+        slots = max(slots // unit, 1) * unit
     if kind.in_place:
         kind = replace(kind, restart=1.0)
-    return Life(rates(draw(_LEVELS), seed), policy, kind, slots=draw(st.integers(least, most)), seed=seed)
+    return Life(rates(draw(_LEVELS), seed), policy, kind, slots=slots, seed=seed)
 
 
 @_FEW
@@ -76,7 +82,10 @@ def test_slots_are_never_out_of_bounds(life: Life, partitions: int | None, state
         if decision.slots is not None:
             bounds = limit_of(life.policy, load)
             assert bounds.least <= decision.slots <= bounds.most
-            assert decision.slots <= min(life.policy.max, life.policy.quota_cpu or 60, partitions or 60)
+            unit = life.kind.executor or 1
+            most = min(life.policy.max, life.policy.quota_cpu or 60, partitions or 60)
+            assert decision.slots <= max(most, unit)
+            assert decision.slots % unit == 0
             assert decision.slots != load.slots
             assert decision.means in life.policy.means
 
@@ -89,9 +98,9 @@ def test_there_are_never_two_moves_within_two_restarts(life: Life) -> None:
         if decision.slots is None:
             continue
         if last is not None:
-            assert load.time - last > max(
-                60.0, 2 * restart_seconds(decision.memory) * (decision.means is Means.RESTART)
-            )
+            assert decision.means is not None
+            pause = 0.0 if decision.means is Means.IN_PLACE else pause_of(decision.memory, decision.means)
+            assert load.time - last > max(60.0, 2 * pause)
         last = load.time
 
 
@@ -141,7 +150,7 @@ def test_nothing_moves_in_an_excluded_period(life: Life, minute: int, length: in
 @given(lives())
 def test_restarts_beyond_the_budget_are_for_a_job_that_is_late(life: Life) -> None:
     life.policy = life.policy.model_copy(update={"means": (Means.RESTART,), "max_moves_per_day": 2})
-    life.kind = replace(life.kind, in_place=False)
+    life.kind = replace(life.kind, in_place=False, executor=None)
     for load, decision in life.run():
         if decision.slots is not None and len(decision.memory.moves) > 2:
             lag = (load.lag or 0.0) / max(decision.inputs["rate"], 1.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.simulation.operator.executor_pods import ExecutorPods
 from tests.simulation.operator.load import LoadedCluster
 from tests.simulation.operator.objects import Stored
 from tests.simulation.operator.world import Mishap
@@ -36,9 +37,20 @@ _POLICIES = st.fixed_dictionaries(
         "max": st.integers(3, 20),
         "scaleDownDelay": st.sampled_from(["1m", "5m"]),
         "maxLag": st.sampled_from(["10s", "1m"]),
-        "means": st.sampled_from([["Restart"], ["InPlace", "Restart"], ["InPlace"]]),
     },
-    optional={"cpuPerSlot": st.sampled_from(["500m", "2"]), "maxMovesPerDay": st.integers(1, 24)},
+    optional={"maxMovesPerDay": st.integers(1, 24)},
+)
+_BY_DRIVER = st.fixed_dictionaries(
+    {"means": st.sampled_from([["Restart"], ["InPlace", "Restart"], ["InPlace"]])},
+    optional={"cpuPerSlot": st.sampled_from(["500m", "2"])},
+).map(lambda scaling: {"autoscaling": scaling})
+_BY_EXECUTORS = st.integers(1, 3).map(
+    lambda cores: {"executor": {"cores": cores}, "checkpointing": {"location": "s3://bucket/job"}}
+)
+_JOBS = st.builds(
+    lambda policy, job: merged(merged(SPEC, {"parallelism": 6, "autoscaling": policy}), job),
+    _POLICIES,
+    st.one_of(_BY_DRIVER, _BY_EXECUTORS),
 )
 
 
@@ -57,13 +69,13 @@ def run(world: LoadedCluster, minutes: int, mishaps: list[Any]) -> None:
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(_POLICIES, _LEVELS, _MISHAPS, st.integers(2, 24))
+@given(_JOBS, _LEVELS, _MISHAPS, st.integers(2, 24))
 def test_a_job_stays_within_its_bounds_and_moves_rarely(
-    policy: dict[str, Any], levels: list[tuple[int, int]], mishaps: list[Any], room: int
+    spec: dict[str, Any], levels: list[tuple[int, int]], mishaps: list[Any], room: int
 ) -> None:
-    world = LoadedCluster(room=room)
-    world.apply(merged(SPEC, {"parallelism": 2, "autoscaling": policy}))
-    spec = world.stored.spec
+    world = LoadedCluster(room=room, executors=ExecutorPods(room=room))
+    world.apply(spec)
+    policy, cores = spec["autoscaling"], spec.get("executor", {}).get("cores", 1)
     for minutes, rate in levels:
         world.rate = rate
         run(world, minutes, mishaps)
@@ -75,7 +87,9 @@ def test_a_job_stays_within_its_bounds_and_moves_rarely(
     for stored in world.history:
         scaling = stored.status.get("autoscaling")
         if scaling is not None:
-            assert policy["min"] <= scaling["parallelism"] <= policy["max"]
+            assert scaling["parallelism"] <= policy["max"]
+            assert scaling["parallelism"] % cores == 0
+            assert scaling["parallelism"] >= min(policy["min"], policy["max"] // cores * cores)
             seen.append(scaling)
     memory = unpack_memory(seen[-1]["memory"])
     chosen = [move for move in memory.moves if move.rule not in ("External", "MoveFailed")]
@@ -104,13 +118,13 @@ class OneLife(LoadedCluster):
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(_POLICIES, _LEVELS)
+@given(_JOBS, _LEVELS)
 def test_a_controller_that_restarts_before_each_decision_decides_as_one_that_never_does(
-    policy: dict[str, Any], levels: list[tuple[int, int]]
+    spec: dict[str, Any], levels: list[tuple[int, int]]
 ) -> None:
     worlds = [LoadedCluster(), OneLife()]
     for world in worlds:
-        world.apply(merged(SPEC, {"parallelism": 2, "autoscaling": policy}))
+        world.apply(spec)
         for minutes, rate in levels:
             world.rate = rate
             run(world, minutes, [])

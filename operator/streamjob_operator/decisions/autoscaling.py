@@ -27,7 +27,7 @@ from streamjob.autoscaling import (
     unpack_memory,
 )
 from streamjob.client.load_report import load_of
-from streamjob_operator.decisions import pod_dry_run, resizing
+from streamjob_operator.decisions import executors, pod_dry_run, resizing
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.slots import slots_of, width_of
@@ -35,10 +35,14 @@ from streamjob_operator.resources.base import format_memory
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import Autoscaling, ScalingMode
 from streamjob_operator.resources.status import AutoscalingStatus, LastScaling, LifecycleState, TriggerPurpose
+from streamjob_operator.resources.streamjob import StreamJobSpec
 
 LOOK = 10.0
 """Seconds between two reports of a job's load."""
 _UNSCHEDULABLE_SECONDS = 60.0
+_EXECUTORS_SECONDS = 600.0
+_HOPELESS = frozenset({"Unschedulable", "FailedCreate", "PodRejected"})
+"""Reasons of missing executors that do not go away by waiting, unless somebody makes room for them."""
 _KILLED = "OOMKilled"
 _KILLS = 2
 """Drivers in a row that exceed their memory before a move to more task slots is undone."""
@@ -130,7 +134,7 @@ def _in_mode(
     assert s.spec is not None
     asked = slots_of(s.spec)
     if status.parallelism is None:
-        first = min(max(asked, policy.min), policy.max) if s.memory.attempt == 0 else s.slots
+        first = _within(s.spec, policy, asked) if s.memory.attempt == 0 else s.slots
         return status.replaced(mode=policy.mode, parallelism=first, spec_parallelism=asked), ()
     conflict = ""
     if status.spec_parallelism is not None and asked != status.spec_parallelism:
@@ -142,6 +146,14 @@ def _in_mode(
     is_news = conflict not in ("", status.conflict)
     events = (Emit(type="Warning", reason="ScaleIgnored", message=conflict),) if is_news else ()
     return status.replaced(mode=policy.mode, conflict=conflict), events
+
+
+def _within(spec: StreamJobSpec, policy: Autoscaling, asked: int) -> int:
+    """Return the task slots to begin with: those of whole executors, within the bounds."""
+    unit = 1 if spec.executor is None else spec.executor.cores
+    within = min(max(asked, policy.min), policy.max)
+    up = -(-within // unit) * unit
+    return up if up <= policy.max else max(within // unit, 1) * unit
 
 
 def _taken_back(s: Situation, policy: Autoscaling, status: AutoscalingStatus) -> Look | None:
@@ -162,6 +174,8 @@ def _taken_back(s: Situation, policy: Autoscaling, status: AutoscalingStatus) ->
             kept = undo(memory, s.slots, s.seen.now)
             why = f"the revision with {status.parallelism} task slots was rolled back: {s.memory.failure or ''}"
             return _limited(s, status, kept, s.slots, why)
+    if move.means is Means.EXECUTORS:
+        return _without_executors(s, status, memory)
     pod = s.pod
     waits = pod is not None and pod.reason == "Unschedulable" and s.seen.now > pod.created + _UNSCHEDULABLE_SECONDS
     ours = move.after == s.slots > move.before and move.means is Means.RESTART
@@ -170,6 +184,21 @@ def _taken_back(s: Situation, policy: Autoscaling, status: AutoscalingStatus) ->
     if s.memory.lifecycle is not LifecycleState.DEPLOYING:
         return None
     why = f"no node has room for the driver with {move.after} task slots: {pod.message}"
+    return _limited(s, status, undo(memory, move.before, s.seen.now), move.before, why)
+
+
+def _without_executors(s: Situation, status: AutoscalingStatus, memory: Memory) -> Look | None:
+    """Undo a move to more executors than the cluster runs; None if all are ready, or may still come."""
+    move, found = memory.moves[-1], s.resource.status.executors
+    if move.after <= move.before or move.after != s.slots or found is None or found.ready >= found.desired:
+        return None
+    condition = executors.readiness(s, found)
+    if condition is None or condition[0] != "False":
+        return None
+    waited = s.seen.now - move.time
+    if waited < (_UNSCHEDULABLE_SECONDS if condition[1] in _HOPELESS else _EXECUTORS_SECONDS):
+        return None
+    why = f"the executors for {move.after} task slots did not start: {condition[2]}"
     return _limited(s, status, undo(memory, move.before, s.seen.now), move.before, why)
 
 
@@ -262,6 +291,8 @@ def _load(s: Situation, step: Step, memory: Memory) -> LoadReport | None:
     interval = None if s.seen.policy is None else s.seen.policy.interval
     load = load_of(s.job, now=now, interval=interval, slots=s.slots if is_wide or s.instances else None)
     load = replace(load, in_place_slots=width if is_wide else None)
+    if s.instances and s.deployed is not None and (executor := s.deployed.spec().executor) is not None:
+        load = replace(load, executor_slots=executor.cores, slots_in_use=load.slots_in_use or 0)
     return replace(load, busy_with=load.busy_with or _busy_with(s, step, memory))
 
 
@@ -296,7 +327,7 @@ def _told(
             expected=_short(move.expected) or 1.0,
             reached=_short(move.reached),
         )
-    if decision.rule is Rule.PAUSED and status.limit:
+    if decision.slots is None and status.limit and not limit and now < memory.paused_until:
         # The cluster did not allow the last change, and it is not tried again yet.
         reason, state, limit = f"{reason} Before, {status.limit}", State.LIMITED, status.limit
     return status.replaced(

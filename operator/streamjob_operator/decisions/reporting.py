@@ -52,7 +52,7 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
             "checkpoint": checkpoint,
             "savepoint": _savepoint(s, status, checkpoint.last_completed),
             "restored_from": _restored_from(s, status.restored_from),
-            "replicas": _replicas(s, s.slots if s.spec is not None and width_of(s.spec) else parallelism),
+            "replicas": _replicas(s, s.slots if _changes_its_slots(s) else parallelism),
             "selector": f"{SLOTS_LABEL}={s.resource.uid}",
         }
     )
@@ -199,6 +199,11 @@ def _from_driver(last: LastCheckpointView, attempt: int, epoch: int | None) -> C
         checkpointed_size=last.checkpointed_size,
         state_size=last.state_size,
     )
+
+
+def _changes_its_slots(s: Situation) -> bool:
+    """Return whether the job's graph does not have the task slots, because they change while its driver runs."""
+    return bool(s.instances) or (s.spec is not None and width_of(s.spec) is not None)
 
 
 def _replicas(s: Situation, parallelism: object) -> int:

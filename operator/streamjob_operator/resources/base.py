@@ -150,6 +150,15 @@ Cpu = Annotated[
 ]
 """Processors as Kubernetes counts them: `"2"`, `"0.5"` or `500m`."""
 
+_SOME_CPU = r"^([1-9][0-9]*(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9])|[1-9][0-9]*m)$"
+SomeCpu = Annotated[
+    str,
+    BeforeValidator(_cpu),
+    Field(pattern=_SOME_CPU, max_length=12),
+    WithJsonSchema({"type": "string", "pattern": _SOME_CPU, "maxLength": 12}),
+]
+"""Processors, but not none."""
+
 ObjectName = Annotated[
     str,
     Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"),

@@ -10,7 +10,7 @@ from pydantic import Field
 from streamjob.autoscaling import Policy
 from streamjob.durations import Seconds
 from streamjob.job.spec import CheckpointingPolicy
-from streamjob_operator.resources.base import Cpu, Memory, ObjectName, Reference, SpecPart
+from streamjob_operator.resources.base import Memory, ObjectName, Reference, SomeCpu, SpecPart
 
 UpgradeMode = Literal["savepoint", "last-state", "stateless"]
 CompatibilityCheck = Literal["Off", "Warn", "Enforce"]
@@ -176,7 +176,7 @@ class Autoscaling(Policy, SpecPart):
         "them, and `parallelism` is then only the number to begin with. The spec is never written. Write `Off` in "
         "quotes: YAML takes it for false.",
     )
-    cpu_per_slot: Cpu | None = Field(
+    cpu_per_slot: SomeCpu | None = Field(
         default=None,
         description="CPU request of a task slot. With `Act`, the driver's request is this times the slots, in place of "
         "`driver.cores` and `driver.coreRequest`; a `driver.coreLimit` becomes equal to it. Default: the request stays "

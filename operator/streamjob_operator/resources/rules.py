@@ -78,9 +78,11 @@ STREAM_JOB_SPEC = (
     ),
     rule(
         """!has(self.executor) || !has(self.autoscaling) || self.autoscaling.mode != 'Act'
-        || (self.executor.cores == 1 && !has(self.executor.instances) && !has(self.autoscaling.cpuPerSlot))""",
-        "with executors, mode Act adds and removes whole executors: give them one core each, set parallelism instead "
-        "of executor.instances, and omit autoscaling.cpuPerSlot",
+        || (!has(self.executor.instances) && !has(self.autoscaling.cpuPerSlot) && 'Executors' in self.autoscaling.means
+        && self.autoscaling.max >= self.executor.cores)""",
+        "with executors, mode Act adds and removes whole executors: set parallelism instead of executor.instances, "
+        "permit Executors in autoscaling.means, set autoscaling.max to at least executor.cores, and omit "
+        "autoscaling.cpuPerSlot",
         ".autoscaling.mode",
     ),
     rule(

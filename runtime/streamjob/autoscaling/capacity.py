@@ -11,6 +11,8 @@ from streamjob.autoscaling.policy import Means, Policy
 
 FIRST_RESTART = 20.0
 """Seconds that a restart is taken to last before the first one was measured."""
+FIRST_EXECUTORS = 10.0
+"""Seconds without work that a change of the executors is taken to cause before one was measured."""
 IN_PLACE = 1.0
 """Seconds that a change in place is taken to last."""
 _FULL_SECONDS = 120.0
@@ -82,11 +84,23 @@ def capacity_of(policy: Policy, memory: Memory, load: LoadReport, now: float) ->
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The fewest and the most slots, and the cause of the upper limit."""
+    """The fewest and the most slots, the cause of the upper limit, and the slots that come and go together.
+
+    If no number of whole executors is between `min` and `max`, `max` is kept, and `min` is not.
+    """
 
     least: int
     most: int
     cause: str
+    unit: int = 1
+
+    def up(self, slots: int) -> int:
+        """Return the next possible number that is not below `slots`; the highest one if there is none."""
+        return min(max(-(-slots // self.unit) * self.unit, self.least), self.most)
+
+    def down(self, slots: int) -> int:
+        """Return the next possible number that is not above `slots`; the lowest one if there is none."""
+        return min(max(slots // self.unit * self.unit, self.least), self.most)
 
 
 def limit_of(policy: Policy, load: LoadReport) -> Limit:
@@ -102,7 +116,20 @@ def limit_of(policy: Policy, load: LoadReport) -> Limit:
         partitions = sum(source.partitions or 0 for source in load.sources)
         if 0 < partitions < most:
             most, cause = partitions, "the partitions of the sources"
-    return Limit(min(policy.min, max(most, 1)), max(most, 1), cause)
+    unit = load.executor_slots or 1
+    most = max(most // unit, 1) * unit
+    return Limit(min(-(-policy.min // unit) * unit, most), most, cause, unit)
+
+
+def pause_of(memory: Memory, means: Means) -> float:
+    """Return the seconds without work that a move causes."""
+    match means:
+        case Means.RESTART:
+            return restart_seconds(memory)
+        case Means.EXECUTORS:
+            return max(memory.pauses, default=FIRST_EXECUTORS)
+        case Means.IN_PLACE:
+            return IN_PLACE
 
 
 def restart_seconds(memory: Memory) -> float:

@@ -8,14 +8,7 @@ from enum import StrEnum
 from math import inf, log, sqrt
 
 from streamjob.autoscaling.arrivals import highest_mean, worst_lag
-from streamjob.autoscaling.capacity import (
-    IN_PLACE,
-    Capacity,
-    Limit,
-    capacity_of,
-    limit_of,
-    restart_seconds,
-)
+from streamjob.autoscaling.capacity import Capacity, Limit, capacity_of, limit_of, pause_of
 from streamjob.autoscaling.load import LoadReport
 from streamjob.autoscaling.memory import Memory, Move
 from streamjob.autoscaling.observing import DAY, JUDGED_SECONDS, observe
@@ -89,6 +82,8 @@ _GAIN = {Means.RESTART: 0.2, Means.EXECUTORS: 0.1, Means.IN_PLACE: 0.1}
 _MUCH = 0.5
 """Share of the slots that a reduction saves for which it need not wait as long."""
 _SHORTEST_DELAY = 180.0
+_DELAYS = {Means.RESTART: 1.0, Means.EXECUTORS: 3.0, Means.IN_PLACE: 6.0}
+"""How many times shorter the delay before a reduction is."""
 _PEAK_MINUTES = {Means.RESTART: 10, Means.EXECUTORS: 3, Means.IN_PLACE: 3}
 _MOST_PATIENCE = 3
 _REGRET = 4.0
@@ -123,7 +118,7 @@ class _Case:
 
     @property
     def delay(self) -> float:
-        base = self.policy.scale_down_delay / (1.0 if self.means is Means.RESTART else 6.0)
+        base = self.policy.scale_down_delay / _DELAYS[self.means]
         return float(base * 2**self.memory.patience)
 
 
@@ -144,14 +139,14 @@ def decide(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Deci
         return failed
     if not load.running or memory.down_since is not None:
         return Decision(memory, Rule.NOT_RUNNING, State.PAUSED, numbers)
-    if load.busy_with:
+    if load.hindrance:
         return Decision(memory, Rule.BUSY, State.PAUSED, numbers)
     capacity = capacity_of(policy, memory, load, now)
     if capacity is None or len(memory.arrivals.recent) < _FEWEST_SAMPLES:
         return Decision(memory, Rule.NO_DATA, State.LEARNING, numbers | {"samples": len(memory.arrivals.recent)})
     case = _case(policy, memory, load, now, capacity)
     last = memory.moves[-1] if memory.moves else None
-    rest = max(_SETTLED, 2 * case.pause, 2 * _pause(memory, last.means) if last else 0.0)
+    rest = max(_SETTLED, 2 * case.pause, 2 * pause_of(memory, last.means) if last else 0.0)
     if last is not None and now - last.time <= rest:
         return _hold(case, Rule.SETTLING, State.STEADY if case.lag < policy.max_lag else State.BEHIND, rest=rest)
     if now < memory.paused_until:
@@ -160,14 +155,14 @@ def decide(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Deci
         return _hold(case, Rule.EXCLUDED, State.PAUSED)
     if case.means not in policy.means:
         return _hold(case, Rule.LIMITED, State.LIMITED, limit="the list of permitted means")
-    within = min(max(load.slots, case.limit.least), case.limit.most)
+    within = case.limit.up(load.slots)
     if within != load.slots:
         return _move(case, within, Rule.OUT_OF_BOUNDS, State.LIMITED)
-    if capacity.knee is not None and load.slots > max(capacity.knee, case.limit.least):
+    if capacity.knee is not None and load.slots > case.limit.up(capacity.knee):
         spent = _moves_today(memory, now)
         if case.means is Means.RESTART and spent >= policy.max_moves_per_day:
             return _hold(case, Rule.BUDGET, State.SATURATED, moves=spent)
-        return _move(case, max(capacity.knee, case.limit.least), Rule.UNDO, State.SATURATED)
+        return _move(case, case.limit.up(capacity.knee), Rule.UNDO, State.SATURATED)
     if _is_behind(case):
         return _more(case)
     return _fewer(case) if a_minute_closed else _fits(case)
@@ -201,7 +196,7 @@ def _case(policy: Policy, memory: Memory, load: LoadReport, now: float, capacity
         capacity=capacity,
         limit=limit,
         means=means,
-        pause=_pause(memory, means),
+        pause=pause_of(memory, means),
         lag_records=load.lag,
         rate=rate,
         batch=batch,
@@ -210,12 +205,10 @@ def _case(policy: Policy, memory: Memory, load: LoadReport, now: float, capacity
     )
 
 
-def _pause(memory: Memory, means: Means) -> float:
-    return restart_seconds(memory) if means is Means.RESTART else IN_PLACE
-
-
 def _means(policy: Policy, load: LoadReport, slots: int) -> Means:
-    """Return the cheapest way to a number of slots; a restart if no other is possible, whether permitted or not."""
+    """Return the cheapest way to a number of slots; the only possible one, whether permitted or not, if it is one."""
+    if load.executor_slots is not None:
+        return Means.EXECUTORS
     reachable = load.in_place_slots is not None and slots <= load.in_place_slots
     return Means.IN_PLACE if Means.IN_PLACE in policy.means and reachable else Means.RESTART
 
@@ -264,13 +257,14 @@ def _more(case: _Case) -> Decision:
     wanted = max(ahead / policy.target_utilization, max(ahead, rate) + drain)
     if case.lag_records is None:
         wanted = max(wanted, rate * 1.5)
-    most = case.limit.most
-    ceiling = most if case.capacity.knee is None else min(most, max(case.capacity.knee, case.limit.least))
-    slots = next((q for q in range(load.slots + 1, ceiling + 1) if case.capacity.at(q) >= wanted), ceiling)
+    most, unit = case.limit.most, case.limit.unit
+    ceiling = most if case.capacity.knee is None else case.limit.up(case.capacity.knee)
+    more = range(load.slots + unit, ceiling + 1, unit)
+    slots = next((q for q in more if case.capacity.at(q) >= wanted), ceiling)
     if known and slots < ceiling:
         window = arrivals.minutes[-int(max(case.delay, 3600.0) // 60) :]
         while slots < ceiling and worst_lag(window, case.capacity.at(slots)) > policy.max_lag / 4:
-            slots += 1
+            slots += unit
     if slots <= load.slots:
         if case.capacity.knee is not None and load.slots >= case.capacity.knee:
             return _hold(case, Rule.SATURATED, State.SATURATED, wanted=wanted)
@@ -300,7 +294,7 @@ def _falls_short(case: _Case) -> bool:
 def _fewer(case: _Case) -> Decision:
     """Return fewer slots if these would have been enough since the delay began; replays the arrivals."""
     policy, load, memory, now = case.policy, case.load, case.memory, case.now
-    arrivals, least_slots = memory.arrivals, case.limit.least
+    arrivals, least_slots, unit = memory.arrivals, case.limit.least, case.limit.unit
     gain = _GAIN[case.means]
     if load.slots <= least_slots or case.lag >= policy.max_lag / 4:
         return _fits(case)
@@ -324,12 +318,12 @@ def _fewer(case: _Case) -> Decision:
         delay = max(case.delay * gain / saved, _SHORTEST_DELAY) if saved > gain else case.delay
         minutes = int(delay // 60)
         window = arrivals.minutes[-minutes:]
-        slots = min(int(load.slots * (1 - saved)), load.slots - 1)
+        slots = min(int(load.slots * (1 - saved)), load.slots - 1) // unit * unit
         if slots < least_slots or since <= delay or len(window) < minutes or not enough(slots, window, delay):
             continue
-        while slots > least_slots and enough(slots - 1, window, delay):
-            slots -= 1
-        much_fewer = int(slots * (1 - gain))
+        while slots > least_slots and enough(slots - unit, window, delay):
+            slots -= unit
+        much_fewer = int(slots * (1 - gain)) // unit * unit
         if least_slots <= much_fewer < slots and enough(much_fewer, window[-(minutes // 2) :], delay):
             # The peak is about to leave the window: one move then, and not two.
             continue
@@ -400,12 +394,11 @@ def _failed_move(policy: Policy, memory: Memory, load: LoadReport, now: float) -
     move = memory.moves[-1] if memory.moves else None
     if move is None or move.confirmed or move.rule == Rule.FAILED or load.busy_with or now < memory.paused_until:
         return None
-    pause = _pause(memory, move.means)
+    pause = pause_of(memory, move.means)
     late = 2 * (load.checkpoint_interval or 0.0) + max(_LONGEST_START, 4 * pause)
     if now - move.time <= late or any(period.contains(now) for period in policy.excluded_periods):
         return None
-    limit = limit_of(policy, load)
-    slots = min(max(move.before, limit.least), limit.most)
+    slots = limit_of(policy, load).up(move.before)
     if move.means not in policy.means:
         return None
     numbers = {"slots": float(load.slots), "target": float(slots), "seconds": now - move.time}

@@ -71,6 +71,8 @@ class LoadReport:
         process: identifies the process: counters start at 0 with it.
         busy_with: why no change is possible now, such as an upgrade; empty otherwise.
         in_place_slots: most slots that the process can use without a restart; None if it cannot change them.
+        executor_slots: slots of each executor, which come and go together; None if all slots are in one process.
+        slots_in_use: slots whose executors take part; None if all do.
         max_parallelism: partitions of the state; None if unknown.
         stateful: whether the job has state; None if unknown.
         state_bytes: size of the state in the last checkpoint; None if unknown.
@@ -89,6 +91,8 @@ class LoadReport:
     process: str = ""
     busy_with: str = ""
     in_place_slots: _Count | None = None
+    executor_slots: Annotated[int, Field(ge=1)] | None = None
+    slots_in_use: _Count | None = None
     max_parallelism: _Count | None = None
     stateful: bool | None = None
     state_bytes: _Count | None = None
@@ -99,6 +103,16 @@ class LoadReport:
     def lag(self) -> float | None:
         """Unread records of all sources; None if a source does not report them."""
         return _sum(source.lag for source in self.sources)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all slots take part: no executor is missing, or about to leave."""
+        return self.slots_in_use is None or self.slots_in_use == self.slots
+
+    @property
+    def hindrance(self) -> str:
+        """Why no change is possible now; empty if one is."""
+        return self.busy_with or ("" if self.is_complete else "executors that are missing, or about to leave")
 
     @property
     def position(self) -> float | None:

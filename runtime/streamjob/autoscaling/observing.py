@@ -67,6 +67,10 @@ def observe(memory: Memory, load: LoadReport) -> Memory:
             _end_of_pause(new, load, heard)
     if new.running_since is None:
         new.running_since = load.time
+    if not load.is_complete:
+        # Its work is that of another number of slots than the reported one.
+        new.seen = _take_in_arrivals(new, base, load)
+        return new
     _width(new, load)
     new.seen = _take_in(new, base, load, after_restart=restarted)
     _judge(new, load)
@@ -129,13 +133,19 @@ def _external(new: Memory, load: LoadReport, before: int) -> None:
         time=load.time,
         before=before,
         after=load.slots,
-        means=Means.IN_PLACE if in_place else Means.RESTART,
+        means=_means_of_others(load, in_place=in_place),
         rule=EXTERNAL,
         capacity=new.busy / row if row > 0 else 0.0,
         expected=float((load.slots / before) ** new.alpha),
         confirmed=True,
     )
     new.moves = (*new.moves, move)
+
+
+def _means_of_others(load: LoadReport, *, in_place: bool) -> Means:
+    if load.executor_slots is not None:
+        return Means.EXECUTORS
+    return Means.IN_PLACE if in_place else Means.RESTART
 
 
 def _take_in(new: Memory, base: LoadReport, load: LoadReport, *, after_restart: bool) -> LoadReport:
@@ -146,19 +156,26 @@ def _take_in(new: Memory, base: LoadReport, load: LoadReport, *, after_restart: 
     if after_restart and (base.position is None or load.position is None):
         _fit(new, base, load, elapsed, due=_due(new, load.lag))
         return load
-    progress = _has_progress(base, load)
-    if not progress:
-        # A batch is under way, or there is nothing to read: silence is believed once a batch would have ended.
-        longest = max((c.seconds / c.batches for c in base.chains if c.batches), default=0.0)
-        if elapsed < max(30.0, 2.0 * longest):
-            return base
-    arrived = _arrived(base, load)
-    new.arrivals = new.arrivals.add(load.time, max(0.0, arrived), elapsed)
-    if progress:
+    taken = _take_in_arrivals(new, base, load)
+    if taken is load and _has_progress(base, load):
         waited = base.lag or 0.0
         _fit(new, base, load, elapsed, due=_due(new, waited))
         if not after_restart:
             _backlog(new, base, load, elapsed, waited)
+    return taken
+
+
+def _take_in_arrivals(new: Memory, base: LoadReport, load: LoadReport) -> LoadReport:
+    """Take in the records that arrived between two reports, and return the report to compare the next one with."""
+    elapsed = load.time - base.time
+    if elapsed <= 0:
+        return load
+    if not _has_progress(base, load):
+        # A batch is under way, or there is nothing to read: silence is believed once a batch would have ended.
+        longest = max((c.seconds / c.batches for c in base.chains if c.batches), default=0.0)
+        if elapsed < max(30.0, 2.0 * longest):
+            return base
+    new.arrivals = new.arrivals.add(load.time, max(0.0, _arrived(base, load)), elapsed)
     return load
 
 

@@ -51,7 +51,7 @@ def _because(decision: Decision, policy: Policy, load: LoadReport) -> str:
         case Rule.NOT_RUNNING:
             return "the job does not run."
         case Rule.BUSY:
-            return f"the job is busy with {load.busy_with}."
+            return f"the job is busy with {load.hindrance}."
         case Rule.EXCLUDED:
             return f"an excluded period; {load_now}."
         case Rule.PAUSED:

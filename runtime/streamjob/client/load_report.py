@@ -15,10 +15,11 @@ def load_of(job: JobView, *, now: float, interval: float | None, slots: int | No
         interval: seconds from one checkpoint to the next; None without periodic ones, or if unknown.
         slots: its task slots, if its graph does not contain them, or fewer are in use.
     """
-    last = job.last_checkpoint
+    last, in_use = job.last_checkpoint, _slots_in_use(job)
+    known = slots or in_use or int(job.graph.get("parallelism") or 1)
     return LoadReport(
         time=now,
-        slots=slots or int(job.graph.get("parallelism") or 1),
+        slots=known,
         rows=job.records_in,
         chains=tuple(
             ChainLoad(
@@ -34,12 +35,30 @@ def load_of(job: JobView, *, now: float, interval: float | None, slots: int | No
         running=job.state is JobState.RUNNING,
         process=f"{job.start_time:.3f}",
         busy_with="a rewrite of its state" if job.rewriting is not None else "",
+        executor_slots=_executor_slots(job),
+        slots_in_use=in_use,
         max_parallelism=job.graph.get("maxParallelism"),
         stateful=_stateful(job),
         state_bytes=last.state_size if last is not None else None,
         checkpoint_age=max(0.0, now - last.completed) if last is not None else None,
         checkpoint_interval=interval,
     )
+
+
+def _executor_slots(job: JobView) -> int | None:
+    fleet = () if job.executors is None else job.executors.executors
+    return max((each.cores for each in fleet), default=None)
+
+
+def _slots_in_use(job: JobView) -> int | None:
+    """Return the slots of the executors that take part; None if the job computes in its own process."""
+    if job.executors is None or not job.executors.wanted:
+        return None
+    fleet = job.executors.executors
+    partitions = sum(each.state_partitions for each in fleet)
+    # State moves to an executor some time after it has joined, unless there are too few partitions.
+    waits_for_state = partitions >= len(fleet)
+    return sum(each.cores for each in fleet if each.state_partitions or not waits_for_state or not partitions)
 
 
 def _stateful(job: JobView) -> bool | None:

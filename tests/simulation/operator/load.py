@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.simulation.operator.executor_pods import ExecutorPods
 from tests.simulation.operator.objects import Pod, Stored
 from tests.simulation.operator.world import ClusterWorld
 
 from streamjob.client.models import BatchTimesView, ChainView, InputView, JobView, PartitionView
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions.actions import Action, CreateDriver, ResizeDriver
+from streamjob_operator.decisions.actions import (
+    Action,
+    CreateDriver,
+    DeleteExecutor,
+    EnsureExecutors,
+    RemoveExecutors,
+    ResizeDriver,
+)
 from streamjob_operator.decisions.observation import DriverPod, Observation, PodPhase
 from streamjob_operator.decisions.slots import cores_of, slots_of
 
@@ -47,6 +55,7 @@ class LoadedCluster(ClusterWorld):
     """Bytes of memory below which a driver is killed when it has run for a minute."""
     needs_per_slot: int = 0
     """Bytes of memory that it needs besides, for each task slot."""
+    executors: ExecutorPods = field(default_factory=ExecutorPods)
     _cores: dict[int, float] = field(default_factory=dict)
     _given: dict[int, float] = field(default_factory=dict)
     _counted: int = 0
@@ -70,6 +79,7 @@ class LoadedCluster(ClusterWorld):
         """Return what can be seen, with the load in the driver's report."""
         seen = super().observe(read)
         pods = tuple(self._as_its_node_says(pod) for pod in seen.pods)
+        seen = replace(seen, executors=self.executors.found, executor_pods=self.executors.pods(self.now))
         return replace(seen, pods=pods, job=None if seen.job is None else self._loaded(seen.job))
 
     def takes(self, revision: str) -> bool:
@@ -81,7 +91,11 @@ class LoadedCluster(ClusterWorld):
         pod = self.pods[-1] if self.pods else None
         if pod is None or pod.attempt != action.attempt:
             return
-        driver = self.revisions[pod.revision].spec().driver
+        spec = self.revisions[pod.revision].spec()
+        driver = spec.driver
+        if spec.executor is not None:
+            self.executors.ensure(EnsureExecutors(revision=pod.revision, instances=spec.instances), self.now)
+            return
         if driver.core_request is not None and driver.core_request == driver.core_limit:
             self._cores[pod.attempt] = self._given[pod.attempt] = cores_of(driver.core_request)
         if self._slots_of(pod) > self.room:
@@ -89,6 +103,11 @@ class LoadedCluster(ClusterWorld):
             pod.process = None
 
     def _act(self, action: Action) -> bool:
+        if isinstance(action, EnsureExecutors | RemoveExecutors | DeleteExecutor):
+            self.actions.append(action)
+            if isinstance(action, EnsureExecutors):
+                self.executors.ensure(action, self.now)
+            return True
         if not isinstance(action, ResizeDriver):
             return super()._act(action)
         self.actions.append(action)
@@ -107,7 +126,10 @@ class LoadedCluster(ClusterWorld):
         return self._cores[attempt] <= self.room * self._per_slot()
 
     def _slots_of(self, pod: Pod) -> int:
-        width = slots_of(self.revisions[pod.revision].spec())
+        spec = self.revisions[pod.revision].spec()
+        if spec.executor is not None:
+            return self.executors.taking_part(self.now) * spec.executor.cores
+        width = slots_of(spec)
         if pod.attempt not in self._given or not self._per_slot():
             return width
         return min(width, round(self._given[pod.attempt] / self._per_slot()))
@@ -122,6 +144,8 @@ class LoadedCluster(ClusterWorld):
         if self._counted != pod.attempt:
             self._counted, self._rows, self._batches, self._seconds = pod.attempt, 0.0, 0, 0.0
         capacity = PER_SLOT * min(self._slots_of(pod), self.useful)
+        if not capacity:
+            return
         rows = min(self.unread, capacity * (1 - _OVERHEAD))
         self.unread -= rows
         self.position += rows
@@ -144,9 +168,12 @@ class LoadedCluster(ClusterWorld):
             batch_times=times,
             inputs=(source,),
         )
-        width = slots_of(self.revisions[self.pods[-1].revision].spec())
+        spec = self.revisions[self.pods[-1].revision].spec()
+        width = slots_of(spec)
         graph = {"parallelism": width, "maxParallelism": self.partitions}
         changes: dict[str, Any] = {"graph": graph, "chains": (chain,), "records_in": int(self._rows)}
+        if spec.executor is not None:
+            changes["executors"] = self.executors.view(spec.executor.cores, self.now)
         return job.model_copy(update={**changes, "start_time": float(job.attempt)})
 
     def _lacks_memory(self, pod: Pod) -> bool:
@@ -159,6 +186,8 @@ class LoadedCluster(ClusterWorld):
             cores, given = self._cores[pod.attempt], self._given[pod.attempt]
             pod = replace(pod, cores=cores, cores_given=given, resize=pending)
         own = next(each for each in self.pods if each.attempt == pod.attempt)
+        if self.revisions[own.revision].spec().executor is not None:
+            return pod
         if pod.ended and pod.exit_code == 137 and self._lacks_memory(own):
             return replace(pod, reason="OOMKilled", message="")
         if self._slots_of(own) <= self.room:

@@ -18,6 +18,7 @@ ACT: dict[str, Any] = {"mode": "Act", "min": 1, "max": 16, "maxLag": "1m", "scal
 
 RESTARTS = ACT | {"means": ["Restart"]}
 IN_PLACE = ACT | {"cpuPerSlot": "500m"}
+EXECUTORS: dict[str, Any] = {"executor": {"cores": 2}, "checkpointing": {"location": "s3://bucket/job"}}
 
 
 class Operator(User):
@@ -286,6 +287,76 @@ def test_a_driver_killed_while_it_is_resized_is_replaced_with_the_new_slots() ->
     assert user.state is LifecycleState.STABLE
 
 
+def test_executors_are_added_and_removed_beside_the_same_driver() -> None:
+    user = Operator(autoscaling=ACT, **EXECUTORS)
+    user.minutes(10)
+    assert (user.world.slots, user.status.replicas, user.scaling.state) == (4, 4, State.STEADY)
+    user.world.rate = 80_000
+    user.minutes(3)
+
+    assert (user.attempt, user.state) == (1, LifecycleState.STABLE)
+    assert user.world.slots == user.scaling.parallelism == user.status.replicas
+    assert user.world.slots in (10, 12, 14)
+    last = user.scaling.last_scaling
+    assert last is not None
+    assert (last.means, last.before, user.scaling.moves_today) == ("Executors", 4, 0)
+    assert f"Change from 4 to {last.after} slots by executors" in last.reason
+    assert user.reasons().count("ScaledUp") == 1
+    assert unpack_memory(user.scaling.memory).moves[-1].confirmed
+    user.world.rate = 20_000
+    user.minutes(40)
+    assert (user.attempt, user.world.slots) == (1, 4)
+    assert not user.did(StopJob)
+
+
+def test_executors_stay_within_bounds_that_are_no_multiple_of_their_slots() -> None:
+    user = Operator(autoscaling=ACT | {"min": 3, "max": 7}, **EXECUTORS)
+    change_rate(user, 200_000, minutes=10)
+    assert (user.world.slots, user.scaling.state) == (6, State.LIMITED)
+    user.world.rate = 100
+    user.minutes(60)
+
+    assert (user.attempt, user.world.slots) == (1, 4)
+
+
+def test_nothing_is_decided_while_executors_are_missing() -> None:
+    user = Operator(autoscaling=ACT, **EXECUTORS)
+    user.minutes(10)
+    user.world.executors.created[1] = user.world.now + 600
+    user.world.rate = 80_000
+    user.minutes(3)
+
+    assert (user.scaling.state, user.scaling.parallelism) == (State.PAUSED, 4)
+    assert "busy with executors that are missing" in user.scaling.reason
+
+
+@pytest.mark.parametrize(("full", "words"), [("room", "Insufficient cpu"), ("quota", "exceeded quota")])
+def test_executors_that_the_cluster_does_not_run_are_taken_back_and_reported(full: str, words: str) -> None:
+    user = Operator(autoscaling=ACT, **EXECUTORS)
+    setattr(user.world.executors, full, 3)
+    change_rate(user, 120_000, minutes=10)
+
+    (said,) = [event.message for event in user.world.events if event.reason == "ScalingLimited"]
+    assert said.startswith("Back to 4 task slots: the executors for ")
+    assert words in said
+    assert (user.world.slots, user.attempt, user.state) == (4, 1, LifecycleState.STABLE)
+    assert user.scaling.state is State.LIMITED
+    assert said.removeprefix("Back to 4 task slots: ") == user.scaling.limit
+
+
+def test_a_driver_killed_while_executors_join_continues_with_all_of_them() -> None:
+    user = Operator(autoscaling=ACT, **EXECUTORS)
+    user.minutes(10)
+    user.world.rate = 80_000
+    user.wait(lambda: user.scaling.parallelism != 4)
+    user.world.kill_driver()
+    user.minutes(6)
+
+    assert user.world.slots == user.scaling.parallelism
+    assert user.world.slots >= 10
+    assert (user.attempt, user.state) == (2, LifecycleState.STABLE)
+
+
 def test_nothing_is_scaled_in_an_excluded_period() -> None:
     user = Operator(autoscaling=ACT | {"excludedPeriods": [{"start": "* * * * *", "duration": "5m"}]})
     change_rate(user, 80_000, minutes=10)
@@ -439,7 +510,7 @@ def test_more_slots_whose_drivers_exceed_their_memory_are_taken_back() -> None:
 def test_without_a_bound_a_killed_driver_gets_no_more() -> None:
     user = Operator(autoscaling=ACT)
     user.world.needs = 4000 * 1024**2
-    user.minutes(4)
+    user.minutes(3)
 
     assert {user.world.revisions[each.revision].spec().driver.memory for each in user.did(CreateDriver)} == {1024**3}
     assert "MemoryRaised" not in user.reasons()

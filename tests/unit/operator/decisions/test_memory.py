@@ -21,7 +21,8 @@ from streamjob_operator.resources.status import (
 )
 
 times = st.integers(1, 4_000_000_000).map(float)
-names = st.text("abc-", min_size=1, max_size=10)
+names = st.sampled_from(["a", "b", "job-1", "s3://bucket/savepoints/1"])
+"""A memory has up to 30 names: a text of random characters for each took most of the time."""
 numbers = st.integers(0, 1_000_000)
 stops = st.builds(
     Stop,
@@ -61,7 +62,9 @@ memories = st.builds(
     failure_reason=st.none() | names,
     nonces=st.builds(Nonces, savepoint_trigger=nonces, checkpoint_trigger=nonces, savepoint_redeploy=nonces),
     requests=st.lists(st.builds(RequestedSnapshot, name=names), max_size=3).map(tuple),
-    recordings=st.lists(st.builds(TakenSavepoint, name=names, attempt=numbers, path=st.none() | names)).map(tuple),
+    recordings=st.lists(st.builds(TakenSavepoint, name=names, attempt=numbers, path=st.none() | names), max_size=2).map(
+        tuple
+    ),
     last_scheduled=st.none() | times,
 )
 
