@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -96,6 +97,7 @@ class Job:
         sink_meters: count the work of the sinks.
         offset_reports: counts failed reports to Kafka.
         executors: the executors in other processes; None if this process computes.
+        at_hand: files of a checkpoint that were brought beforehand, for the first restore; None if there are none.
     """
 
     loaded: LoadedJob
@@ -109,6 +111,7 @@ class Job:
     sink_meters: SinkMeters = field(default_factory=SinkMeters)
     offset_reports: OffsetReports = field(default_factory=OffsetReports)
     executors: DriverSide | None = None
+    at_hand: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +241,7 @@ class Epoch(ChainListener, CheckpointListener):
 
     def _run_chains(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:
         job, restored = self._job, self._view.restored
-        workdir = Workdir(self._directory, self._held, job.files)
+        workdir = Workdir(self._directory, self._held, job.files, job.at_hand)
         # An epoch that failed without a checkpoint has shown nothing of whether the state fits its operators.
         failed_before = self._held is None and self._coordination.has_run
         executors = job.executors
@@ -250,6 +253,9 @@ class Epoch(ChainListener, CheckpointListener):
             files = pool.submit(self._download, restoration, resolution)
             spark = job.spark(max_parallelism)
             files.result()
+        if job.at_hand is not None:
+            # Links of files that Spark deletes later would keep them on the disk.
+            shutil.rmtree(job.at_hand, ignore_errors=True)
         if executors is not None and not executors.wait(lambda: self._coordination.stop_asked):
             return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while it waited for executors")
         check_sources(spark, job.loaded, job.plan, restored)

@@ -105,6 +105,14 @@ def run(
     ] = False,
     set_: SetOption = None,
     variables: VarOption = None,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Start Spark, keep the newest checkpoint at hand, and wait until the process has ended that runs the "
+            "job in the same work directory; then continue the job in two or three seconds.",
+        ),
+    ] = False,
     grace: Annotated[
         float,
         typer.Option(
@@ -158,6 +166,7 @@ def run(
         grace=grace,
         quiet=quiet,
         executors=on_executors,
+        standby=standby,
     )
     if code := run_process(options):
         raise typer.Exit(int(code))

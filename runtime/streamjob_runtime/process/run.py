@@ -61,12 +61,17 @@ class UnusableWorkdir(InvalidInput):
     """The work directory cannot be written to."""
 
 
+class StandbyOnExecutors(InvalidInput):
+    """A process is to stand by for a job on executors."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOptions:
     """The options of `streamjob run`; None means the default from the job file. `grace` is in seconds.
 
     If state must be rearranged on one disk, a driver starts another process, see `on_one_disk`: `owner` is then the
-    driver in the log, and with `once` the process ends behind its first checkpoint.
+    driver in the log, and with `once` the process ends behind its first checkpoint. With `standby` it waits, ready,
+    until the process has ended that runs the job in the same work directory.
     """
 
     file: Path
@@ -87,6 +92,7 @@ class ProcessOptions:
     executors: ExecutorOptions | None = None
     owner: Owner | None = None
     once: bool = False
+    standby: bool = False
 
 
 def run_process(options: ProcessOptions) -> ExitCode:
@@ -114,6 +120,11 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     )
     planned = plan(loaded.spec)
     if options.executors is not None:
+        if options.standby:
+            raise StandbyOnExecutors(
+                "--standby is given with --executors",
+                "leave --standby out: executors keep their files when a driver ends",
+            )
         check_on_executors(loaded.spec, planned, local_files=options.executors.reach_local_files)
     name = options.name or loaded.spec.name
     namespace = options.namespace or loaded.namespace or "default"
@@ -184,21 +195,30 @@ def _run_job(
     from streamjob_runtime.monitoring.metrics import Metrics
     from streamjob_runtime.process.on_one_disk import OnOneDisk
     from streamjob_runtime.process.signals import Stopper
+    from streamjob_runtime.process.standby import RunningLock, stand_by
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.from_spark import take_over
 
     _log_to_standard_error()
     metered = MeteredStore(store)
+    files = JobFiles(work)
+    lock = RunningLock(work)
+    at_hand = None
+    if options.standby:
+        at_hand = stand_by(lock, loaded, job_id, metered, spark, files, _scratch_in(work))
+    else:
+        lock.acquire()
     job = Job(
         loaded=loaded,
         plan=plan(loaded.spec),
         namespace=job_id.namespace,
         name=job_id.name,
         workdir=work,
-        files=JobFiles(work),
+        files=files,
         clock=steady_clock(),
         spark=spark.session,
         executors=executors,
+        at_hand=at_hand,
     )
     named = options.restore_from
     if named.startswith(FROM_SPARK):
@@ -239,6 +259,7 @@ def _run_job(
             watcher.stop()
             if executors is not None:
                 executors.stop()
+            lock.release()
     status = runner.coordination.status()
     state = status.lifecycle.state
     failure = None if state is JobState.FINISHED else status.failure
@@ -257,6 +278,10 @@ def _conf(loaded: LoadedJob, options: ProcessOptions) -> dict[str, str]:
     return {key: conf[key] for key in conf if not (options.once and key in _ADDRESSES)}
 
 
+def _scratch_in(work: Path) -> Path:
+    return work / f"{_SCRATCH}{os.getpid()}"
+
+
 def _make_scratch(work: Path) -> Path:
     """Return a directory for this process alone, and remove those of killed processes."""
     try:
@@ -265,7 +290,7 @@ def _make_scratch(work: Path) -> Path:
             pid = directory.name.removeprefix(_SCRATCH)
             if pid.isdigit() and (int(pid) == os.getpid() or not Path(f"/proc/{pid}").exists()):
                 shutil.rmtree(directory, ignore_errors=True)
-        scratch = work / f"{_SCRATCH}{os.getpid()}"
+        scratch = _scratch_in(work)
         scratch.mkdir(mode=0o700)
     except OSError as error:
         raise UnusableWorkdir(

@@ -39,11 +39,14 @@ class Workdir:
         held: the snapshot's files that the previous epoch still holds, with a directory per chain; None if there are
             none.
         files: gives directories the names by which Spark knows them.
+        at_hand: files of a checkpoint that this process has brought beforehand, with a directory per chain; None if
+            there are none.
     """
 
     root: Path
     held: Path | None
     files: JobFiles
+    at_hand: Path | None = None
 
     @property
     def holds(self) -> Path:
@@ -72,7 +75,7 @@ class Workdir:
 
     def candidates(self, chain: ChainUid) -> list[Path]:
         """Return the local directories that may contain files of a chain."""
-        return [self.held / chain] if self.held else []
+        return [directory / chain for directory in (self.held, self.at_hand) if directory is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,136 @@
+"""Waits with everything ready until the process that runs the job has ended, then lets this one continue it.
+
+The lock only says when: a process that takes it too early, or runs without it, is still fenced by its claim in the log.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from streamjob.errors import StreamJobError
+from streamjob.job.load import LoadedJob
+from streamjob.protocol.log import JobId
+from streamjob.store.base import Store
+from streamjob_runtime.restoring.at_hand import FilesAtHand
+from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.job_files import JobFiles
+from streamjob_runtime.testing.job_test import JobTest
+from streamjob_runtime.testing.session import Session
+
+_LOCK = "running.lock"
+_LOOK_SECONDS = 0.05
+_REFRESH_SECONDS = 2.0
+_REHEARSAL_SECONDS = 120.0
+
+log = logging.getLogger("streamjob")
+
+
+class RunningLock:
+    """Is held by the process that runs a job in a work directory; the system releases it when that process ends.
+
+    Args:
+        workdir: the job's work directory.
+    """
+
+    def __init__(self, workdir: Path) -> None:
+        self._file = (workdir / _LOCK).open("ab")
+
+    def acquire(self) -> bool:
+        """Take the lock if it is free; return whether this process has it."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Release the lock."""
+        self._file.close()
+
+
+def stand_by(
+    lock: RunningLock,
+    loaded: LoadedJob,
+    job: JobId,
+    store: Store,
+    spark: SparkHolder,
+    files: JobFiles,
+    scratch: Path,
+) -> Path:
+    """Start Spark, rehearse the job, and wait for the lock; return the directory of the newest checkpoint's files.
+
+    Args:
+        lock: of the process that runs the job.
+        loaded: the job.
+        job: its identity in the store.
+        store: the store at its root.
+        spark: this process's Spark.
+        files: gives directories the names by which Spark knows them.
+        scratch: a directory of this process, below that of `files`.
+    """
+    at_hand = FilesAtHand(store, job, scratch / "at-hand")
+    log.info("Standing by: this process continues the job when the one that runs it ends")
+    rehearse(loaded, spark, files, scratch / "rehearsal")
+    wait_for_turn(lock, at_hand)
+    at_hand.close()
+    return at_hand.directory
+
+
+def wait_for_turn(lock: RunningLock, files: FilesAtHand, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Keep the newest checkpoint's files at hand until the lock is free, and take it.
+
+    Args:
+        lock: of the process that runs the job.
+        files: the checkpoint's files.
+        sleep: waits a number of seconds.
+    """
+    next_refresh, level = 0.0, logging.INFO
+    while not lock.acquire():
+        if time.monotonic() >= next_refresh:
+            level = _refresh(files, level)
+            next_refresh = time.monotonic() + _REFRESH_SECONDS
+        sleep(_LOOK_SECONDS)
+    log.info("The process that ran the job has ended; this one continues")
+
+
+def _refresh(files: FilesAtHand, level: int) -> int:
+    """Refresh the files; log a new checkpoint at a level, and return the level for the next one."""
+    try:
+        checkpoint = files.refresh()
+    except StreamJobError as error:
+        # The takeover reads the store again, and reports what is then still wrong.
+        log.warning("Standing by without the newest checkpoint: %s", error.what)
+        return level
+    if checkpoint is not None:
+        log.log(level, "Checkpoint %s is at hand", checkpoint)
+        return logging.DEBUG
+    return level
+
+
+def rehearse(loaded: LoadedJob, spark: SparkHolder, files: JobFiles, directory: Path) -> None:
+    """Run the job's chains once on batches without rows, so that Spark has loaded, planned and compiled what they need.
+
+    Sources and sinks are replaced, and operators are called without rows.
+
+    Args:
+        loaded: the job.
+        spark: the process's Spark.
+        files: gives directories the names by which Spark knows them.
+        directory: a directory that does not exist yet, below that of `files`; it is removed.
+    """
+    session = Session(spark.session(loaded.spec.max_parallelism), files)
+    try:
+        with JobTest(loaded, session, directory, within=_REHEARSAL_SECONDS) as job:
+            for source in loaded.spec.sources:
+                job.feed(source.name, ())
+            job.process()
+    except StreamJobError as error:
+        # Only the first batch of a takeover is slower without.
+        log.warning("The rehearsal failed, so that a takeover takes longer: %s", error.what)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,98 @@
+"""A process that stands by keeps the newest checkpoint's files, and continues when the process before it has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.stored.job import Job
+
+from streamjob.snapshot.record import RecordKind
+from streamjob_runtime.process.standby import RunningLock, wait_for_turn
+from streamjob_runtime.restoring.at_hand import FilesAtHand
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path / "location")
+
+
+@pytest.fixture
+def files(job: Job, tmp_path: Path) -> FilesAtHand:
+    return FilesAtHand(job.store, job.job, tmp_path / "at-hand")
+
+
+def contents(files: FilesAtHand) -> dict[str, bytes]:
+    directory = files.directory
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_only_one_process_holds_the_lock_of_a_work_directory(tmp_path: Path) -> None:
+    first, second = RunningLock(tmp_path), RunningLock(tmp_path)
+
+    assert first.acquire()
+    assert not second.acquire()
+    first.release()
+    assert second.acquire()
+
+
+def test_it_waits_for_the_lock_and_keeps_the_checkpoint_at_hand_meanwhile(
+    job: Job, files: FilesAtHand, tmp_path: Path
+) -> None:
+    job.complete(1, *job.upload(state=b"one"))
+    other, lock = RunningLock(tmp_path), RunningLock(tmp_path)
+    other.acquire()
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            other.release()
+
+    wait_for_turn(lock, files, sleep)
+
+    assert len(waits) == 3
+    assert contents(files) == {"report/state": b"one"}
+    assert not RunningLock(tmp_path).acquire()
+
+
+def test_there_is_nothing_at_hand_before_the_first_checkpoint(files: FilesAtHand) -> None:
+    assert files.refresh() is None
+    assert not files.directory.exists()
+
+
+def test_the_files_are_those_of_the_newest_checkpoint_and_no_others(job: Job, files: FilesAtHand) -> None:
+    common = job.upload(common=b"c" * 100)
+    job.complete(1, *common, *job.upload(own=b"one"))
+    assert files.refresh() == 1
+    before = (files.directory / "report/common").stat().st_ino
+    job.complete(2, *common, *job.upload(other=b"two"))
+
+    assert files.refresh() == 2
+
+    assert contents(files) == {"report/common": b"c" * 100, "report/other": b"two"}
+    assert (files.directory / "report/common").stat().st_ino == before, "it was downloaded again"
+    assert files.refresh() is None
+
+
+def test_a_savepoint_is_a_checkpoint_to_it(job: Job, files: FilesAtHand) -> None:
+    job.savepoint(1, b"saved")
+
+    assert files.refresh() == 1
+    assert contents(files) == {"report/state": b"saved"}
+
+
+def test_a_store_that_fails_does_not_end_the_wait(job: Job, files: FilesAtHand, tmp_path: Path) -> None:
+    job.complete(1, *job.upload(state=b"one"), kind=RecordKind.CHECKPOINT)
+    job.own_object(1).unlink()
+    other, lock = RunningLock(tmp_path), RunningLock(tmp_path)
+    other.acquire()
+
+    wait_for_turn(lock, files, lambda seconds: other.release())
+
+    assert not files.directory.exists()
