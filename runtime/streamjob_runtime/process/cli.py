@@ -109,8 +109,15 @@ def run(
         bool,
         typer.Option(
             "--standby",
-            help="Start Spark, keep the newest checkpoint at hand, and wait until the process has ended that runs the "
-            "job in the same work directory; then continue the job in two or three seconds.",
+            help="Start Spark, keep the newest checkpoint at hand, and wait until the process has died that runs the "
+            "job in the same work directory; then continue the job.",
+        ),
+    ] = False,
+    with_standby: Annotated[
+        bool,
+        typer.Option(
+            "--with-standby",
+            help="Run the job in a process of its own, and keep a second one with --standby beside it, always.",
         ),
     ] = False,
     grace: Annotated[
@@ -168,5 +175,11 @@ def run(
         executors=on_executors,
         standby=standby,
     )
-    if code := run_process(options):
-        raise typer.Exit(int(code))
+    if with_standby:
+        from streamjob_runtime.process.pair import run_pair
+
+        code = run_pair(options)
+    else:
+        code = int(run_process(options))
+    if code:
+        raise typer.Exit(code)

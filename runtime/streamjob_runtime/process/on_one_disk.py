@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +21,9 @@ from streamjob.ids import Owner
 from streamjob.protocol.lifecycle import JobState
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.executors.credentials import SECRET_VARIABLE
-from streamjob_runtime.process.run import ProcessOptions, run_process
-from streamjob_runtime.process.termination import VARIABLE, TerminationLog, leave_on_sigterm
+from streamjob_runtime.process import child
+from streamjob_runtime.process.run import ProcessOptions
 
-_COMMAND = "from streamjob_runtime.process.on_one_disk import main; main()"
 _OWN = ("STREAMJOB_PORT", "STREAMJOB_METRICS_PORT", "STREAMJOB_HOST", SECRET_VARIABLE)
 """Variables that are for the driver alone."""
 _LOOK_SECONDS = 0.2
@@ -83,18 +80,9 @@ class OnOneDisk:
 
     def _run(self, options: ProcessOptions, ended: Path, stopped: Callable[[], bool]) -> bool:
         environment = {key: value for key, value in os.environ.items() if key not in _OWN}
-        process = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND],
-            # By a pipe, because the values of variables may be secret; the process ends when the pipe does.
-            stdin=subprocess.PIPE,
-            stdout=sys.stderr,
-            env={**environment, VARIABLE: str(ended)},
-            start_new_session=True,
-        )
+        process = child.start(options, ended, environment, sys.stderr)
         assert process.stdin is not None
-        with process.stdin as pipe:
-            pipe.write(pickle.dumps(options))
-            pipe.flush()
+        with process.stdin:
             while (code := _wait(process, _LOOK_SECONDS)) is None:
                 if stopped():
                     process.terminate()
@@ -133,21 +121,3 @@ def succeeded(code: int, ended: Path) -> None:
     if code in (ExitCode.CANNOT_RESTORE, ExitCode.INVALID_INPUT):
         raise CannotRearrange(message)
     raise NotRearranged(f"The state could not be rearranged: {message}")
-
-
-def main() -> None:
-    """Run the other process, with the options that its starter has written to its standard input."""
-    leave_on_sigterm(TerminationLog.from_environment(os.environ))
-    options: ProcessOptions = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    try:
-        code = run_process(options)
-    except StreamJobError as error:
-        code = error.exit_code
-    sys.exit(int(code))
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 1024):
-        pass
-    os._exit(int(ExitCode.FAILED))

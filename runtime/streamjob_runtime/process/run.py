@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjob.errors import ExitCode, InvalidInput
+from streamjob.errors import ExitCode, InvalidInput, StreamJobError
 from streamjob.ids import Attempt, Owner
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.on_executors import check_on_executors
@@ -28,10 +28,11 @@ from streamjob.protocol.log import JobId, read
 from streamjob.protocol.restore import LATEST, NONE, ClaimMode
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
-from streamjob.store.opening import snapshot_reference
+from streamjob.store.opening import Location, snapshot_reference
 from streamjob.store.probe import probe
 from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_location
 from streamjob_runtime.executors.options import ExecutorOptions
+from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.process.termination import TerminationLog
 from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
@@ -95,6 +96,34 @@ class ProcessOptions:
     standby: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A job's identity, the location of its snapshots, and its work directory."""
+
+    job: JobId
+    location: Location
+    work: Path
+
+
+def load(options: ProcessOptions) -> LoadedJob:
+    """Return the job. Raises InvalidJob."""
+    return load_job(
+        options.file,
+        options.overrides,
+        overlays=options.overlays,
+        variables=options.variables,
+        spark_parser=parse_with_spark,
+        environ=os.environ,
+    )
+
+
+def place_of(options: ProcessOptions, loaded: LoadedJob) -> Place:
+    """Return the place of a job. Raises InvalidInput if its location cannot be used."""
+    job = JobId(options.namespace or loaded.namespace or "default", options.name or loaded.spec.name)
+    work = options.workdir or loaded.directory / STATE_DIRECTORY / "work" / job.name
+    return Place(job, job_location(loaded, options.location).job(job.namespace, job.name), work.absolute())
+
+
 def run_process(options: ProcessOptions) -> ExitCode:
     """Run a job to its end, with control API and view; return the exit code.
 
@@ -110,14 +139,7 @@ def run_process(options: ProcessOptions) -> ExitCode:
 
 
 def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCode:
-    loaded = load_job(
-        options.file,
-        options.overrides,
-        overlays=options.overlays,
-        variables=options.variables,
-        spark_parser=parse_with_spark,
-        environ=os.environ,
-    )
+    loaded = load(options)
     planned = plan(loaded.spec)
     if options.executors is not None:
         if options.standby:
@@ -126,10 +148,8 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 "leave --standby out: executors keep their files when a driver ends",
             )
         check_on_executors(loaded.spec, planned, local_files=options.executors.reach_local_files)
-    name = options.name or loaded.spec.name
-    namespace = options.namespace or loaded.namespace or "default"
-    store = job_location(loaded, options.location).job(namespace, name).store()
-    work = (options.workdir or loaded.directory / STATE_DIRECTORY / "work" / name).absolute()
+    place = place_of(options, loaded)
+    work, store = place.work, place.location.store()
     scratch = _make_scratch(work)
     try:
         executors = None
@@ -139,7 +159,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
             executors = DriverSide(options.executors, work, store.uri, time.time)
         spark = SparkHolder(
             SessionSettings(
-                name=name,
+                name=place.job.name,
                 parallelism=_slots(loaded, options),
                 max_parallelism=loaded.spec.max_parallelism,
                 workdir=scratch,
@@ -155,14 +175,13 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
         # Probes are answered until Spark has stopped, so that an orderly end fails no probe.
         probes = ExitStack()
         try:
-            if not drive(store, read(JobId(namespace=namespace, name=name), checkpoints=1)).finished:
+            if not drive(store, read(place.job, checkpoints=1)).finished:
                 # Java takes longest. Start it before the imports, which would compete with it.
                 import pyspark.sql  # noqa: F401
 
                 threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
             probe(store, uuid.uuid4().hex, time.time())
-            job_id = JobId(namespace=namespace, name=name)
-            return _run_job(options, loaded, job_id, store, work, spark, executors, termination, probes)
+            return _run_job(options, loaded, place.job, store, work, spark, executors, termination, probes)
         finally:
             with probes:
                 spark.stop()
@@ -195,9 +214,10 @@ def _run_job(
     from streamjob_runtime.monitoring.metrics import Metrics
     from streamjob_runtime.process.on_one_disk import OnOneDisk
     from streamjob_runtime.process.signals import Stopper
-    from streamjob_runtime.process.standby import RunningLock, stand_by
+    from streamjob_runtime.process.standby import stand_by
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.from_spark import take_over
+    from streamjob_runtime.spark.holder import SparkGone
 
     _log_to_standard_error()
     metered = MeteredStore(store)
@@ -206,8 +226,11 @@ def _run_job(
     at_hand = None
     if options.standby:
         at_hand = stand_by(lock, loaded, job_id, metered, spark, files, _scratch_in(work))
+        if at_hand is None:
+            return ExitCode.OK
     else:
         lock.acquire()
+    lock.begin()
     job = Job(
         loaded=loaded,
         plan=plan(loaded.spec),
@@ -254,12 +277,16 @@ def _run_job(
         watcher.start()
         try:
             code = runner.run()
+            lock.end()
+        except StreamJobError as error:
+            if not isinstance(error, SparkGone):
+                lock.end()
+            raise
         finally:
             stopper.done()
             watcher.stop()
             if executors is not None:
                 executors.stop()
-            lock.release()
     status = runner.coordination.status()
     state = status.lifecycle.state
     failure = None if state is JobState.FINISHED else status.failure

@@ -1,11 +1,7 @@
-"""Waits with everything ready until the process that runs the job has ended, then lets this one continue it.
-
-The lock only says when: a process that takes it too early, or runs without it, is still fenced by its claim in the log.
-"""
+"""Waits with everything ready until the process that runs the job has died, then lets this one continue it."""
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import shutil
 import time
@@ -16,41 +12,18 @@ from streamjob.errors import StreamJobError
 from streamjob.job.load import LoadedJob
 from streamjob.protocol.log import JobId
 from streamjob.store.base import Store
+from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.session import Session
 
-_LOCK = "running.lock"
 _LOOK_SECONDS = 0.05
 _REFRESH_SECONDS = 2.0
 _REHEARSAL_SECONDS = 120.0
 
 log = logging.getLogger("streamjob")
-
-
-class RunningLock:
-    """Is held by the process that runs a job in a work directory; the system releases it when that process ends.
-
-    Args:
-        workdir: the job's work directory.
-    """
-
-    def __init__(self, workdir: Path) -> None:
-        self._file = (workdir / _LOCK).open("ab")
-
-    def acquire(self) -> bool:
-        """Take the lock if it is free; return whether this process has it."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def release(self) -> None:
-        """Release the lock."""
-        self._file.close()
 
 
 def stand_by(
@@ -61,8 +34,10 @@ def stand_by(
     spark: SparkHolder,
     files: JobFiles,
     scratch: Path,
-) -> Path:
+) -> Path | None:
     """Start Spark, rehearse the job, and wait for the lock; return the directory of the newest checkpoint's files.
+
+    None means that the job has ended, and is not to be continued.
 
     Args:
         lock: of the process that runs the job.
@@ -74,10 +49,14 @@ def stand_by(
         scratch: a directory of this process, below that of `files`.
     """
     at_hand = FilesAtHand(store, job, scratch / "at-hand")
-    log.info("Standing by: this process continues the job when the one that runs it ends")
+    log.info("Standing by: this process continues the job if the one that runs it dies")
     rehearse(loaded, spark, files, scratch / "rehearsal")
     wait_for_turn(lock, at_hand)
     at_hand.close()
+    if lock.has_ended():
+        log.info("The job has ended; there is nothing to continue")
+        return None
+    log.info("The process that ran the job has died; this one continues")
     return at_hand.directory
 
 
@@ -95,7 +74,6 @@ def wait_for_turn(lock: RunningLock, files: FilesAtHand, sleep: Callable[[float]
             level = _refresh(files, level)
             next_refresh = time.monotonic() + _REFRESH_SECONDS
         sleep(_LOOK_SECONDS)
-    log.info("The process that ran the job has ended; this one continues")
 
 
 def _refresh(files: FilesAtHand, level: int) -> int:

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.stored.job import Job
 
 from streamjob.snapshot.record import RecordKind
-from streamjob_runtime.process.standby import RunningLock, wait_for_turn
+from streamjob_runtime.process.lock import RunningLock
+from streamjob_runtime.process.standby import wait_for_turn
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 
 
