@@ -82,7 +82,7 @@ def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image
         "args": arguments(owner, spec, action),
         "env": _variables(owner, spec),
         "ports": _ports(spec),
-        "resources": resources(driver),
+        "resources": resources(driver, 1 + driver.standby),
         "volumeMounts": by_key(driver.volume_mounts, own_mounts, "mountPath"),
         "securityContext": container_security(driver),
         # Java and Python are imported before the job answers: minutes where processors are scarce.

@@ -20,9 +20,14 @@ def container_memory(settings: PodSettings) -> int:
     return settings.memory + overhead
 
 
-def resources(settings: PodSettings) -> Object:
-    """Return the container's requests and limits; memory is not shared with others, processors are."""
-    memory = format_memory(container_memory(settings))
+def resources(settings: PodSettings, processes: int = 1) -> Object:
+    """Return the container's requests and limits; memory is not shared with others, processors are.
+
+    Args:
+        settings: those of the pod.
+        processes: how many processes run in the container, each with the memory of the settings.
+    """
+    memory = format_memory(container_memory(settings) * processes)
     limits = {"memory": memory}
     if settings.core_limit is not None:
         limits["cpu"] = settings.core_limit

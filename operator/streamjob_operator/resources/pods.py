@@ -97,6 +97,14 @@ class DriverSpec(SparkPod):
         strict=True,
         description="Time that a terminating pod has for its last checkpoint, in seconds.",
     )
+    standby: int = Field(
+        default=0,
+        ge=0,
+        le=1,
+        strict=True,
+        description="With 1, a second process in the pod has Spark started and the newest checkpoint at hand, and "
+        "continues the job at once if the first one dies. The pod then requests twice the memory.",
+    )
 
 
 class DisruptionBudget(SpecPart):

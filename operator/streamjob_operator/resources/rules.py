@@ -97,6 +97,11 @@ STREAM_JOB_SPEC = (
         "set executor.instances, or a parallelism that is a multiple of executor.cores",
     ),
     rule(
+        "!has(self.executor) || !has(self.driver) || self.driver.standby == 0",
+        "executors keep their files when a driver dies, so it needs no standby: remove driver.standby or executor",
+        ".driver.standby",
+    ),
+    rule(
         f"!has(self.executor) || {_HAS_LOCATION}",
         "executors store their state at a location that all pods reach: set checkpointing.location",
     ),

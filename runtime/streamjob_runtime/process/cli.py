@@ -18,6 +18,10 @@ class TwoParallelisms(InvalidInput):
     """The number of task slots is given twice."""
 
 
+class StandbyOnExecutors(InvalidInput):
+    """A process is to stand by for a job on executors."""
+
+
 def run(
     file: FileArgument = None,
     files: FilesOption = None,
@@ -150,6 +154,11 @@ def run(
             raise TwoParallelisms(
                 "--parallelism is given with --executors",
                 "leave it out: a job on executors has as many task slots as they have cores",
+            )
+        if standby or with_standby:
+            raise StandbyOnExecutors(
+                "a standby is asked for with --executors",
+                "leave it out: executors keep their files when a driver dies, and the next driver continues with them",
             )
         overrides.append(f"parallelism={executors * executor_cores}")
         on_executors = ExecutorOptions(

@@ -62,10 +62,6 @@ class UnusableWorkdir(InvalidInput):
     """The work directory cannot be written to."""
 
 
-class StandbyOnExecutors(InvalidInput):
-    """A process is to stand by for a job on executors."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOptions:
     """The options of `streamjob run`; None means the default from the job file. `grace` is in seconds.
@@ -142,11 +138,6 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     loaded = load(options)
     planned = plan(loaded.spec)
     if options.executors is not None:
-        if options.standby:
-            raise StandbyOnExecutors(
-                "--standby is given with --executors",
-                "leave --standby out: executors keep their files when a driver ends",
-            )
         check_on_executors(loaded.spec, planned, local_files=options.executors.reach_local_files)
     place = place_of(options, loaded)
     work, store = place.work, place.location.store()

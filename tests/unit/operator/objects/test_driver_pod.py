@@ -105,6 +105,15 @@ def test_an_overhead_that_is_given_is_taken() -> None:
     assert container(pod(driver={"memory": "1g", "memoryOverhead": "1g"}))["resources"]["limits"]["memory"] == "2Gi"
 
 
+def test_a_driver_with_a_standby_has_the_memory_of_two_processes() -> None:
+    alone, paired = (pod(driver={"memory": "2g", "memoryOverhead": "500m", "standby": each}) for each in (0, 1))
+
+    assert container(alone)["resources"]["limits"]["memory"] == "2548Mi"
+    assert container(paired)["resources"]["limits"]["memory"] == "5096Mi"
+    assert "--with-standby" not in container(alone)["args"]
+    assert "--with-standby" in container(paired)["args"]
+
+
 def test_credentials_come_from_the_secret_and_are_nowhere_else() -> None:
     built = pod(
         storage={
