@@ -41,7 +41,8 @@ def accepted(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         case "array":
             keys = schema.get("x-kubernetes-list-map-keys", [])
             unique = (lambda each: tuple(each[key] for key in keys)) if keys else None
-            return st.lists(accepted(schema["items"]), max_size=2, unique_by=unique)
+            least = schema.get("minItems", 0)
+            return st.lists(accepted(schema["items"]), min_size=least, max_size=max(2, least), unique_by=unique)
         case "boolean":
             return st.booleans()
         case "integer":
