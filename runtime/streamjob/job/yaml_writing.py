@@ -9,6 +9,9 @@ import yaml
 
 from streamjob.job.yaml_file import YamlError, read_scalar
 
+_OTHER_BREAKS = ("\r", "\x85", "\u2028", "\u2029")
+"""Line breaks of YAML 1.1 besides the line feed."""
+
 
 class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks, and puts texts into quotes that would be read as something different."""
@@ -24,11 +27,17 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = None
-    if "\n" in value.strip("\n") and not any(line.endswith((" ", "\t")) for line in value.split("\n")):
+    if "\n" in value.strip("\n") and not _changed_in_a_block(value):
         style = "|"
     elif not _is_plain(value):
         style = "'" if value.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _changed_in_a_block(value: str) -> bool:
+    """Return whether a block would lose spaces at the end of a line, or turn another line break into a line feed."""
+    breaks = any(each in value for each in _OTHER_BREAKS)
+    return breaks or any(line.endswith((" ", "\t")) for line in value.split("\n"))
 
 
 def _is_plain(value: str) -> bool:

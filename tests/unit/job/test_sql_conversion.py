@@ -17,10 +17,14 @@ from streamjob.job.origins import Origins
 from streamjob.job.reading import read_spec
 from streamjob.job.sql_job import NotExpressible, read_sql, write_sql
 from streamjob.job.yaml_file import read_documents
+from streamjob.job.yaml_writing import write_yaml
 
 _texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 _some_texts = _texts.filter(bool) | st.sampled_from(
-    ["1", "01", "1e3", "-5", "true", "no", "~", "it's", "a\\b", 'say "x"', "a;b", "-- x", "/*", " x "]
+    [
+        *("1", "01", "1e3", "-5", "true", "no", "~", "it's", "a\\b", 'say "x"', "a;b", "-- x", "/*", " x "),
+        *("a\nb\x85", "a\n\u2028b", "a\n\u2029", "a\r\nb", "a \nb"),
+    ]
 )
 _names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True) | st.sampled_from(
     ["select", "order", "from", "window", "values", "set", "create", "a-b", "with", "as"]
@@ -173,6 +177,13 @@ def test_a_job_written_as_yaml_and_read_again_is_the_same_job(spec: JobSpec) -> 
 
     assert read_spec(data).spec == spec
     assert data == content_of(spec)
+
+
+@pytest.mark.parametrize("break_", ["\x85", "\u2028", "\u2029", "\r", "\r\n"])
+def test_other_line_breaks_than_line_feeds_survive_in_yaml(break_: str) -> None:
+    content = {"text": f"a\nb{break_}", "list": [f"{break_}a\n{break_}b"]}
+
+    assert read_documents(write_yaml(content)) == [content]
 
 
 JOB = """
