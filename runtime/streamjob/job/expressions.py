@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streamjob.job.sql import NotAQuery, Unread, aggregate_of, parse
 
-_NEAR = re.compile(r"\(line \d+, column \d+, near (.*)\)$", re.DOTALL)
+_NEAR = re.compile(r" near (.*) \(line \d+, column \d+\)$", re.DOTALL)
 """The end of a message about a whole query, whose positions the author of an expression does not know."""
 
 SparkParser = Callable[[str], str | None]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _WATERMARK = re.compile(r"\bwatermark\b.+?\bdelay\s+of\b", re.IGNORECASE | re.DOTALL)
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_SPARK_PLACE = re.compile(r"\s*\(line (?P<line>\d+), pos (?P<before>\d+)\)")
 _TOKEN_REPR = re.compile(r"<Token .*?text: (.*?), line:.*?>")
 
 
@@ -24,7 +25,20 @@ _MOST_OPEN_JOINS = 8
 
 
 class NotAQuery(Exception):
-    """A text is not a single query; the message explains why in a few words."""
+    """A text is not a single query; the message explains why in a few words.
+
+    Args:
+        what: why.
+        line: the line of the mistake in the text, from 1; 0 if it is not known.
+        column: its column, from 1; 0 if it is not known.
+    """
+
+    def __init__(self, what: str, line: int = 0, column: int = 0) -> None:
+        place = f" (line {line}, column {column})" if line else ""
+        super().__init__(what + place)
+        self.what = what
+        self.line = line
+        self.column = column
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +96,22 @@ def read_query(
         tree = parse(sql)
     except Unread as error:
         if spark_parser is None:
-            raise NotAQuery(str(error)) from None
+            raise NotAQuery(error.what, error.line, error.column) from None
         if (reason := spark_parser(sql)) is not None:
-            raise NotAQuery(reason) from None
+            raise _refused(reason) from None
         return Query()
     try:
         return _describe(tree, static)
     except RecursionError:
         raise NotAQuery(_TOO_DEEP) from None
+
+
+def _refused(reason: str) -> NotAQuery:
+    """Return Spark's reason, with its place; Spark counts columns from 0."""
+    place = _SPARK_PLACE.search(reason)
+    if place is None:
+        return NotAQuery(reason)
+    return NotAQuery(_SPARK_PLACE.sub("", reason), int(place["line"]), int(place["before"]) + 1)
 
 
 @lru_cache(maxsize=1000)
@@ -129,8 +151,8 @@ def _stateful_parts(tree: exp.Query) -> tuple[str, ...] | None:
     return tuple(parts)
 
 
-class Unread(Exception):
-    """sqlglot cannot read a text as a query; the message explains why."""
+class Unread(NotAQuery):
+    """sqlglot cannot read a text as a query; perhaps Spark can."""
 
 
 def parse(sql: str) -> exp.Query:
@@ -148,7 +170,9 @@ def parse(sql: str) -> exp.Query:
     except ParseError as error:
         first = error.errors[0]
         reason = _TOKEN_REPR.sub(r"\1", str(first["description"])).rstrip(".")
-        raise Unread(f"{reason} (line {first['line']}, column {first['col']}, near {first['highlight']!r})") from None
+        # sqlglot counts columns up to the end of the word.
+        column = int(first["col"]) - len(str(first["highlight"])) + 1
+        raise Unread(f"{reason} near {first['highlight']!r}", int(first["line"]), max(1, column)) from None
     except RecursionError:
         # Spark's own parser recurses, too, and fails with a StackOverflowError.
         raise NotAQuery(_TOO_DEEP) from None

@@ -80,6 +80,6 @@ def query_problems(
         try:
             read_query(str(operator.get("sql")), spark_parser)
         except NotAQuery as error:
-            what = f"its SQL does not parse: {error}"
-            problems.append(Problem(f"operator {operator['name']!r}", what, "correct the query", Place(file)))
+            what, place = f"its SQL does not parse: {error.what}", Place(file, error.line, error.column)
+            problems.append(Problem(f"operator {operator['name']!r}", what, "correct the query", place))
     return problems

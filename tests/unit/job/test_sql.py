@@ -106,8 +106,8 @@ def test_a_watermark_that_is_only_talked_of_is_not_one() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELEC 1", "Invalid expression / Unexpected token (line 1, column 7, near '1')"),
-        ("SELECT FROM WHERE", "Expected table name but got WHERE (line 1, column 17, near 'WHERE')"),
+        ("SELEC 1", "Invalid expression / Unexpected token near '1' (line 1, column 7)"),
+        ("SELECT FROM WHERE", "Expected table name but got WHERE near 'WHERE' (line 1, column 13)"),
         ("SELECT 'abc", "it is cut off, or a quote is not closed"),
         ("SELECT FROM a", "SELECT names no columns"),
         ("SELECT x FROM a GROUP BY", "GROUP BY names no columns"),

@@ -50,8 +50,7 @@ def test_the_name_of_the_file_may_have_a_variable(tmp_path: Path) -> None:
 def test_a_mistake_is_reported_with_its_line_in_the_file(tmp_path: Path) -> None:
     found = problem(tmp_path, "-- a comment\n\nSELECT value\nFROM a WHERE (value > 1\n")
 
-    assert found.startswith("queries/b.sql: operator 'b': its SQL does not parse: ")
-    assert "line 4, column" in found
+    assert found.startswith("queries/b.sql, line 4, column 23: operator 'b': its SQL does not parse: ")
 
 
 def test_a_missing_variable_names_the_file_of_the_query(tmp_path: Path) -> None:

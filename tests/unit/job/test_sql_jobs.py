@@ -166,7 +166,7 @@ INSERT INTO k SELECT * FROM h
         "line 3, column 32: source 'b': has 'rate' where '=' should be",
         "line 4, column 15: source 'c': has the unknown format 'rat'",
         "line 5, column 23: source 'd': uid cannot be 'a b'",
-        "line 6, column 13: operator 'e': its SQL does not parse: Expecting ) (line 8, column 8, near 'c')",
+        "line 8, column 8: operator 'e': its SQL does not parse: Expecting ) near 'c'",
         "line 9, column 32: operator 'f': has the unknown input 'g'",
         "line 10, column 21: operator 'h': has no field 'outputmod'",
         "line 11, column 1: statement: has SELECT where a statement should be",

@@ -12,6 +12,17 @@ from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.job.sql import NotAQuery, Query, read_query, stateful_parts
 from streamjob.job.suggest import did_you_mean
 
+_INSTEAD = {
+    "ORDER BY": "leave it out, and sort where the result is read",
+    "a window function (OVER)": "for the best or the last rows of a window, aggregate it by max_by(…), or by "
+    "slice(array_sort(collect_list(…)), 1, n)",
+    "LEFT ANTI JOIN": "write LEFT JOIN, and keep the rows in which the other side's columns are NULL",
+    "an aggregation of DISTINCT values": "write approx_count_distinct(…), or count the rows of a view with SELECT "
+    "DISTINCT",
+    "a subquery in an expression": "write a join",
+}
+"""What to write in place of keywords that streaming queries do not support."""
+
 
 def code(subject: Subject) -> Iterator[Problem]:
     """An operator is a query or a function."""
@@ -81,7 +92,8 @@ def _streaming(subject: Subject, operator: OperatorSpec, query: Query) -> Iterat
     for words in query.unsupported:
         if words == "ORDER BY" and operator.output_mode == "complete":
             continue
-        yield Problem(where(operator), f"its SQL has {words}, which Spark cannot compute on a stream", "leave it out")
+        fix = _INSTEAD.get(words, "leave it out")
+        yield Problem(where(operator), f"its SQL has {words}, which Spark cannot compute on a stream", fix)
     if operator.name in subject.loops:
         return
     if operator.output_mode == "append" and query.aggregation is not None:

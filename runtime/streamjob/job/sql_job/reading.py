@@ -295,7 +295,8 @@ class _Reader:
             read = read_query(before + text, self._spark_parser)
         except NotAQuery as error:
             self._complete = False
-            self.problem(where, NotSql(f"its SQL does not parse: {error}", "correct the query", statement.at))
+            at = _index(self._text, error.line, error.column) if error.line else statement.at
+            self.problem(where, NotSql(f"its SQL does not parse: {error.what}", "correct the query", at))
             return
         if operator["inputs"] and any(each.key.lower() == "inputs" for each in statement.settings):
             return
@@ -325,6 +326,12 @@ class _Reader:
         operator["inputs"] += [_input(name, feedback) for name in feedback if name.lower() not in found]
         # A name that was perhaps meant counts as read.
         operator["inputs"] += [each for each in unknown if _NAME.fullmatch(each)]
+
+
+def _index(text: str, line: int, column: int) -> int:
+    """Return the index of a place in a text; the end of its line if the column is behind that."""
+    lines = text.split("\n")[:line]
+    return sum(len(each) + 1 for each in lines[:-1]) + min(column - 1, len(lines[-1]))
 
 
 def _nested(name: str, setting: Setting) -> Any:

@@ -48,11 +48,11 @@ OF_OPERATORS = {
     "no stream can": (
         sql("SELECT * FROM a ORDER BY x"),
         "operator 'b': its SQL has ORDER BY, which Spark cannot compute on a stream",
-        "leave it out",
+        "leave it out, and sort where the result is read",
     ),
     "SQL that does not parse": (
         sql("SELEC x FROM a"),
-        "operator 'b': its SQL does not parse: Invalid expression / Unexpected token (line 1, column 12, near 'FROM')",
+        "operator 'b': its SQL does not parse: Invalid expression / Unexpected token near 'FROM' (line 1, column 9)",
         "correct the query",
     ),
     "SQL of another table": (
