@@ -21,6 +21,12 @@ FREE: Mapping[str, Set[str]] = {
 }
 """Parameters that a function uses only for its result; the buffer does not depend on them."""
 
+_VALID_FOR = "validForUs"
+"""For how long a temporal join keeps a version; missing if until the next one."""
+
+_ON = "on"
+"""The columns that are equal in a temporal join; missing in older snapshots."""
+
 
 def same(former: tuple[StateForm, ...], now: tuple[StateForm, ...]) -> bool:
     """Return whether two operators have equal forms, so that Spark need not be asked."""
@@ -138,6 +144,15 @@ def _of_parameters(kind: str, former: Mapping[str, Any], now: Mapping[str, Any])
                     "duplicates of those that end earlier would pass"
                 )
         case _:
-            for name in sorted(former.keys() | now.keys()):
+            before, after = former.get(_VALID_FOR), now.get(_VALID_FOR)
+            if before is not None and (after is None or after > before):
+                longer = "until the next one of their key" if after is None else f"for {_time(after)}"
+                yield (
+                    f"versions were valid for {_time(before)}, and are to be valid {longer}: versions "
+                    "dropped since would be missing"
+                )
+            if _ON in former and _ON in now and former[_ON] != now[_ON]:
+                yield f"its key was {former[_ON]}, and is {now[_ON]}"
+            for name in sorted((former.keys() | now.keys()) - {_VALID_FOR, _ON}):
                 if former.get(name) != now.get(name):
                     yield f"its {name} was {former.get(name)}, and is {now.get(name)}"

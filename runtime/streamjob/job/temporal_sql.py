@@ -1,14 +1,19 @@
 """Finds joins with versions in a query: `JOIN rates FOR SYSTEM_TIME AS OF orders.at`.
 
 Spark's parser knows the clause only for tables, and with a constant time. So the clause is taken out of the text, and
-the table that it belongs to gets a name by which the join is found again in Spark's plan.
+the table that it belongs to gets a name by which the join is found again in Spark's plan. Options of the versions are
+written as Flink's hints are: `JOIN rates /*+ OPTIONS('validFor' = '30d') */ FOR SYSTEM_TIME AS OF orders.at`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from streamjob.durations import parse_duration
+from streamjob.job.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot import Token
@@ -22,6 +27,11 @@ _AFTER = frozenset(
 )
 """Keywords that may follow a table, and are no alias of it."""
 
+_COMMENT = re.compile(r"--[^\n]*|/\*(?P<hint>\+)?(?P<text>.*?)\*/", re.DOTALL)
+_OPTIONS = re.compile(r"\s*OPTIONS\s*\((?P<options>.*)\)\s*", re.DOTALL | re.IGNORECASE)
+_OPTION = re.compile(r"\s*'(?P<key>[^']*)'\s*=\s*'(?P<value>[^']*)'\s*")
+_VALID_FOR = "validFor"
+
 MARK = "__streamjob_versions_"
 """The beginning of the names that stand for versions."""
 
@@ -33,10 +43,12 @@ class Versions:
     Args:
         name: the input, as it is written.
         time: the column after `AS OF`, as its parts: `orders`, `at`.
+        valid_for: for how many seconds a version is valid; None for until the next one.
     """
 
     name: str
     time: tuple[str, ...]
+    valid_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,15 @@ class Marked:
 
 
 class BadClause(Exception):
-    """A clause `FOR SYSTEM_TIME AS OF` cannot be read; the message says why in a few words."""
+    """A clause `FOR SYSTEM_TIME AS OF` cannot be read; the message says why in a few words.
+
+    Args:
+        fix: what to write.
+    """
+
+    def __init__(self, what: str, fix: str = "write JOIN versions FOR SYSTEM_TIME AS OF rows.time ON …") -> None:
+        super().__init__(what)
+        self.fix = fix
 
 
 def marked(sql: str) -> Marked:
@@ -86,13 +106,39 @@ def marked(sql: str) -> Marked:
         pieces += [sql[at : name.start], f"{MARK}{len(found)}"]
         if not _has_alias(tokens, end):
             pieces.append(f" AS {sql[name.start : name.end + 1]}")
-        found.append(Versions(name.text, time))
+        found.append(Versions(name.text, time, _valid_for(sql[name.end + 1 : token.start])))
         at = tokens[end - 1].end + 1
     return Marked("".join([*pieces, sql[at:]]), tuple(found))
 
 
 def _begins(words: Sequence[str]) -> bool:
     return words[:4] == ["FOR", "SYSTEM_TIME", "AS", "OF"] or words[:3] == ["FOR SYSTEM_TIME", "AS", "OF"]
+
+
+def _valid_for(between: str) -> float | None:
+    """Return the option of a hint between versions and their clause, in seconds; None if there is none."""
+    fix = f"write it like /*+ OPTIONS('{_VALID_FOR}' = '30d') */"
+    found: dict[str, str] = {}
+    for comment in _COMMENT.finditer(between):
+        if not comment["hint"]:
+            continue
+        if (options := _OPTIONS.fullmatch(comment["text"])) is None:
+            raise BadClause(f"the hint {comment[0]!r} before FOR SYSTEM_TIME AS OF is not OPTIONS", fix)
+        for text in options["options"].split(","):
+            if (option := _OPTION.fullmatch(text)) is None:
+                raise BadClause(f"the hint before FOR SYSTEM_TIME AS OF has {text.strip()!r}, no option", fix)
+            found[option["key"]] = option["value"]
+    for key in found.keys() - {_VALID_FOR}:
+        raise BadClause(f"versions have no option {key!r}", did_you_mean(key, [_VALID_FOR], "options"))
+    if _VALID_FOR not in found:
+        return None
+    try:
+        seconds = parse_duration(found[_VALID_FOR])
+    except ValueError as error:
+        raise BadClause(f"the option {_VALID_FOR!r} is wrong: {error}", fix) from None
+    if seconds <= 0:
+        raise BadClause(f"the option {_VALID_FOR!r} must be more than 0s", fix)
+    return seconds
 
 
 def _column(tokens: Sequence[Token], start: int) -> tuple[tuple[str, ...], int]:

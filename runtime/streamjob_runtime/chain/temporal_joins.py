@@ -18,11 +18,13 @@ from streamjob_runtime.tables.keys import InvalidJoin, check_added, check_key, f
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 _BEGINS, _ENDS, _PREIMAGE = 0, 1, 2
 _NEVER = -1
 _TIME = "__streamjob_time"
+_EQUAL = "streamjob.equal"
+"""The metadata of a key with the columns that are equal, as `StateForms.java` reads them."""
 
 
 def join_versions(spark: SparkSession, operator: OperatorSpec, rows: DataFrame, versions: DataFrame) -> DataFrame:
@@ -143,7 +145,7 @@ def joined(
         f.struct(*(f.col(quoted(name)) for name in rows.columns)).cast(row).alias("row"),
         f.lit(None).cast(version).alias("version"),
         f.lit(_BEGINS).alias("change"),
-        *(f.col(quoted(own.name)).alias(f"key{number}") for number, (own, _) in enumerate(keys)),
+        *(_key(own, there, own.name, number) for number, (own, there) in enumerate(keys)),
         f.col(quoted(at)).alias(_TIME),
     )
     if inner:
@@ -153,7 +155,7 @@ def joined(
         f.lit(None).cast(row).alias("row"),
         f.struct(*select).cast(version).alias("version"),
         _change(label, versions).alias("change"),
-        *(f.col(quoted(there.name)).alias(f"key{number}") for number, (_, there) in enumerate(keys)),
+        *(_key(own, there, there.name, number) for number, (own, there) in enumerate(keys)),
         # Without event time here, Spark does not drop versions that come late: they count for later rows.
         f.lit(None).cast("timestamp").alias(_TIME),
     ).where(f.col("at").isNotNull() & _are_known(key))
@@ -180,6 +182,13 @@ def _are_known(key: StructType) -> Column:
     for name in key.names:
         known = known & f.col(name).isNotNull()
     return known
+
+
+def _key(own: StructField, there: StructField, column: str, number: int) -> Column:
+    """Return a column of the key; its metadata tell the form of the state of which columns it is."""
+    from pyspark.sql import functions as f
+
+    return f.col(quoted(column)).alias(f"key{number}", metadata={_EQUAL: f"{own.name} = {there.name}"})
 
 
 def _change(label: str, versions: DataFrame) -> Column:

@@ -34,7 +34,7 @@ def query_result(spark: SparkSession, operator: OperatorSpec) -> DataFrame:
     try:
         text, versions = (found := marked(operator.sql)).text, found.versions
     except BadClause as error:
-        raise InvalidJoin(f"{label}: {error}", "write JOIN versions FOR SYSTEM_TIME AS OF rows.time ON …") from None
+        raise InvalidJoin(f"{label}: {error}", error.fix) from None
     if not versions:
         return spark.sql(operator.sql)
     query = our_java(spark).TemporalQuery(java_session(spark), text, MARK, [each.name for each in versions])
@@ -85,6 +85,6 @@ def _replace(spark: SparkSession, label: str, query: Any, versions: Versions) ->
         on=[(mine, other) for mine, other in keys],
         select=selected,
         inner=inner,
-        valid_for=None,
+        valid_for=versions.valid_for,
     )
     query.replace(java_frame(frame), kept)

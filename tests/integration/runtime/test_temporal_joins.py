@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,8 +18,15 @@ from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.integration.runtime.stories import NEVER, killed_and_finished
 
+from streamjob.comparison.graphs import compare
+from streamjob.comparison.refusals import StateChanged
+from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.job.load import load_job
+from streamjob.job.plan import plan
+from streamjob.protocol.log import JobId
+from streamjob.stored.start_snapshot import opened
+from streamjob_runtime.process.start_check import examine_with
 from streamjob_runtime.process.validation import validate_with
 
 if TYPE_CHECKING:
@@ -32,7 +40,10 @@ SECONDS = 10
 DELAY = 20
 VALID = 7.5
 CURRENCIES = ("EUR", "USD", "CHF")
-SCHEMAS = {"orders": "id INT, currency STRING, at TIMESTAMP", "rates": "code STRING, rate INT, since TIMESTAMP"}
+SCHEMAS = {
+    "orders": "id INT, currency STRING, region STRING, at TIMESTAMP",
+    "rates": "code STRING, rate INT, since TIMESTAMP",
+}
 PLAIN = "SELECT id, currency, rate FROM priced"
 WINDOWS = (
     "SELECT unix_seconds(window.start) AS begin, count(*) AS n, count(rate) AS known FROM priced "
@@ -48,16 +59,22 @@ class Form:
     sql: bool = False
     join: str = "left"
     valid_for: float | None = None
+    key: str = "currency"
 
     def operator(self) -> dict[str, Any]:
         if self.sql:
-            query = f"SELECT o.*, r.rate FROM orders o {self.join} {JOIN}"
+            options = f"/*+ OPTIONS('validFor' = '{self.validity()}') */ " if self.valid_for is not None else ""
+            query = f"SELECT o.*, r.rate FROM orders o {self.join} {JOIN.replace('FOR', f'{options}FOR')}"
+            query = query.replace("o.currency", f"o.{self.key}")
             return sql("priced", ["orders", "rates"], query)
         return {"name": "priced", "inputs": ["orders", "rates"], "temporalJoin": self.joined()}
 
     def joined(self) -> dict[str, Any]:
-        valid = {} if self.valid_for is None else {"validFor": f"{round(self.valid_for * 1000)}ms"}
-        return {"on": ["currency = code"], "select": ["rate"], "join": self.join, **valid}
+        valid = {} if self.valid_for is None else {"validFor": self.validity()}
+        return {"on": [f"{self.key} = code"], "select": ["rate"], "join": self.join, **valid}
+
+    def validity(self) -> str:
+        return f"{round((self.valid_for or 0) * 1000)}ms"
 
 
 JOIN = "JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.code"
@@ -69,7 +86,9 @@ FORMS = {
     "appended versions, inner, by a query": Form(join="inner", sql=True),
     "versions that expire": Form(valid_for=VALID),
     "changes that expire, inner": Form(changes=True, join="inner", valid_for=VALID),
+    "changes that expire, by a query": Form(changes=True, sql=True, valid_for=VALID),
 }
+BY_QUERY = ["changes that expire, by a query"]
 
 
 def text(second: float) -> str:
@@ -171,7 +190,7 @@ def shop(directory: Path, form: Form, outputs: tuple[str, ...] = ("plain",), **c
         source(directory, "orders", "at"),
         source(directory, "rates", "since", schema=", _change_type STRING" * form.changes),
     ]
-    behind = {"plain": PLAIN, "windows": WINDOWS}
+    behind = {"plain": PLAIN, "known": f"{PLAIN} WHERE rate IS NOT NULL", "windows": WINDOWS}
     operators = [
         form.operator(),
         *(sql(name, ["priced"], behind[name]) for name in outputs),
@@ -184,7 +203,7 @@ def shop(directory: Path, form: Form, outputs: tuple[str, ...] = ("plain",), **c
     "form",
     [
         *core(list(FORMS)[:4], "changes, by a query"),
-        *thorough(list(FORMS)[4:], "versions that expire"),
+        *thorough(list(FORMS)[4:], "versions that expire", *BY_QUERY),
     ],
 )
 def test_each_row_gets_the_version_of_its_time_after_a_kill(
@@ -232,6 +251,52 @@ def test_state_is_rewritten_for_another_number_of_partitions(
         assert second.wait() is ExitCode.OK
 
     assert rows_of(output(tmp_path, "plain")) == streams.expected(form)
+
+
+@pytest.mark.parametrize("name", thorough(["versions that expire", "changes that expire, by a query"], *BY_QUERY))
+def test_a_changed_job_continues_its_join_but_not_by_another_key_or_with_versions_that_are_gone(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    form = FORMS[name]
+    streams = Streams.random(9, form)
+    streams.write(tmp_path)
+    with running(spark, replace(shop(tmp_path, form), restarts=NEVER)) as first:
+        first.wait_for_batches(3)
+        first.checkpoint()
+        assert first.stop() is ExitCode.OK
+
+    refused = {
+        "versions were valid for 7.5 s, and are to be valid for 8 s": replace(form, valid_for=8),
+        "versions were valid for 7.5 s, and are to be valid until the next one": replace(form, valid_for=None),
+        "its key was currency = code, and is region = code": replace(form, key="region"),
+    }
+    for number, (words, changed) in enumerate(refused.items()):
+        life = shop(tmp_path, changed)
+        (error,) = checked(spark, tmp_path / f"check-{number}", life).refusals
+        assert isinstance(error, StateChanged)
+        assert words in str(error)
+        with running(spark, life) as other, pytest.raises(StateChanged, match=re.escape(words)):
+            other.wait()
+
+    life = shop(tmp_path, form, outputs=("plain", "known"))
+    said = {each.uid: each.verdict.value for each in checked(spark, tmp_path / "check", life).findings}
+    assert said["priced"] == "restored"
+    with running(spark, life) as second:
+        assert second.wait() is ExitCode.OK
+
+    assert rows_of(output(tmp_path, "plain")) == streams.expected(form)
+
+
+def checked(spark: SparkSession, directory: Path, life: Life) -> Comparison:
+    """Return what `streamjob check` says of a job that starts from the newest snapshot."""
+    loaded = load_job(life.file)
+    with opened(loaded, "latest", life.location, "default", life.name) as found:
+        assert found is not None
+        compared = compare(loaded.spec, plan(loaded.spec), found.manifest, found.uri, False)
+        assert compared.refusals == ()
+        spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
+        job_id = JobId("default", life.name)
+        return examine_with(spark, directory, loaded, found, compared, False, job_id)
 
 
 @pytest.mark.parametrize(

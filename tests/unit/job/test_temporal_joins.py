@@ -182,6 +182,16 @@ def by_query(query: str, sources: list[dict[str, Any]] | None = None, **operator
             "SELECT 1 FROM o JOIN __streamjob_versions_0 AS p ON a = b JOIN __streamjob_versions_1 AS q ON a = c",
             (Versions("p", ("o", "at")), Versions("q", ("o", "at"))),
         ),
+        (
+            "SELECT 1 FROM o JOIN rates -- a\n/*+ options('validFor' = '30d' ) */ FOR SYSTEM_TIME AS OF t r ON a = b",
+            "SELECT 1 FROM o JOIN __streamjob_versions_0 r ON a = b",
+            (Versions("rates", ("t",), 30 * 86400.0),),
+        ),
+        (
+            "SELECT /*+ BROADCAST(o) */ * FROM o JOIN rates /* all */ FOR SYSTEM_TIME AS OF o.at r ON o.a = r.a",
+            "SELECT /*+ BROADCAST(o) */ * FROM o JOIN __streamjob_versions_0 r ON o.a = r.a",
+            (Versions("rates", ("o", "at")),),
+        ),
         ("SELECT 'FOR SYSTEM_TIME AS OF x' -- FOR SYSTEM_TIME AS OF x", None, ()),
         ("SELECT `for system_time as of` FROM o", None, ()),
         ("SELECT 'open", None, ()),
@@ -207,6 +217,35 @@ def test_clauses_are_taken_out_of_a_query(query: str, text: str | None, versions
 def test_a_clause_without_an_input_or_a_column_is_refused(query: str) -> None:
     with pytest.raises(BadClause):
         marked(query)
+
+
+@pytest.mark.parametrize(
+    ("hint", "said", "fix"),
+    [
+        ("OPTIONS('validFr' = '30d')", "versions have no option 'validFr'", "did you mean 'validFor'?"),
+        ("OPTIONS('validFor' = 'long')", "'long' is not a duration", "OPTIONS('validFor' = '30d')"),
+        ("OPTIONS('validFor' = '0s')", "must be more than 0s", "OPTIONS('validFor' = '30d')"),
+        ("OPTIONS(validFor = 30)", "has 'validFor = 30', no option", "OPTIONS('validFor' = '30d')"),
+        ("STATE_TTL('rates' = '30d')", "is not OPTIONS", "OPTIONS('validFor' = '30d')"),
+    ],
+)
+def test_an_option_of_versions_that_cannot_be_read_is_refused(tmp_path: Path, hint: str, said: str, fix: str) -> None:
+    found = problems(tmp_path, by_query(QUERY.replace("rates FOR", f"rates /*+ {hint} */ FOR")))
+
+    assert said in found
+    assert fix in found
+
+
+def test_a_query_with_an_option_of_its_versions_is_the_same_in_yaml_and_sql(tmp_path: Path) -> None:
+    query = QUERY.replace("rates FOR", "rates /*+ OPTIONS('validFor' = '30d') */ FOR")
+    written = load(tmp_path, by_query(query))
+    (tmp_path / "shop.sql").write_text(converted(written, "sql"))
+    read = load_job(tmp_path / "shop.sql").spec
+    (tmp_path / "again.yaml").write_text(converted(read, "yaml"))
+
+    assert written.operators[0].sql == query
+    assert read == written
+    assert load_job(tmp_path / "again.yaml").spec == written
 
 
 def test_a_query_that_joins_versions_keeps_their_state_in_append_mode() -> None:

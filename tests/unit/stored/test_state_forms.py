@@ -58,6 +58,21 @@ SUM_B = function("Sum", "sum(b)", opaque=False)
         (key("A"), key("1", of="int"), "of a column of type string, and is of one of type int"),
         (aggregation(SUM_A, SUM_B), aggregation(SUM_B, SUM_A), "its sum(b) would continue from sum(a)"),
         (other("join", type="INNER"), other("join", type="LEFT OUTER"), "join of the kind INNER"),
+        (
+            other("transformWithState", validForUs=60_000_000),
+            other("transformWithState", validForUs=90_000_000),
+            "versions were valid for 60 s, and are to be valid for 90 s",
+        ),
+        (
+            other("transformWithState", validForUs=60_000_000),
+            other("transformWithState"),
+            "are to be valid until the next one of their key",
+        ),
+        (
+            other("transformWithState", on="currency = code"),
+            other("transformWithState", on="region = code"),
+            "its key was currency = code, and is region = code",
+        ),
         (other("join", leftKeepsMs=5), other("join", leftKeepsMs=6), "rows dropped since would be missing"),
         (other("join", rightKeepsMs=5), other("join", rightKeepsMs=None), "to be kept for good"),
         (other("groupState", timeout="NoTimeout"), other("groupState", timeout="EventTimeTimeout"), "its timeout was"),
@@ -82,6 +97,9 @@ def test_state_of_another_form_does_not_fit(former: StateForm, now: StateForm, w
         (other("join", leftKeepsMs=None), other("join", leftKeepsMs=6)),
         (other("join", leftKeepsMs=6), other("join", leftKeepsMs=5)),
         (other("deduplicationWithinWatermark", delayMs=6), other("deduplicationWithinWatermark", delayMs=5)),
+        (other("transformWithState", validForUs=6), other("transformWithState", validForUs=5)),
+        (other("transformWithState"), other("transformWithState", validForUs=5)),
+        (other("transformWithState"), other("transformWithState", on="currency = code")),
     ],
 )
 def test_state_fits_where_a_change_concerns_only_what_comes_or_cannot_be_compared(

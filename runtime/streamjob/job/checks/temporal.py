@@ -46,8 +46,7 @@ def _query(subject: Subject, operator: OperatorSpec, sql: str) -> Iterator[Probl
         if not marked(sql).versions:
             return
     except BadClause as error:
-        fix = "write JOIN versions FOR SYSTEM_TIME AS OF rows.time ON …"
-        yield Problem(where(operator), f"its SQL cannot join versions: {error}", fix)
+        yield Problem(where(operator), f"its SQL cannot join versions: {error}", error.fix)
         return
     try:
         query = read_query(sql, static=subject.spec.table_names())

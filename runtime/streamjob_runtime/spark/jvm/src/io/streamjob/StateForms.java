@@ -56,6 +56,7 @@ public final class StateForms {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Set<String> PLACES = Set.of("mutableAggBufferOffset", "inputAggBufferOffset");
   private static final String DELAY = "spark.watermarkDelayMs";
+  private static final String EQUAL = "streamjob.equal";
   private static final String CHANNEL = "io.streamjob";
   private static final String WINDOW = "spark.timeWindow";
   private static final String SESSION = "spark.sessionWindow";
@@ -164,6 +165,9 @@ public final class StateForms {
       ObjectNode form = node("transformWithState");
       keys(form, groups.groupingAttributes(), definitions);
       parameters(form).put("timeMode", String.valueOf(groups.timeMode()));
+      if ((Object) groups.statefulProcessor() instanceof TemporalJoin join) {
+        temporal(parameters(form), join, groups.groupingAttributes());
+      }
       return form;
     }
     if (plan instanceof TransformWithStateInPySpark groups) {
@@ -173,6 +177,17 @@ public final class StateForms {
       return form;
     }
     return null;
+  }
+
+  private static void temporal(ObjectNode parameters, TemporalJoin join, Seq<Attribute> keys) {
+    if (join.validForUs() >= 0) {
+      parameters.put("validForUs", join.validForUs());
+    }
+    List<String> equal = new ArrayList<>();
+    for (Attribute key : java(keys)) {
+      equal.add(key.metadata().contains(EQUAL) ? key.metadata().getString(EQUAL) : key.name());
+    }
+    parameters.put("on", String.join(", ", equal));
   }
 
   private static ObjectNode aggregation(Aggregate aggregate, Definitions definitions) throws IOException {

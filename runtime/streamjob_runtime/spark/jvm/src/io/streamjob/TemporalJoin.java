@@ -105,6 +105,11 @@ public final class TemporalJoin extends StatefulProcessor<Row, Row, Row> {
             Encoders.row(output));
   }
 
+  /** Returns for how long a version is valid, in microseconds; -1 for until the next one. */
+  long validForUs() {
+    return validForUs;
+  }
+
   @Override
   public void init(OutputMode outputMode, TimeMode timeMode) {
     moments = getHandle().getMapState("moments", Encoders.LONG(), Encoders.row(moment), TTLConfig.NONE());
