@@ -34,7 +34,8 @@ class StepSpec(Spec):
     )
     advance: str | dict[str, str] | None = Field(
         default=None,
-        description="Then raise the watermark to this time: of all sources with event time, or of single ones by name.",
+        description="Then raise the watermark to this time: of all sources and operators that declare one, or of "
+        "single ones by name.",
     )
     kill: bool = Field(
         default=False,
@@ -126,9 +127,11 @@ def unknown_parts(tests: Iterable[JobTestSpec], spec: JobSpec) -> Iterator[Probl
     tables = [each.name for each in spec.tables]
     for test in tests:
         steps = test.all_steps()
-        fed = {name for step in steps for name in (*(step.given.keys() - tables), *_advanced(step))}
+        fed = {name for step in steps for name in step.given.keys() - tables}
+        timed = {name for step in steps for name in _advanced(step)}
         read = {name for expected in (test.expect, *(step.expect for step in steps)) for name in expected}
-        for names, known, kind in ((fed, sources, "source"), (read, sinks, "sink")):
+        parts = list(spec.inputs())
+        for names, known, kind in ((fed, sources, "source"), (timed, parts, "part"), (read, sinks, "sink")):
             for name in sorted(names - set(known)):
                 fix = did_you_mean(name, known, f"{kind}s")
                 yield Problem(f"test {test.name!r}", f"names the unknown {kind} {name!r}", fix)

@@ -29,6 +29,7 @@ from streamjob_runtime.testing.errors import (
     TableInUse,
     UnknownPart,
 )
+from streamjob_runtime.testing.event_time import raise_event_time, timed_parts
 from streamjob_runtime.testing.feeds import Feed, Row, lines_of, rows_of
 from streamjob_runtime.testing.life import Life
 from streamjob_runtime.testing.session import Session, changeable_conf, load_any, parser_of
@@ -182,7 +183,7 @@ class JobTest:
 
         Args:
             to: the new watermark: rows that are older are late. It may be an ISO text.
-            of: the source with the watermark; default all sources that have one.
+            of: the source or operator with the watermark; default all that have one.
 
         Raises:
             NoEventTime: it has no watermark.
@@ -191,22 +192,24 @@ class JobTest:
         """
         milliseconds = round(self._time(to).timestamp() * 1000)
         spec = self._loaded.spec
-        timed = {each.name: each.uid for each in spec.sources if each.watermark is not None}
+        timed = timed_parts(spec)
         if of is not None:
-            name = self._known(of, self._feeds, "source")
-            timed = {each: uid for each, uid in timed.items() if each == name}
+            name = self._known(of, spec.inputs(), "part")
+            timed = {each: part for each, part in timed.items() if each == name}
         if not timed:
-            whom = "the job" if of is None else f"source {self._known(of, self._feeds, 'source')!r}"
-            raise NoEventTime(f"{whom} has no event time to advance", "declare a watermark on the source")
+            whom = "the job" if of is None else f"{name!r}"
+            raise NoEventTime(f"{whom} has no event time to advance", "declare a watermark on a source or operator")
         self._give()
         life = self._running()
-        for chain in life.chains.values():
-            at = {uid: milliseconds for uid in timed.values() if uid in chain.dataflow.watermark_nodes}
-            chain.advance_event_time(at)
-        for name in timed:
-            self._feeds[name].add(())
+        waits = raise_event_time(life.chains.values(), timed.values(), milliseconds)
+        for source in frozenset().union(*(each.sources for each in timed.values())):
+            self._feeds[source].add(())
         life.settle()
         self._checkpoint()
+        if waits:
+            # The checkpoint's barrier has caused the batch that raises event time there.
+            life.settle()
+            self._checkpoint()
 
     def finish(self) -> None:
         """Process all rows that were fed, end the input, and publish everything that was waiting for later rows.

@@ -23,20 +23,21 @@ FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
 UnderTest = Callable[..., JobTest]
 
 
-def counts(*, chain: bool = True) -> Job:
-    """Return a job that counts clicks in windows of a minute; `chain=False` puts a channel before the windows."""
+def counts(*, chain: bool = True, timed_by_operator: bool = False) -> Job:
+    """Return a job that counts clicks in windows of a minute; `chain=False` puts a channel before the operator."""
     job = Job("counts")
     clicks = job.source(
         "clicks",
         format="kafka",
         options=KAFKA,
         columns=["CAST(value AS STRING) AS user", "timestamp AS at"],
-        watermark=("at", "10s"),
+        watermark=None if timed_by_operator else ("at", "10s"),
     )
     parsed = job.sql(
         "parsed",
         inputs=[clicks],
         chain=chain,
+        watermark=("at", "10s") if timed_by_operator else None,
         sql="SELECT user, at FROM clicks",
     )
     per_minute = job.sql(
@@ -83,6 +84,22 @@ def test_a_window_fires_when_event_time_has_passed_it_and_not_before(streamjob_j
     job.feed("clicks", [click("ann", "12:00:59"), click("bob", "12:01:01")])
     job.finish()
     job.expect("report", [count("bob", "12:01:00", 2)])
+
+
+@pytest.mark.parametrize("chain", [True, False], ids=["one chain", "two chains"])
+def test_event_time_that_an_operator_declares_advances_like_that_of_a_source(
+    streamjob_job: UnderTest, chain: bool
+) -> None:
+    job = streamjob_job(counts(chain=chain, timed_by_operator=True))
+    job.feed("clicks", [click("ann", "12:00:10"), click("bob", "12:01:00")])
+    job.expect("report", [])
+
+    job.advance("2026-01-01T12:01:00Z", of="parsed")
+    job.expect("report", [count("ann", "12:00:00", 1)])
+
+    job.feed("clicks", [click("ann", "12:00:59")])
+    job.advance("2026-01-01T12:02:00Z")
+    job.expect("report", [count("bob", "12:01:00", 1)])
 
 
 @pytest.mark.core

@@ -43,7 +43,12 @@ def test_a_job_is_the_same_with_and_without_its_tests(tmp_path: Path) -> None:
 
 
 def test_names_that_the_job_does_not_have_are_problems_of_the_file(tmp_path: Path) -> None:
-    tests = [{**TEST, "given": {"row": []}}, {**TEST, "name": "other", "expect": {"output": []}}]
+    at = "2026-01-01T12:00:00Z"
+    tests = [
+        {**TEST, "given": {"row": []}},
+        {**TEST, "name": "other", "expect": {"output": []}},
+        {"name": "timed", "steps": [{"advance": {"rows": at, "rowss": at}, "expect": {"out": []}}]},
+    ]
 
     with pytest.raises(InvalidJob) as error:
         load_job(write(tmp_path / "job.yaml", {**JOB, "tests": tests}))
@@ -51,6 +56,7 @@ def test_names_that_the_job_does_not_have_are_problems_of_the_file(tmp_path: Pat
     assert [str(each) for each in error.value.problems] == [
         "test 'it copies': names the unknown source 'row'\n    fix: did you mean 'rows'?",
         "test 'other': names the unknown sink 'output'\n    fix: did you mean 'out'?",
+        "test 'timed': names the unknown part 'rowss'\n    fix: did you mean 'rows'?",
     ]
 
 
