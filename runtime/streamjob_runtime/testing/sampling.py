@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput
 from streamjob.job.kafka import FORMAT as KAFKA
+from streamjob.job.kafka_end import ENDING_OFFSETS
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.spec import SourceSpec
@@ -23,6 +24,16 @@ _STARTING = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp
 _LOOK_SECONDS = 0.02
 _ONLY_CONTINUOUS = frozenset({"rate", "socket"})
 """Sources that have no end at any moment, so that a query cannot read what is there and end."""
+
+
+def _from_the_beginning(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of a Kafka source without its end, which Spark takes for batches only, and with a beginning."""
+    latest = (option(options, "startingOffsets") or "").strip().lower() == "latest"
+    left_out = {ENDING_OFFSETS.lower(), *(("startingoffsets",) if latest else ())}
+    kept = {key: value for key, value in options.items() if key.lower() not in left_out}
+    if all(option(kept, name) is None for name in _STARTING):
+        kept["startingOffsets"] = "earliest"
+    return kept
 
 
 class UnreadableSource(InvalidInput):
@@ -40,7 +51,7 @@ def sample(
 ) -> list[Mapping[str, Any]]:
     """Return the first rows of a source, in the columns of its format.
 
-    A Kafka topic is read from its beginning, unless the job says where to begin.
+    A Kafka topic is read from its beginning, unless the job begins at offsets or times; no end counts.
 
     Args:
         spark: the session.
@@ -56,8 +67,8 @@ def sample(
         MissingVariable: an option refers to an environment variable that is not set.
     """
     options = loaded.options(source)
-    if source.format == KAFKA and all(option(options, name) is None for name in _STARTING):
-        options["startingOffsets"] = "earliest"
+    if source.format == KAFKA:
+        options = _from_the_beginning(options)
     taken: list[Mapping[str, Any]] = []
 
     def take(batch: DataFrame, _number: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.job_files import job_files
+from tests.servers.kafka import KafkaServer
 
 from streamjob.job.load import LoadedJob, load_job
 from streamjob_runtime.testing.preview import Preview, preview
@@ -98,3 +99,42 @@ def test_a_source_that_cannot_be_read_is_named(spark: SparkSession, loaded: Load
 
     with pytest.raises(UnreadableSource, match=r"source 'clicks' cannot be read: .*PATH_NOT_FOUND"):
         shown(spark, loaded, "totals")
+
+
+KAFKA = """
+name: orders
+sources:
+- name: orders
+  format: kafka
+  options: {kafka.bootstrap.servers: SERVER, subscribe: TOPIC, endingOffsets: latest}
+  bounded: true
+  value: {format: json, schema: "id INT, at TIMESTAMP"}
+  onError: deadLetter
+  columns: [value.id AS id, value.at AS at, offset]
+  watermark: {column: at, delay: 0s}
+sinks:
+- {name: out, input: orders, format: parquet, options: {path: out}}
+- {name: broken, input: orders_dead_letters, format: parquet, options: {path: broken}}
+"""
+
+
+@pytest.mark.server
+def test_a_topic_is_shown_as_the_job_decodes_it_and_no_offset_is_committed(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    values = ['{"id": 1, "at": "2026-01-01T12:00:00Z"}', "no json", '{"id": 2}']
+    kafka_server.produce(topic, [(None, each) for each in values], partition=0)
+    (tmp_path / "job").mkdir()
+    file = tmp_path / "job" / "job.yaml"
+    file.write_text(KAFKA.replace("SERVER", kafka_server.bootstrap).replace("TOPIC", topic))
+    rows = shown(spark, load_job(file), "orders")
+    (tmp_path / "scratch").rename(tmp_path / "first")
+    unbounded = (
+        file.read_text().replace("endingOffsets: latest", "startingOffsets: latest").replace("  bounded: true\n", "")
+    )
+    file.write_text(unbounded)
+    letters = shown(spark, load_job(file), "orders_dead_letters")
+
+    assert rows.texts() == [["1", "2026-01-01T12:00:00Z", "0"], ["2", "null", "2"]]
+    assert [(row["value"], row["offset"]) for row in letters.rows] == [(b"no json", 1)]
+    assert kafka_server.admin.list_consumer_groups().result().valid == []
