@@ -9,6 +9,7 @@ downloaded once and kept next to the connectors. With `CI=true` it is required.
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import os
@@ -16,6 +17,10 @@ import shutil
 import signal
 import tarfile
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +97,43 @@ class SchemaRegistryServer(ServerProcess):
         """Return the versions of a subject; none if there is no subject."""
         answer = httpx.get(f"{self.url}/subjects/{subject}/versions")
         return list(answer.json()) if answer.is_success else []
+
+
+@contextmanager
+def guarded(registry: SchemaRegistryServer, user: str, password: str) -> Iterator[str]:
+    """Serve a registry behind a proxy that wants a password, as a company's does; return its URL."""
+    wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+    class Guard(BaseHTTPRequestHandler):
+        def pass_on(self) -> None:
+            if self.headers.get("Authorization") != wanted:
+                self.answer(401, b'{"error_code": 401, "message": "not you"}')
+                return
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            kind = {"Content-Type": self.headers.get("Content-Type") or "application/json"}
+            found = httpx.request(self.command, registry.url + self.path, content=content, headers=kind)
+            self.answer(found.status_code, found.content)
+
+        def do_GET(self) -> None:
+            self.pass_on()
+
+        def do_POST(self) -> None:
+            self.pass_on()
+
+        def answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer((registry.host, 0), Guard) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://{registry.host}:{server.server_address[1]}"
+        server.shutdown()
 
 
 def _unpack(directory: Path) -> None:

@@ -15,7 +15,7 @@ from tests.integration.runtime.power import Power
 from tests.integration.runtime.test_decoding import finish, ids, life_of, rows_job, source
 from tests.servers.kafka import KafkaServer
 from tests.servers.process import free_port
-from tests.servers.schema_registry import SchemaRegistryServer
+from tests.servers.schema_registry import SchemaRegistryServer, guarded
 
 from streamjob.errors import StreamJobError
 from streamjob_runtime.job.bad_input import RecordNotDecoded
@@ -204,6 +204,36 @@ def test_what_a_sink_writes_with_a_registry_a_source_reads(
     assert rows_of(output(tmp_path / "second", "rows")) == Counter(
         (f"k{n}", n, f"n{n}" if n % 2 else None) for n in range(20)
     )
+
+
+def test_keys_and_values_are_written_and_read_with_a_registry_that_wants_a_password(
+    spark: SparkSession,
+    kafka_server: KafkaServer,
+    schema_registry: SchemaRegistryServer,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = f"{topic}-out"
+    kafka_server.create_topic(out, 1)
+    kafka_server.produce(topic, [(None, order(n, f"n{n}")) for n in range(8)], partition=0)
+    monkeypatch.setenv("REGISTRY_PASSWORD", "only-for-tests-5e1d")
+    with guarded(schema_registry, "streamjob", "only-for-tests-5e1d") as url:
+        registry = {"url": url, "options": {"basic.auth.user.info": "streamjob:${env:REGISTRY_PASSWORD}"}}
+        avro = {"format": "avro", "registry": registry}
+        registering = {"format": "avro", "registry": {**registry, "autoRegister": True}}
+        written = "named_struct('id', value.id) AS key, value.id AS id, value.name AS name"
+        first = rows_job(tmp_path, source(kafka_server, topic, value={"format": "avro", "schema": ORDER}), written)
+        options = {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": out}
+        sink = {"name": "out", "input": "rows", "format": "kafka", "options": options}
+        first["sinks"] = [{**sink, "key": registering, "value": registering}]
+        finish(spark, life_of(tmp_path / "first", first))
+        read = source(kafka_server, out, key=avro, value=avro)
+        second = rows_job(tmp_path / "second", read, "key.id AS k, value.id, value.name")
+        finish(spark, life_of(tmp_path / "second", second))
+
+    assert [schema_registry.versions(f"{out}-{part}") for part in ("key", "value")] == [[1], [1]]
+    assert rows_of(output(tmp_path / "second", "rows")) == Counter((n, n, f"n{n}") for n in range(8))
 
 
 def problem_of(spark: SparkSession, tmp_path: Path, spec: dict[str, Any]) -> StreamJobError:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.runtime.embedded import running
 from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests.integration.runtime.power import Power
 from tests.integration.runtime.protobuf_records import ORDER, descriptor_set, message_class, named, order_file
+from tests.integration.runtime.stories import killed_and_finished
 from tests.integration.runtime.test_decoding import finish, life_of, rows_job, source
 from tests.servers.kafka import KafkaServer
 from tests.servers.schema_registry import SchemaRegistryServer
@@ -238,3 +240,49 @@ def test_a_job_whose_messages_are_missing_or_unlike_its_rows_is_refused_before_i
         "needs a struct, and the column is BIGINT": written("value.id AS value"),
     }
     assert {expected: found for expected, found in problems.items() if expected not in found} == {}
+
+
+ENVELOPE = """
+syntax = "proto3";
+package shop;
+message Row { int64 id = 1; string name = 2; }
+message Source { int64 ts_ms = 1; }
+message Envelope { Row before = 1; Row after = 2; string op = 3; int64 ts_ms = 4; Source source = 5; }
+"""
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def envelope(operation: str, before: int | None, after: int | None) -> bytes:
+    """Return a change as Debezium writes it with a converter to Protobuf; ids and times are from 1 to 127."""
+    rows = [
+        field(number, bytes([8, key]) + field(2, f"n{key}".encode()))
+        for number, key in ((1, before), (2, after))
+        if key is not None
+    ]
+    return b"".join([*rows, field(3, operation.encode()), field(5, bytes([8, 7]))])
+
+
+def test_changes_of_debezium_in_protobuf_are_read_once_across_a_kill(
+    spark: SparkSession,
+    kafka_server: KafkaServer,
+    schema_registry: SchemaRegistryServer,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    number = schema_registry.register(f"{topic}-value", ENVELOPE, schemaType="PROTOBUF")
+    changes = [change for key in range(1, 11) for change in (("c", None, key), ("u", key, key), ("d", key, None))]
+    kafka_server.produce(topic, [("k", named(number, envelope(*each), 2)) for each in changes], partition=0)
+    value = {**registered(schema_registry.url), "message": "shop.Envelope"}
+    read = source(kafka_server, topic, value=value, changes="debezium")
+
+    select = "value.id AS id, value.name AS name, _change_type, unix_millis(_commit_timestamp) AS at"
+    killed_and_finished(spark, life_of(tmp_path, rows_job(tmp_path, read, select)), Power(monkeypatch))
+
+    kinds = ("insert", "update_preimage", "update_postimage", "delete")
+    assert rows_of(output(tmp_path, "rows")) == Counter(
+        (key, f"n{key}", kind, 7) for key in range(10) for kind in kinds
+    )
