@@ -90,7 +90,9 @@ CREATE VIEW name WITH ( 'temporalJoin.on' = 'id', 'temporalJoin.select' = 'name'
 ```
 
 Adds to `operators`. The query is in Spark SQL. Its inputs are the sources and views that it reads, in the order of
-their first mention; tables are no inputs. `WITH` takes these keys:
+their first mention; tables are no inputs. A query may
+[join versions](../how-to/join-with-tables.md#versions), as in Flink:
+`JOIN rates /*+ OPTIONS('validFor' = '30d') */ FOR SYSTEM_TIME AS OF orders.at`. `WITH` takes these keys:
 """
 _INPUTS = "Names of sources and views, separated by commas. Default: those that the query reads."
 _VIEW_KEYS = (

@@ -13,6 +13,9 @@ from typing import Any
 
 from streamjob.ids import OperatorUid
 from streamjob.job.changes import CHANGE_TYPE, change_columns
+from streamjob.job.ddl import NotASchema
+from streamjob.job.ddl import columns as columns_of
+from streamjob.job.formats import DECODED_FILES
 from streamjob.job.options import option
 from streamjob.job.problem import Problem
 from streamjob.job.spec import Input, JobSpec, OperatorSpec, SourceSpec
@@ -108,14 +111,21 @@ def _of_operator(operator: OperatorSpec, spec: JobSpec) -> list[OperatorSpec]:
 
 def _records(source: SourceSpec) -> SourceSpec:
     name = source.name + _RECORDS
-    return source.model_copy(update={"name": name, "columns": None, "python": None, "watermark": None})
+    columns = ("*", "_metadata") if source.format in DECODED_FILES and _reads_metadata(source) else None
+    return source.model_copy(update={"name": name, "columns": columns, "python": None, "watermark": None})
+
+
+def _reads_metadata(source: SourceSpec) -> bool:
+    return any("_metadata" in each for each in source.columns or ())
 
 
 def _of_source(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
+    records = f"`{source.name + _RECORDS}`"
+    if source.format in DECODED_FILES:
+        return _outputs(source, spec, *_of_files(source, records))
     with_headers = (option(source.options, "includeHeaders") or "").lower() == "true"
     given = (*_COLUMNS, *(["headers"] if with_headers else []))
     names = [f"`{each}`" for each in (*given, *change_columns(source))]
-    records = f"`{source.name + _RECORDS}`"
     good = f"SELECT {', '.join(names)} FROM {records} WHERE `{BROKEN}` IS NULL"
     metadata = ", ".join(names[2 : len(given)])
     dead = (
@@ -125,6 +135,30 @@ def _of_source(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
     if source.changes is not None:
         # An operator must not forget the kind of a change; a dead letter is none.
         dead += f" AND `{CHANGE_TYPE}` IS NULL"
+    if source.columns is not None:
+        good = f"SELECT {', '.join(source.columns)} FROM ({good})" if source.python is None else good
+    return _outputs(source, spec, good, dead)
+
+
+def _of_files(source: SourceSpec, records: str) -> tuple[str, str]:
+    """Return the queries for the good rows of files, and for the dead letters."""
+    try:
+        own = ["`" + each.replace("`", "``") + "`" for each in columns_of(source.schema_ddl or "")]
+    except NotASchema:
+        own = [f"* EXCEPT (`{BROKEN}`)"]  # It is a problem of its own.
+    metadata = ["_metadata"] if _reads_metadata(source) else []
+    good = f"SELECT {', '.join([*own, *metadata])} FROM {records} WHERE `{BROKEN}` IS NULL"
+    if source.columns is not None:
+        computed = [", ".join(own) if each.strip() == "*" else each for each in source.columns]
+        good = f"SELECT {', '.join(computed)} FROM ({good})"
+    dead = (
+        f"SELECT `{BROKEN}`.value AS value, `{BROKEN}`.file AS file, `{BROKEN}`.error AS error, "
+        f"current_timestamp() AS failed FROM {records} WHERE `{BROKEN}` IS NOT NULL"
+    )
+    return good, dead
+
+
+def _outputs(source: SourceSpec, spec: JobSpec, good: str, dead: str) -> list[OperatorSpec]:
     made = []
     if is_read(dead_letters_of(source.name), spec):
         name = dead_letters_of(source.name)
@@ -135,8 +169,6 @@ def _of_source(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
         made.append(_operator(rows, _uid(source, "decoded"), source.name + _RECORDS, sql=good))
         made.append(_operator(source.name, _uid(source, "rows"), rows, python=source.python, **timed))
         return made
-    if source.columns is not None:
-        good = f"SELECT {', '.join(source.columns)} FROM ({good})"
     made.append(_operator(source.name, _uid(source, "rows"), source.name + _RECORDS, sql=good, **timed))
     return made
 

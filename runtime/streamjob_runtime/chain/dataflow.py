@@ -19,6 +19,7 @@ from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.changes import check_changes
 from streamjob_runtime.chain.channels.stream import Reading
+from streamjob_runtime.chain.file_records import with_unread
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.temporal_joins import join_versions
@@ -295,7 +296,7 @@ class DataflowBuilder:
         try:
             if source.bounded:
                 form, options = self._bounded(source, options)
-            frame = read_stream(self._spark, source, form, options)
+            frame = read_stream(self._spark, *with_unread(source, form, options))
             self._remember(source.uid, frame)
             frame = source_rows(self._spark, self._job, source, frame)
             if source.watermark:

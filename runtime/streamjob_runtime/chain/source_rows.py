@@ -10,6 +10,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.changes import check_changes, envelope_of, with_changes
 from streamjob_runtime.chain.decoding import with_decoded
+from streamjob_runtime.chain.file_records import are_letters, with_unread_dropped, without_unread
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
 
@@ -43,8 +44,11 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
         UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: the schema of its records cannot be had.
         PySparkException: Spark refuses a schema, the columns or the watermark.
     """
+    frame = without_unread(source, frame)
+    if are_letters(source):
+        return frame
     changes = with_changes(source, with_decoded(job, envelope_of(source), frame))
-    rows = with_columns(spark, job, source, changes)
+    rows = with_unread_dropped(with_columns(spark, job, source, changes))
     check_changes(f"Source {source.name!r}", rows, {source.name: changes}, spark)
     return with_watermark(rows, source)
 

@@ -8,6 +8,7 @@ from streamjob.errors import ExitCode, JobFailed
 from streamjob.job.changes import DEBEZIUM
 from streamjob.job.load import LoadedJob
 from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
+from streamjob_runtime.chain.file_records import UnreadRecord, described, unread_record_in
 from streamjob_runtime.chain.trying import FailedRow, failed_row_in
 
 
@@ -32,6 +33,8 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
     """
     if (undecoded := undecoded_in(text)) is not None:
         return record_not_decoded(undecoded, loaded)
+    if (record := unread_record_in(text)) is not None:
+        return file_record_not_decoded(record, loaded)
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
 
 
@@ -54,6 +57,22 @@ def record_not_decoded(undecoded: Undecoded, loaded: LoadedJob) -> RecordNotDeco
         f"{undecoded.topic!r} at offset {undecoded.offset} is not {form}",
         f"go on without this record: streamjob run {shlex.quote(loaded.origin)} --set {shlex.quote(skip)}; or correct "
         "the schema; or drop all such records: onError: drop",
+    )
+
+
+def file_record_not_decoded(record: UnreadRecord, loaded: LoadedJob) -> RecordNotDecoded:
+    """Return the error for a record of a file that does not fit the schema of its source.
+
+    Args:
+        record: the record.
+        loaded: the job.
+    """
+    setting = shlex.quote(f"sources.{record.source}.onError=drop")
+    return RecordNotDecoded(
+        f"Source {record.source!r}: a record of {record.file} is not {described(loaded.spec.source(record.source))}: "
+        f"{record.record}",
+        f"go on without this record and others like it: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or "
+        "correct the schema; or keep such records: onError: deadLetter",
     )
 
 

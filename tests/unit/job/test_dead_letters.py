@@ -9,7 +9,7 @@ from tests.unit.job.texts import job, messages, topic
 
 from streamjob.job import load_job, plan
 from streamjob.job.converting import converted
-from streamjob.job.dead_letters import with_dead_letters
+from streamjob.job.dead_letters import BROKEN, with_dead_letters
 
 VALUE = "value: {format: json, schema: 'x INT, t TIMESTAMP'}, onError: deadLetter"
 SINKS = (
@@ -76,3 +76,38 @@ def test_mistakes_are_about_the_source_that_was_written(
     if said is not None:
         assert any(each.startswith(said) for each in found), found
     assert all("a_records" not in each for each in found)
+
+
+FILES = "{name: a, format: csv, schema: 'x INT, `b c` INT', options: {path: in}, onError: deadLetter, columns: [%s]}"
+ROWS = "{name: b, inputs: [a], sql: 'SELECT x FROM a'}"
+
+
+@pytest.mark.parametrize(
+    ("columns", "of_records", "query"),
+    [
+        (
+            "'*', x + 1 AS y",
+            None,
+            "SELECT `x`, `b c`, x + 1 AS y FROM (SELECT `x`, `b c` FROM `a_records` WHERE BROKEN IS NULL)",
+        ),
+        (
+            "'*', _metadata.file_name AS file",
+            ("*", "_metadata"),
+            (
+                "SELECT `x`, `b c`, _metadata.file_name AS file FROM "
+                "(SELECT `x`, `b c`, _metadata FROM `a_records` WHERE BROKEN IS NULL)"
+            ),
+        ),
+    ],
+)
+def test_records_of_files_keep_their_metadata_for_the_columns_that_read_it(
+    tmp_path: Path, columns: str, of_records: tuple[str, ...] | None, query: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(job(sources=FILES % columns, operators=ROWS, sinks=SINKS), encoding="utf-8")
+
+    spec = load_job(file).spec
+
+    assert spec.sources[0].columns == of_records
+    assert spec.operator("a").sql == query.replace("BROKEN", f"`{BROKEN}`")
+    assert "AS file" in str(spec.operator("a_dead_letters").sql)

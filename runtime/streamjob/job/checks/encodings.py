@@ -10,6 +10,7 @@ from streamjob.job import kafka, protobuf
 from streamjob.job.changes import CHANGE_TYPE, DEBEZIUM
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
 from streamjob.job.ddl import NotASchema, columns
+from streamjob.job.formats import DECODED_FILES
 from streamjob.job.kafka import subject_of
 from streamjob.job.problem import Problem
 from streamjob.job.spec import AVRO, BINARY, PROTOBUF, Encoding, Registry, SinkSpec, SourceSpec
@@ -160,7 +161,11 @@ def _changes(source: SourceSpec) -> Iterator[Problem]:
 
 
 def _errors(source: SourceSpec) -> Iterator[Problem]:
-    if source.on_error is not None and source.key is None and source.value is None:
+    if source.on_error is not None and source.format in DECODED_FILES:
+        for option in source.options:
+            if (why := _SETTLED.get(option.lower())) is not None:
+                yield Problem(where(source), f"has onError and the option {option!r}", why)
+    elif source.on_error is not None and source.key is None and source.value is None:
         fix = "give the source value: {format: …, schema: …}, or use try_… functions in columns"
         yield Problem(where(source), "has onError, and decodes nothing", fix)
     if source.skip is None:

@@ -15,6 +15,16 @@ _OF_PARTS = {
         "source 'a': has the option cleanSource: Spark would remove files that a restored checkpoint reads again",
         "leave it out, and remove files older than the oldest checkpoint yourself",
     ),
+    "a mode of files whose broken records are handled": (
+        job(sources=SOURCE.replace("path: in", "path: in, mode: FAILFAST")[:-1] + ", onError: drop}"),
+        "source 'a': has onError and the option 'mode'",
+        "onError decides about records that cannot be decoded",
+    ),
+    "broken records of columnar files": (
+        job(sources=SOURCE.replace("csv", "parquet")[:-1] + ", onError: drop}"),
+        "source 'a': has onError, and decodes nothing",
+        "give the source value: {format: …, schema: …}, or use try_… functions in columns",
+    ),
     "no schema": (
         job(sources="{name: a, format: json, options: {path: in}}"),
         "source 'a': has no schema; a stream of json files needs one",

@@ -1,0 +1,99 @@
+"""Records of files that do not fit the schema end the job, or are dropped and counted, or are dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.core import core
+from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests.integration.runtime.power import Power
+from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.stories import NEVER, killed_and_finished
+
+from streamjob.errors import ExitCode
+from streamjob_runtime.job.bad_input import RecordNotDecoded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+GOOD = {"json": '{{"id": {0}, "amount": 1.5}}', "csv": "{0},1.5"}
+BROKEN = {"json": '{{"id": {0}, "amount": "mü"}}', "csv": "{0},mü"}
+
+
+def write(directory: Path, form: str) -> None:
+    (directory / "orders").mkdir()
+    for file in range(6):
+        lines = ["id,amount"] * (form == "csv") + [
+            (BROKEN if n == 2 else GOOD)[form].format(10 * file + n) for n in range(4)
+        ]
+        hidden = directory / "orders" / f".{file}"
+        hidden.write_text("\n".join(lines))
+        hidden.rename(directory / "orders" / f"{file}.{form}")
+
+
+def life_of(directory: Path, form: str, *letters: dict[str, Any], **fields: Any) -> Life:
+    source = {
+        "name": "orders",
+        "format": form,
+        "schema": "id INT, amount DOUBLE",
+        "options": {
+            "path": str(directory / "orders"),
+            "maxFilesPerTrigger": 1,
+            **({"header": True} if form == "csv" else {}),
+        },
+        "bounded": True,
+        **fields,
+    }
+    # The query reads one column, and another one is broken.
+    rows = sql("rows", ["orders"], "SELECT id FROM orders")
+    names = ["rows", *(each["name"] for each in letters)]
+    spec = job(directory, [source], [rows, *letters], names, checkpointing={"interval": "1h"})
+    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
+
+
+GOOD_IDS = Counter((10 * file + n,) for file in range(6) for n in (0, 1, 3))
+
+
+@pytest.mark.parametrize("form", core(["csv", "json"], kept=["csv"]))
+def test_a_job_ends_at_a_broken_record_or_drops_and_counts_such_records(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    write(tmp_path, form)
+    with running(spark, life_of(tmp_path, form, onError="fail")) as ends, pytest.raises(RecordNotDecoded) as error:
+        ends.wait()
+    with running(spark, life_of(tmp_path, form, onError="drop")) as drops:
+        assert drops.wait() is ExitCode.OK
+        drops.control.observe()
+        (dropped,) = [each.records_not_decoded for chain in drops.control.job().chains for each in chain.inputs]
+
+    text = BROKEN[form].format(2)
+    assert f"0.{form} is not {form} with the columns id INT, amount DOUBLE: {text}" in str(error.value)
+    assert "--set sources.orders.onError=drop" in str(error.value.fix)
+    assert rows_of(output(tmp_path, "rows")) == GOOD_IDS
+    assert dropped == 6
+
+
+@pytest.mark.parametrize("form", core(["csv", "json"], "json"))
+def test_dead_letters_have_the_text_and_the_file_and_each_record_is_in_one_output_across_a_kill(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    write(tmp_path, form)
+    query = (
+        "SELECT CAST(value AS STRING) AS text, substring_index(file, '/', -1) AS file, error FROM orders_dead_letters"
+    )
+    letters = sql("letters", ["orders_dead_letters"], query)
+    life = life_of(tmp_path, form, letters, onError="deadLetter", columns=["*", "_metadata.file_name AS file"])
+
+    killed_and_finished(spark, life, Power(monkeypatch))
+
+    error = f"the record is not {form} with the columns id INT, amount DOUBLE"
+    assert rows_of(output(tmp_path, "rows")) == GOOD_IDS
+    assert rows_of(output(tmp_path, "letters")) == Counter(
+        (BROKEN[form].format(10 * file + 2), f"{file}.{form}", error) for file in range(6)
+    )
