@@ -284,5 +284,5 @@ def test_changes_of_debezium_in_protobuf_are_read_once_across_a_kill(
 
     kinds = ("insert", "update_preimage", "update_postimage", "delete")
     assert rows_of(output(tmp_path, "rows")) == Counter(
-        (key, f"n{key}", kind, 7) for key in range(10) for kind in kinds
+        (key, f"n{key}", kind, 7) for key in range(1, 11) for kind in kinds
     )
