@@ -66,7 +66,8 @@ def _replace(spark: SparkSession, label: str, query: Any, versions: Versions) ->
     if keys is None:
         raise InvalidJoin(
             f"{label}: it joins the versions of {versions.name!r} on a condition that is no key",
-            "write ON rows.a = versions.b AND …, each column with its table, and the rest of the condition in WHERE",
+            "write ON rows.a = versions.b AND …, each column with its table; select a field or an expression as a "
+            "column before, and put the rest of the condition into WHERE",
         )
     kept = list(query.read())
     taken = {each.lower() for each in rows.columns}
