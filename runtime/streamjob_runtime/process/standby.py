@@ -107,6 +107,7 @@ def rehearse(loaded: LoadedJob, spark: SparkHolder, files: JobFiles, directory: 
             for source in loaded.spec.sources:
                 job.feed(source.name, ())
             job.process()
+            job.stop()
     except StreamJobError as error:
         # Only the first batch of a takeover is slower without.
         log.warning("The rehearsal failed, so that a takeover takes longer: %s", error.what)

@@ -21,28 +21,34 @@ def wait_until_ready(runs: JobRuns, standby: JobProcess) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_standby_takes_over_from_a_killed_process_and_another_one_from_a_stopped_one(
+def test_a_standby_continues_a_killed_job_and_not_one_that_was_stopped(
     runs: JobRuns, expected: Rows, spark: SparkSession
 ) -> None:
     directory = runs.file.parent
-    running = runs.start()
-    runs.wait_for_progress(-1, running)
-    for is_killed in (True, False):
-        # It sleeps, and does not come to its end before the other one is ready.
-        running.stop()
-        standby = runs.start("--standby")
-        wait_until_ready(runs, standby)
-        epoch, before = runs.epoch(), runs.furthest()
-        if is_killed:
-            running.kill()
-        else:
-            running.wake()
-            running.send(signal.SIGTERM)
-        runs.wait_for_claim(epoch, standby)
-        runs.wait_for_progress(before, standby)
-        running = standby
+    killed = runs.start()
+    runs.wait_for_progress(-1, killed)
+    # It sleeps, and does not come to its end before the other one is ready.
+    killed.stop()
+    standby = runs.start("--standby")
+    wait_until_ready(runs, standby)
+    epoch, before = runs.epoch(), runs.furthest()
+    killed.kill()
+    runs.wait_for_claim(epoch, standby)
+    runs.wait_for_progress(before, standby)
 
-    assert running.wait() == 0, running.output()
+    stopped = standby
+    stopped.stop()
+    standby = runs.start("--standby")
+    wait_until_ready(runs, standby)
+    epoch = runs.epoch()
+    stopped.wake()
+    stopped.send(signal.SIGTERM)
+    assert stopped.wait() == 0, stopped.output()
+    assert standby.wait() == 0, standby.output()
+    assert runs.epoch() == epoch
+
+    last = runs.start()
+    assert last.wait() == 0, last.output()
     assert runs.records()[-1].kind == "final"
     assert table_rows(spark, directory / "table") == expected
     assert line_rows(spark, directory / "lines") == expected
