@@ -28,6 +28,7 @@ const RESOURCE_MS = 5000;
  * @property {any} executors those of a job that computes in processes of their own
  * @property {any} resource the job as the controller knows it; null if the page is the driver's own
  * @property {number} resourceAt ms since 1970, when that arrived
+ * @property {any[] | null} profiles the latest, newest first; null if this driver does not offer them
  * @property {Map<number, any>} details ended checkpoints with the parts of their chains
  */
 
@@ -45,6 +46,7 @@ export function blank() {
     hasHistory: true,
     details: new Map(),
     executors: null,
+    profiles: null,
     resource: null,
     resourceAt: 0,
   };
@@ -111,6 +113,32 @@ export class Live extends Follower {
     for (const point of history?.points ?? []) this.#point(point);
     picture.events = events == null ? null : [];
     for (const event of [...(events?.events ?? [])].reverse()) this.#event(event);
+    await this.#profiles();
+  }
+
+  async #profiles() {
+    this.picture.profiles = (await this.#optional("v1/profiles"))?.profiles ?? null;
+    this.changed();
+  }
+
+  /** @returns {Promise<any>} a profile with its stacks. Raises Refused, Away. */
+  profile(id) {
+    return this.api.get(`v1/profiles/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * Have the driver record a profile.
+   * @param {(words: string, bad?: boolean) => void} say
+   */
+  async record(seconds, say) {
+    try {
+      await this.api.send("POST", "v1/profiles", { seconds });
+      say(`Recording a profile of ${seconds} seconds …`);
+      await this.#profiles();
+    } catch (error) {
+      if (error instanceof Refused) return say([error.message, error.fix].filter(Boolean).join(". "), true);
+      say("The driver does not answer", true);
+    }
   }
 
   async #optional(path) {
@@ -137,7 +165,9 @@ export class Live extends Follower {
         arrived();
         if (event === "log") {
           if (id) this.lastEvent = id;
-          this.#event(JSON.parse(data));
+          const happened = JSON.parse(data);
+          this.#event(happened);
+          if (happened.details?.profile) this.#profiles().catch(() => undefined); // the stream says if the driver is away
         } else if (event === "bye") {
           this.picture.link = "over";
           this.changed();

@@ -1,3 +1,4 @@
+import { boxes, hottest } from "../src/flame.js";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compact, duration, seconds, size } from "../src/format.js";
@@ -94,4 +95,16 @@ test("the most urgent jobs come first, and a filter takes every word", () => {
   assert.deepEqual(names("BEHIND 4", ""), ["c"]);
   assert.deepEqual(names("", "ok"), ["b", "c"]);
   assert.deepEqual(tally(rows), [["critical", 1], ["ok", 2], ["still", 1]]);
+});
+
+test("a flame graph has a box for each call, and adds up the functions' own time", () => {
+  const process = { frames: ["driver", "f", "g"], nodes: [[0, 0, 100], [1, 1, 60], [1, 2, 40], [2, 1, 30]] };
+
+  assert.deepEqual(boxes(process).map(({ name, depth, start, millis }) => [name, depth, start, millis]), [
+    ["driver", 0, 0, 100],
+    ["f", 1, 0, 60],
+    ["f", 2, 0, 40],
+    ["g", 1, 60, 30],
+  ]);
+  assert.deepEqual(hottest(process), [["f", 60], ["g", 30], ["driver", 10]]);
 });

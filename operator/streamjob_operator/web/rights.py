@@ -71,9 +71,9 @@ _ROUTES: tuple[tuple[str, str, Need], ...] = (
     ("POST", r"scale", Need(Way.SCALE, Verb.UPDATE)),
     ("POST", r"suspend", Need(Way.SUSPEND, Verb.UPDATE)),
     ("GET", r"stream", Need(Way.STREAM, Verb.GET)),
-    ("GET", r"job|diagnosis|history|executors|events|checkpoints", Need(Way.DRIVER, Verb.GET)),
-    ("GET", rf"checkpoints/{_ID}|triggers/{_ID}", Need(Way.DRIVER, Verb.GET)),
-    ("POST", r"checkpoints|savepoints", Need(Way.DRIVER, Verb.UPDATE)),
+    ("GET", r"job|diagnosis|history|executors|events|checkpoints|profiles", Need(Way.DRIVER, Verb.GET)),
+    ("GET", rf"checkpoints/{_ID}|triggers/{_ID}|profiles/{_ID}", Need(Way.DRIVER, Verb.GET)),
+    ("POST", r"checkpoints|savepoints|profiles", Need(Way.DRIVER, Verb.UPDATE)),
 )
 """Method and path below `/jobs/<namespace>/<name>/v1/`. Everything else is refused: sessions and metrics of the driver,
 and its stop, which the controller would take for a failure."""

@@ -48,6 +48,9 @@ LAZY: dict[str, Lazy] = {
     "preview": Lazy(
         "Show what an operator returns for a sample of its sources.", "streamjob.cli.preview:preview_command"
     ),
+    "profile": Lazy(
+        "Record where a running job spends its CPU time, as a flame graph.", "streamjob.cli.profile:profile_command"
+    ),
     "check": Lazy("Show what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
     "advise": Lazy("Advise on the number of task slots of a job.", "streamjob.cli.advise:advise_command"),
     "log": Lazy("Repair the log of a job.", "streamjob.cli.log:log_app"),
@@ -151,6 +154,7 @@ _register("status", control.status)
 _register("ui", control.ui)
 _register("checkpoint", control.checkpoint)
 _register("savepoint", control.savepoint)
+_register("profile", _placeholder, help=LAZY["profile"].help)
 _register("stop", control.stop, cls=control.StopCommand)
 _register("advise", _placeholder, help=LAZY["advise"].help)
 _register("snapshots", _placeholder, help=LAZY["snapshots"].help)

@@ -22,6 +22,7 @@ from streamjob.client.models import (
     JobReport,
     JobView,
     Problem,
+    ProfileRequest,
     Request,
     SavepointRequest,
     SessionCode,
@@ -30,6 +31,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis
+from streamjob.client.profile_models import ProfileState, ProfilesView, ProfileView
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import CheckpointId, TriggerId
 
@@ -149,6 +151,38 @@ class ControlClient:
         """Change when and how checkpoints are taken; return the resulting policy."""
         body = changes.model_dump(mode="json", exclude_unset=True)
         return self._model(self._call("PATCH", "/v1/checkpointing", body), CheckpointingView)
+
+    def start_profile(self, seconds: float, trigger_id: TriggerId | None = None) -> TriggerId:
+        """Record where the job's processes spend their CPU time for some seconds; return the id of the profile."""
+        return self._ask("/v1/profiles", ProfileRequest(seconds=seconds, trigger_id=trigger_id or _new_id()))
+
+    def profile(self, profile: TriggerId) -> ProfileView:
+        """Return a profile."""
+        return self._get(f"/v1/profiles/{profile}", ProfileView)
+
+    def profiles(self) -> ProfilesView:
+        """Return the latest profiles without their stacks."""
+        return self._get("/v1/profiles", ProfilesView)
+
+    def wait_for_profile(self, profile: TriggerId, *, timeout: float, poll: float = 0.5) -> ProfileView:
+        """Wait for a profile and return it.
+
+        Args:
+            profile: its id.
+            timeout: maximum seconds to wait.
+            poll: seconds between two polls.
+
+        Raises:
+            NotDoneInTime: it is still being recorded after `timeout`.
+        """
+        deadline = self._clock() + timeout
+        while (view := self.profile(profile)).state is ProfileState.RECORDING:
+            if self._clock() >= deadline:
+                raise NotDoneInTime(
+                    f"the profile {profile} is not there after {timeout:g} s", "Ask for it again with --id."
+                )
+            self._sleep(poll)
+        return view
 
     def new_code(self, *, write: bool = False) -> SessionCode:
         """Return a code for one session of the job's page; `write` lets the session change the job."""

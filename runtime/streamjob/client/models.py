@@ -22,6 +22,7 @@ from streamjob.client.chain_models import (
     View,
 )
 from streamjob.client.executor_models import ExecutorsView, ExecutorView
+from streamjob.client.profile_models import MOST_SECONDS
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.live_policy import LivePolicy
 from streamjob.protocol.lifecycle import JobState
@@ -57,6 +58,7 @@ __all__ = [
     "OperatorView",
     "PartitionView",
     "Problem",
+    "ProfileRequest",
     "RestoredFromView",
     "RewritingView",
     "SavepointRequest",
@@ -317,6 +319,13 @@ class SavepointRequest(Request):
     """Body of `POST /v1/savepoints`."""
 
     location: _Location = None
+    trigger_id: _TriggerIdField = None
+
+
+class ProfileRequest(Request):
+    """Body of `POST /v1/profiles`; a profile may take at most five minutes."""
+
+    seconds: float = Field(default=30.0, ge=1.0, le=MOST_SECONDS, allow_inf_nan=False)
     trigger_id: _TriggerIdField = None
 
 

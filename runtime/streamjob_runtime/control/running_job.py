@@ -28,6 +28,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, EventView, HistoryView
+from streamjob.client.profile_models import ProfilesView, ProfileView
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
@@ -39,6 +40,7 @@ from streamjob.store.opening import open_location
 from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
 from streamjob_runtime.control.event_log import EventLog
 from streamjob_runtime.control.history import History, point_of
+from streamjob_runtime.control.profiles import Profiles, Recorder
 from streamjob_runtime.control.request_kinds import RequestKinds
 from streamjob_runtime.control.terminal.events import Look, events
 from streamjob_runtime.control.views import (
@@ -70,14 +72,21 @@ class RunningJob:
     Args:
         runner: the job.
         store: its store, whose failures are a part of the diagnosis; None in a test without one.
+        recorders: returns the processes that can be profiled.
     """
 
-    def __init__(self, runner: Runner, store: MeteredStore | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        store: MeteredStore | None = None,
+        recorders: Callable[[], Sequence[Recorder]] = lambda: (),
+    ) -> None:
         self._runner = runner
         self._store = store
         self._restarts = RestartTimes()
         self._history = History([chain.uid for chain in runner.job.plan.chains])
         self._events = EventLog()
+        self._profiles = Profiles(runner.job.clock, recorders, self._note_profile)
         self._look: Look | None = None
         self._looked = 0.0
         self._coordination = runner.coordination
@@ -348,6 +357,21 @@ class RunningJob:
         what = ", ".join(f"{name} {'off' if value is None else value}" for name, value in written.items())
         self._events.add(self._runner.job.clock(), "request", f"checkpointing was changed: {what}")
         return _policy_view(policy)
+
+    def start_profile(self, seconds: float, profile: TriggerId) -> None:
+        """Start to record a profile, unless there is one with this id. Raises StateConflict."""
+        self._profiles.start(profile, seconds)
+
+    def profile(self, profile: TriggerId) -> ProfileView | None:
+        """Return a profile, or None if the id is unknown."""
+        return self._profiles.get(profile)
+
+    def profiles(self) -> ProfilesView:
+        """Return the latest profiles without their stacks."""
+        return self._profiles.view()
+
+    def _note_profile(self, sentence: str, profile: TriggerId) -> None:
+        self._events.add(self._runner.job.clock(), "request", sentence, details={"profile": profile})
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return the state of a request, or None if the id is unknown."""

@@ -13,10 +13,11 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from streamjob_runtime.executors.build_id import this_build
@@ -26,6 +27,7 @@ from streamjob_runtime.executors.line_socket import LineSocket
 from streamjob_runtime.executors.messages import (
     LEAVE,
     POLL_SECONDS,
+    PROFILE,
     Command,
     Commands,
     Done,
@@ -33,9 +35,11 @@ from streamjob_runtime.executors.messages import (
     Leave,
     Nothing,
     Poll,
+    Profile,
     Registration,
     Welcome,
 )
+from streamjob_runtime.executors.profiling import ExecutorProfiler
 from streamjob_runtime.executors.work import ExecutorWork
 from streamjob_runtime.spark.sockets import socket_directory
 
@@ -46,7 +50,11 @@ _RETRY_SECONDS = 0.5
 _AWAY_SECONDS = 30.0
 """How long the driver may be silent before the agent gives its Java up; Spark's own limit is the same."""
 _END_SECONDS = 10.0
-_COMMAND_THREADS = 4
+_COMMAND_THREADS = 5
+"""One of them may be busy with a profile for minutes."""
+
+Perform = Callable[[Command], dict[str, Any]]
+"""Does what the driver asks for, and returns the answer."""
 
 log = logging.getLogger("streamjob")
 
@@ -133,12 +141,20 @@ class Agent:
         root = settings.workdir.absolute()
         sockets = socket_directory(root)
         work = ExecutorWork(welcome.executor, self._client, root, welcome.store)
-        listening = LineSocket(sockets / "agent", work.answer)
+        profiler = ExecutorProfiler(sockets)
+        listening = LineSocket(sockets / "agent", profiler.beside(work.answer))
+
+        def perform(command: Command) -> dict[str, Any]:
+            if command.kind != PROFILE:
+                return work.perform(command)
+            asked = Profile.model_validate(command.body)
+            return profiler.record(asked.seconds, listening).model_dump(mode="json")
+
         java_settings = JavaSettings(root, root / "spark", sockets, settings.memory, settings.cores, address)
         over = _Over(self._stopped)
         java = start_java(java_settings, welcome, spark_secret, listening.path, self._environment)
         threading.Thread(target=_watch, args=(java, over), name="watch-java", daemon=True).start()
-        polling = threading.Thread(target=self._poll, args=(welcome, work, over), name="poll", daemon=True)
+        polling = threading.Thread(target=self._poll, args=(welcome, perform, over), name="poll", daemon=True)
         polling.start()
         try:
             over.wait(until=self._draining)
@@ -169,7 +185,7 @@ class Agent:
         except (DriverAway, Refused) as error:
             log.info("The driver could not be told that executor %s ends: %s", welcome.executor, error.what)
 
-    def _poll(self, welcome: Welcome, work: ExecutorWork, over: _Over) -> None:
+    def _poll(self, welcome: Welcome, perform: Perform, over: _Over) -> None:
         registered = False
         heard = time.monotonic()
         with ThreadPoolExecutor(_COMMAND_THREADS, thread_name_prefix="command") as pool:
@@ -194,11 +210,11 @@ class Agent:
                     if command.kind == LEAVE:
                         over.set("the executor was told to end")
                         return
-                    pool.submit(self._perform, welcome, work, command)
+                    pool.submit(self._perform, welcome, perform, command)
 
-    def _perform(self, welcome: Welcome, work: ExecutorWork, command: Command) -> None:
+    def _perform(self, welcome: Welcome, perform: Perform, command: Command) -> None:
         try:
-            done = Done(executor=welcome.executor, command=command.id, body=work.perform(command))
+            done = Done(executor=welcome.executor, command=command.id, body=perform(command))
         except Exception as error:
             log.warning("The command %r failed: %s", command.kind, error)
             done = Done(executor=welcome.executor, command=command.id, error=str(error) or type(error).__name__)

@@ -21,8 +21,9 @@ from streamjob_runtime.executors.credentials import Credentials, secret_of
 from streamjob_runtime.executors.fleet import Executor, Fleet
 from streamjob_runtime.executors.launcher import Launcher, LaunchSettings
 from streamjob_runtime.executors.loads import Loads, read_totals
-from streamjob_runtime.executors.messages import Welcome
+from streamjob_runtime.executors.messages import PROFILE, Profile, Profiled, Welcome
 from streamjob_runtime.executors.options import ExecutorOptions
+from streamjob_runtime.executors.profiling import ANSWER_SECONDS
 from streamjob_runtime.executors.routes import AgentRoutes
 from streamjob_runtime.executors.segments import SegmentsOnExecutors
 from streamjob_runtime.executors.state import StateOnExecutors
@@ -136,6 +137,16 @@ class DriverSide:
     def view(self) -> ExecutorsView:
         """Return the executors, with the state and the work of each."""
         return executors_view(self.fleet, self.state.counts(), self.state.sizes(), self._loads.of)
+
+    def profile(self, executor: str, seconds: float) -> Profiled:
+        """Return where an executor spends its CPU time, from now on for some seconds.
+
+        Raises:
+            CommandFailed: it could not record that.
+            ExecutorLost: it is lost, or does not answer.
+        """
+        body = Profile(seconds=seconds).model_dump(mode="json")
+        return Profiled.model_validate(self.fleet.ask(executor, PROFILE, body, seconds + 2 * ANSWER_SECONDS))
 
     @contextmanager
     def followed(self, fail: Callable[[ChainUid, str], None], restart: Callable[[str], None]) -> Iterator[None]:

@@ -29,8 +29,19 @@ class LineSocket:
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(path))
         self._listening.listen(1)
+        self._lock = threading.Lock()
+        self._connection: tuple[socket.socket, threading.Lock] | None = None
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bring")
         threading.Thread(target=self._accept, name="java-socket", daemon=True).start()
+
+    def tell(self, line: str) -> None:
+        """Send a line that is no answer. Raises OSError if there is no Java."""
+        with self._lock:
+            if self._connection is None:
+                raise ConnectionError("the executor's Java is not there")
+            connection, sending = self._connection
+        with sending:
+            connection.sendall(f"{line}\n".encode())
 
     def close(self) -> None:
         """Stop to listen; Java ends when the process does."""
@@ -48,6 +59,8 @@ class LineSocket:
 
     def _serve(self, connection: socket.socket) -> None:
         sending = threading.Lock()
+        with self._lock:
+            self._connection = connection, sending
 
         def respond(line: str) -> None:
             number, verb, path = line.split(" ", 2)

@@ -16,6 +16,8 @@ COUNT_HEADER = "streamjob-count"
 SIGNATURE_HEADER = "streamjob-signature"
 LEAVE = "leave"
 """The kind of the command that lets an executor go."""
+PROFILE = "profile"
+"""The kind of the command that asks for a profile."""
 POLL_SECONDS = 20.0
 """How long the driver holds back the answer to an agent that asks for commands while there are none."""
 CONNECTIONS = 8
@@ -256,6 +258,19 @@ class HasFiles(_Message):
     """Files of snapshots by the chain that stored them: the question which of them an agent holds, and the answer."""
 
     files: dict[ChainUid, tuple[str, ...]]
+
+
+class Profile(_Message):
+    """The driver asks for a profile of an executor, of so many seconds."""
+
+    seconds: float
+
+
+class Profiled(_Message):
+    """Where an executor's Java and its agent spend their CPU time, as lines of stacks."""
+
+    java: str
+    python: str
 
 
 class Nothing(_Message):

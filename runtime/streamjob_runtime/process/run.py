@@ -197,6 +197,7 @@ def _run_job(
     from streamjob_runtime.checkpointing.ledger import RestoreFrom
     from streamjob_runtime.control.api.monitoring import MonitoringServer
     from streamjob_runtime.control.api.server import ControlServer
+    from streamjob_runtime.control.profiled_processes import recorders
     from streamjob_runtime.control.running_job import RunningJob
     from streamjob_runtime.control.terminal import open_view
     from streamjob_runtime.job.epoch import Job
@@ -252,7 +253,7 @@ def _run_job(
         on_one_disk=OnOneDisk(options, work) if executors else None,
     )
     runner = Runner(job, metered, run_options)
-    control = RunningJob(runner, metered)
+    control = RunningJob(runner, metered, lambda: recorders(spark, executors))
     metrics = Metrics(control.job, control.checkpoints, store=metered, policy=lambda: runner.coordination.policy)
     view = open_view(quiet=options.quiet)
     watcher = Watcher(control, view, metrics)

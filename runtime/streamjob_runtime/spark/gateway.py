@@ -304,6 +304,12 @@ def executor_loads(spark: SparkSession) -> Any:
     return our_java(spark).ExecutorLoads.of(spark.sparkContext._jsc.sc())
 
 
+def profile_java(spark: SparkSession, seconds: float) -> str:
+    """Return where Spark's Java spends its CPU time, from now on for some seconds, as lines of stacks."""
+    lines: str = our_java(spark).Profiler.record(round(seconds * 1000))
+    return lines
+
+
 def place_state(
     spark: SparkSession,
     query: StreamingQuery,

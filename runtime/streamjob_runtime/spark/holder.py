@@ -49,6 +49,11 @@ class SparkHolder:
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
 
+    @property
+    def started(self) -> SparkSession | None:
+        """The session, if Spark has started."""
+        return self._session
+
     def start_early(self) -> None:
         """Start Spark in the background; if this fails, `session` raises the error."""
         with suppress(Exception):

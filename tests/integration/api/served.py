@@ -24,7 +24,9 @@ from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.server import ControlServer
+from streamjob_runtime.control.profiles import Language, Recorder
 from streamjob_runtime.control.running_job import RunningJob
+from streamjob_runtime.profiling.stacks import Stacks
 
 SCHEMA = "at TIMESTAMP, id INT"
 JOB: dict[str, Any] = {
@@ -144,12 +146,20 @@ class ServedJob(RunningJob):
 
     def __init__(self, *, prompt: bool = False, begun: bool = True) -> None:
         self.runtime = Runtime(prompt=prompt, begun=begun)
-        super().__init__(cast(Any, self.runtime.runner))
+        self.profiled = threading.Event()
+        super().__init__(cast(Any, self.runtime.runner), recorders=self._recorders)
         if begun:
             self._read()
         self.runtime.clock.now = NOW + 134
         # The first view imports modules that a process with Spark has long imported; no request must wait for that.
         self.job()
+
+    def _recorders(self) -> list[Recorder]:
+        return [Recorder("driver", ("java",), self._stacks)]
+
+    def _stacks(self, seconds: float) -> dict[Language, Stacks]:
+        assert self.profiled.wait(30)
+        return {"java": {("main", "io.Job.run"): 900.0, ("main", "io.Job.run", "io.Rows.read"): 100.0}}
 
     def _read(self) -> None:
         """Let the job's chain read all its input in ten seconds."""

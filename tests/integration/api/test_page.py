@@ -14,6 +14,7 @@ from streamjob.page.files import PageFile, names_of, page_files
 WRITES = [
     ("POST", "/v1/checkpoints"),
     ("POST", "/v1/savepoints"),
+    ("POST", "/v1/profiles"),
     ("POST", "/v1/stop"),
     ("PATCH", "/v1/checkpointing"),
     ("POST", "/v1/sessions/codes"),

@@ -20,11 +20,21 @@ PROBLEM = "application/problem+json"
 THE_JOB_BEHIND_THE_DOOR = ServedJob()
 
 
+def _named(path: str) -> str:
+    """Return a path with an id for each parameter."""
+    for parameter, value in (("{checkpoint_id}", "12"), ("{trigger_id}", "known"), ("{profile_id}", "mine")):
+        path = path.replace(parameter, value)
+    return path
+
+
 def _routes() -> list[tuple[str, str]]:
     job = THE_JOB_BEHIND_THE_DOOR
     app = create_app(job, "unused", metrics=metrics_text, triggering=Triggering(job))
     found = [
-        (method, route.path.replace("{checkpoint_id}", "12").replace("{trigger_id}", "known"))
+        (
+            method,
+            _named(route.path),
+        )
         for route in app.routes
         if isinstance(route, APIRoute)
         for method in sorted(route.methods or ())
@@ -410,9 +420,7 @@ def test_the_schema_describes_every_route_its_errors_and_who_may_ask(http: httpx
     schema = http.get("/openapi.json").json()
 
     described = {
-        (method.upper(), path.replace("{checkpoint_id}", "12").replace("{trigger_id}", "known"))
-        for path, operations in schema["paths"].items()
-        for method in operations
+        (method.upper(), _named(path)) for path, operations in schema["paths"].items() for method in operations
     }
     pages = {route for route in ROUTES if route[1].startswith("/ui")}
     assert described == set(ROUTES) - pages - {("GET", "/openapi.json"), ("GET", "/"), ("GET", "/no/such/page")}

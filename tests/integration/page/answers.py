@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from streamjob_runtime.profiling.stacks import profile_of
+
 START = 1_795_390_000.0
 NOW = START + 8_074
 """The drivers' clock: it stands, so that pictures can be compared."""
@@ -243,3 +245,42 @@ def part_of_graph(kind: str, name: str, **more: Any) -> Json:
         return {"name": name, "uid": name, "sql": f"SELECT *\nFROM {name}", "inputs": [], "chain": True} | more
     options = {"subscribe": name} if kind == "sources" else {"table": f"sales.{name}"}
     return {"name": name, "uid": name, "format": "kafka" if kind == "sources" else "iceberg", "options": options} | more
+
+
+_SPARK = "org.apache.spark."
+_TASK = ("Executor task launch worker", "java.lang.Thread.run", f"{_SPARK}executor.Executor$TaskRunner.run")
+_BATCH = (*_TASK, f"{_SPARK}scheduler.ResultTask.runTask", f"{_SPARK}sql.execution.WholeStageCodegenExec.hasNext")
+_STATE = f"{_SPARK}sql.execution.streaming.state."
+_STREAM = ("stream execution thread for minutes", f"{_SPARK}sql.execution.streaming.StreamExecution.runStream")
+STACKS = {
+    (*_BATCH, "GeneratedIteratorForCodegenStage1.agg_doConsume"): 3100.0,
+    (*_BATCH, "GeneratedIteratorForCodegenStage1.agg_doConsume", f"{_SPARK}unsafe.types.UTF8String.split"): 2900.0,
+    (*_BATCH, f"{_STATE}RocksDBStateStoreProvider$RocksDBStateStore.put", "org.rocksdb.RocksDB.put"): 4200.0,
+    (*_BATCH, f"{_STATE}RocksDBStateStoreProvider$RocksDBStateStore.get", "org.rocksdb.RocksDB.get"): 2600.0,
+    (*_BATCH, f"{_SPARK}sql.execution.datasources.parquet.ParquetOutputWriter.write"): 1900.0,
+    (
+        *_TASK,
+        f"{_SPARK}scheduler.ShuffleMapTask.runTask",
+        "org.apache.kafka.clients.consumer.KafkaConsumer.poll",
+    ): 2400.0,
+    (*_STREAM, f"{_SPARK}sql.execution.QueryExecution.executedPlan"): 900.0,
+    (*_STREAM, f"{_SPARK}sql.execution.streaming.CheckpointFileManager.createAtomic"): 500.0,
+    ("[garbage collection]",): 1100.0,
+    ("[compiler]",): 700.0,
+}
+
+
+def profile(name: str, state: str = "COMPLETED", *more: str) -> Json:
+    """Return a profile with a Java that computes, and a Python of which nothing is known.
+
+    Args:
+        name: its id.
+        state: its state.
+        more: names of further functions.
+    """
+    stacks = STACKS | {(*_TASK, *more): 1500.0 for _ in more[:1]}
+    java = profile_of("driver", "java", stacks).model_dump(mode="json")
+    lost = {"failure": "Executor 1 (executor-1) is lost"}
+    python = profile_of("executor-1", "python", {}).model_dump(mode="json") | lost
+    processes = [java, python] if state == "COMPLETED" else []
+    return {"id": name, "state": state, "seconds": 30.0, "started": NOW - 90, "failure": None, "processes": processes}

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from tests.integration.page.answers import profile
 from tests.integration.page.files import HEADERS, UI
 
 TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
@@ -38,6 +39,7 @@ class Driver:
     away: bool = False
     code: str | None = CODE
     token: str | None = TOKEN
+    profiles: list[dict[str, Any]] = field(default_factory=list)
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     streams: list[asyncio.Queue[str | None]] = field(default_factory=list)
     loop: asyncio.AbstractEventLoop | None = None
@@ -109,6 +111,8 @@ class PageServer:
         if request.method != "GET":
             if not driver.write:
                 return _problem(403, "The session may only read")
+            if path == "profiles":
+                driver.profiles.insert(0, profile("asked", "RECORDING"))
             return JSONResponse({"triggerId": "a-request"}, 202)
         return self._read(driver, path)
 
@@ -131,6 +135,8 @@ class PageServer:
             "history": {"intervalSeconds": 5, "points": state["points"]},
             "events": {"events": state["events"]},
             "executors": state["executors"],
+            "profiles": {"profiles": [{**each, "processes": []} for each in driver.profiles]},
+            **{f"profiles/{each['id']}": each for each in driver.profiles},
         }
         return JSONResponse(answers[path]) if path in answers else _problem(404, "Not Found")
 

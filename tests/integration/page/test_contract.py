@@ -25,6 +25,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, HistoryPoint, HistoryView
+from streamjob.client.profile_models import ProcessProfile, ProfileSummary
 
 SOURCES = Path(__file__).resolve().parents[3] / "ui" / "src"
 READ: dict[str, tuple[type[BaseModel], ...]] = {
@@ -36,9 +37,11 @@ READ: dict[str, tuple[type[BaseModel], ...]] = {
     "input": (InputView,),
     "point": (HistoryPoint,),
     "resource": (ResourceView,),
+    "process": (ProcessProfile,),
     "row": (JobRow,),
     "sink": (SinkView,),
     "statistics": (CheckpointsView,),
+    "recording": (ProfileSummary,),
     "task": (TaskStatistics,),
     "times": (BatchTimesView,),
     "view": (JobsView, ExecutorsView, TriggerView),

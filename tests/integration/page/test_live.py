@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.integration.page.answers import NOW
+from tests.integration.page.answers import NOW, profile
 from tests.integration.page.browser import tab
 from tests.integration.page.orders import event, points
 from tests.integration.page.served import TOKEN, Driver, PageServer
@@ -249,3 +249,35 @@ def _pass(job: Driver, hour: int) -> None:
             entries = [each | {"id": number - index, "tasks": {}} for index, each in enumerate(history[:10])]
             job.send("patch", {"checkpoints": {"history": entries}})
             job.send("log", event(number, NOW - now, "checkpoint", f"checkpoint {number} completed"), number)
+
+
+def test_a_profile_is_asked_for_and_drawn(browser: Any, pages: PageServer) -> None:
+    profiled = driver(pages, "profiled", write=True)
+    with tab(browser) as view:
+        view.open(pages.url("profiled"))
+        view.page.get_by_role("button", name="Profile", exact=True).click()
+        view.page.get_by_text("Recording. It takes 30 s").wait_for()
+        assert ("POST", "profiles", {"seconds": 30}) in profiled.requests
+
+        profiled.profiles[0] = profile("asked", "COMPLETED", "<img src=x onerror=alert(1)>")
+        happened = {"id": 900, "at": NOW, "kind": "request", "weight": "notable", "sentence": "the profile is there"}
+        profiled.send("log", happened | {"details": {"profile": "asked"}}, 900)
+        view.page.get_by_label("Flame graph of driver, Java", exact=True).wait_for()
+
+        assert "Executor 1 (executor-1) is lost" in view.text("section[aria-label=Profiles]")
+        before = view.page.locator(".flame g").count()
+        view.page.locator(".flame g").last.click()
+        view.page.get_by_role("button", name="Show all").click()
+        assert view.page.locator(".flame g").count() == before
+        assert view.violations() == []
+        assert view.problems == []
+
+
+def test_a_reader_sees_a_profile_and_cannot_ask_for_one(browser: Any, pages: PageServer) -> None:
+    driver(pages, "profile-reader").profiles = [profile("theirs")]
+    with tab(browser) as view:
+        view.open(pages.url("profile-reader"))
+        view.page.get_by_label("Flame graph of driver, Java", exact=True).wait_for()
+
+        assert view.page.get_by_role("button", name="Profile", exact=True).count() == 0
+        assert view.problems == []

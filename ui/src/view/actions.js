@@ -13,6 +13,7 @@ export function Actions({ live, job, resource }) {
     <div class="buttons">
       <button type="button" disabled=${!running} onClick=${() => ask("v1/checkpoints", {}, "Checkpoint")}>Checkpoint</button>
       <button type="button" disabled=${!running} onClick=${() => ask("v1/savepoints", {}, "Savepoint")}>Savepoint</button>
+      <button type="button" disabled=${live.picture.profiles?.[0]?.state === "RECORDING"} title="Record for 30 seconds where the CPU time goes" onClick=${() => live.record(30, say)}>Profile</button>
       <button type="button" onClick=${() => setAsks("rescale")}>Rescale…</button>
       <button type="button" class="danger" disabled=${job.state === "STOPPING"} onClick=${() => setAsks("stop")}>${resource ? "Suspend…" : "Stop…"}</button>
     </div>

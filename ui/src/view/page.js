@@ -9,6 +9,7 @@ import { Events } from "./events.js";
 import { GraphPanel } from "./graph.js";
 import { Executors } from "./executors.js";
 import { Resource, WithoutDriver } from "./resource.js";
+import { Profiles } from "./profiles.js";
 import { Headline } from "./headline.js";
 import { SignIn } from "./signin.js";
 import { Tiles } from "./tiles.js";
@@ -40,6 +41,7 @@ export function Page({ live, picture }) {
       <${Tiles} picture=${picture} now=${now} />
       <${GraphPanel} doc=${doc} now=${now} chosen=${open} choose=${setOpen} />
       <${Executors} view=${picture.executors} />
+      <${Profiles} live=${live} picture=${picture} now=${now} />
       <div class="pair">
         <${Checkpoints} picture=${picture} now=${now} />
         <${Events} picture=${picture} now=${now} />

@@ -30,6 +30,7 @@ from streamjob.client.models import (
     JobReport,
     NewSession,
     Problem,
+    ProfileRequest,
     SavepointRequest,
     SessionCode,
     SessionRequest,
@@ -39,6 +40,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
+from streamjob.client.profile_models import ProfilesView, ProfileView
 from streamjob.clock import steady_clock
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.page.files import HEADERS, PAGE, page_files
@@ -172,6 +174,7 @@ def create_app(
     app.add_middleware(BearerToken, token=token, sessions=sessions, hosts=hosts)
     _add_views(app, control, triggering)
     _add_requests(app, control, triggering)
+    _add_profiles(app, control)
     _add_sessions(app, sessions)
     _add_page(app)
     _add_stream(app, streams or Streams(control, steady_clock()))
@@ -300,6 +303,30 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         found = triggering.look_up(TriggerId(trigger_id))
         if found is None:
             raise HTTPException(404, f"no request has the trigger id {trigger_id}")
+        return found
+
+
+def _add_profiles(app: FastAPI, control: JobControl) -> None:
+    @app.post("/v1/profiles", status_code=202, tags=["profiles"], responses=_CONFLICT | _INVALID)
+    def start_profile(response: Response, request: Annotated[ProfileRequest | None, Body()] = None) -> Accepted:
+        """Record where the processes of the job spend their CPU time; one profile at a time."""
+        wanted = request or ProfileRequest()
+        profile = wanted.trigger_id or TriggerId(str(uuid.uuid4()))
+        control.start_profile(wanted.seconds, profile)
+        response.headers["Location"] = f"/v1/profiles/{profile}"
+        return Accepted(trigger_id=profile)
+
+    @app.get("/v1/profiles", tags=["profiles"])
+    def profiles() -> ProfilesView:
+        """The last five profiles of this process, without their stacks."""
+        return control.profiles()
+
+    @app.get("/v1/profiles/{profile_id}", tags=["profiles"], responses=_UNKNOWN)
+    def profile(profile_id: Annotated[str, Path(max_length=128)]) -> ProfileView:
+        """A profile, with the stacks of each process once it has completed."""
+        found = control.profile(TriggerId(profile_id))
+        if found is None:
+            raise HTTPException(404, f"there is no profile {profile_id}")
         return found
 
 

@@ -22,6 +22,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, EventView, HistoryView
+from streamjob.client.profile_models import ProfilesView, ProfileView
 from streamjob.errors import StreamJobError
 from streamjob.ids import CheckpointId, TriggerId
 
@@ -153,6 +154,18 @@ class JobControl(Protocol):
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return the state of a request, or None if the id is unknown. It is known as soon as it was requested."""
+        ...
+
+    def start_profile(self, seconds: float, profile: TriggerId) -> None:
+        """Start to record a profile, unless there is one with this id; raises StateConflict while there is another."""
+        ...
+
+    def profile(self, profile: TriggerId) -> ProfileView | None:
+        """Return a profile, or None if the id is unknown."""
+        ...
+
+    def profiles(self) -> ProfilesView:
+        """Return the latest profiles without their stacks."""
         ...
 
     def healthy(self) -> tuple[bool, str]:

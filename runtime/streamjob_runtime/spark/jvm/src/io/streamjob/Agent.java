@@ -11,6 +11,7 @@ import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -20,7 +21,7 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * The Python process that started this executor, asked through a Unix socket: a line each way, `<number> <verb> <path>`
- * and `<number> ok` or `<number> error <why>`.
+ * and `<number> ok` or `<number> error <why>`. It may ask for a profile: `* profile <milliseconds> <file>`.
  *
  * <p>The two are one unit: this process ends when the other does.
  */
@@ -45,6 +46,11 @@ final class Agent {
   private void read(BufferedReader in) {
     try {
       for (String line; (line = in.readLine()) != null; ) {
+        if (line.startsWith("* profile ")) {
+          String[] asked = line.split(" ", 4);
+          profile(Long.parseLong(asked[2]), Path.of(asked[3]));
+          continue;
+        }
         String[] parts = line.split(" ", 3);
         CompletableFuture<Void> answer = asked.remove(parts[0]);
         if (answer != null && parts[1].equals("ok")) {
@@ -57,6 +63,23 @@ final class Agent {
       // It has ended, as below.
     }
     Runtime.getRuntime().halt(GONE);
+  }
+
+  /** Records a profile in a thread of its own, writes it to a file, and says so. */
+  private void profile(long millis, Path file) {
+    Thread recorder =
+        new Thread(
+            () -> {
+              try {
+                Files.writeString(file, Profiler.record(millis));
+                ask("profiled", file.toString());
+              } catch (Exception | LinkageError e) {
+                ask("unprofiled", e.toString().replaceAll("\\s+", " "));
+              }
+            },
+            "streamjob-profile");
+    recorder.setDaemon(true);
+    recorder.start();
   }
 
   /** Asks for something, and waits until it is done. */

@@ -1,0 +1,1 @@
+"""Profiles: where the processes of a job spend their CPU time."""

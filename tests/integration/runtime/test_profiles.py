@@ -1,0 +1,71 @@
+"""Profiles of running jobs: the driver's Java and Python, and those of executors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.integration.runtime.executor_processes import LONG, ON_TWO
+from tests.integration.runtime.processes import JobRuns, job_runs
+
+from streamjob.client.client import ControlClient
+from streamjob.client.discovery import find_endpoint
+from streamjob.client.profile_models import ProfileState, ProfileView
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    """A job that never rests."""
+    job = {
+        "name": "busy",
+        "checkpointing": {"interval": "2s"},
+        "sources": [{"name": "ticks", "format": "rate", "options": {"rowsPerSecond": 5000}}],
+        "operators": [
+            {"name": "hashes", "inputs": ["ticks"], "sql": "SELECT sha2(CAST(value AS STRING), 512) AS h FROM ticks"}
+        ],
+        "sinks": [{"name": "out", "input": "hashes", "format": "json", "options": {"path": str(tmp_path / "out")}}],
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(job))
+    return file
+
+
+def recorded(runs: JobRuns, *options: str) -> ProfileView:
+    """Run the job until it has a checkpoint, and return a profile of it."""
+    process = runs.start(*options)
+    runs.wait(lambda: bool(runs.completions()), "checkpoint", process, LONG)
+    endpoint = find_endpoint(url=None, workdir=runs.file.parent / "work", token_file=None)
+    with ControlClient(endpoint.url, endpoint.token, timeout=60.0) as client:
+        return client.wait_for_profile(client.start_profile(4.0), timeout=LONG)
+
+
+@pytest.mark.core
+def test_the_drivers_java_and_python_are_profiled_while_the_job_runs(job_file: Path, tmp_path: Path) -> None:
+    with job_runs(job_file, tmp_path / "snapshots", "busy") as runs:
+        view = recorded(runs)
+
+    assert view.state is ProfileState.COMPLETED
+    java, python = view.processes
+    assert (java.process, java.language, java.failure) == ("driver", "java", None)
+    assert (python.process, python.language, python.failure) == ("driver", "python", None)
+    assert any(name.startswith("org.apache.spark.") for name in java.frames)
+    assert "stream execution thread for" in " ".join(java.frames)
+    assert any(name.startswith("streamjob_runtime.") for name in python.frames)
+    assert java.cpu_ms > 0
+
+
+@pytest.mark.timeout(600)
+def test_executors_are_profiled_beside_the_driver(job_file: Path, tmp_path: Path) -> None:
+    with job_runs(job_file, tmp_path / "snapshots", "busy") as runs:
+        view = recorded(runs, *ON_TWO, "--executors-share-files")
+
+    assert view.state is ProfileState.COMPLETED
+    assert [each.failure for each in view.processes] == [None] * 6
+    assert [each.language for each in view.processes] == ["java", "python"] * 3
+    assert len({each.process for each in view.processes}) == 3
+    tasks = [each for each in view.processes if "Executor task launch worker" in each.frames]
+    assert {each.language for each in tasks} == {"java"}
+    assert "driver" not in {each.process for each in tasks}
