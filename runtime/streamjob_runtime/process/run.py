@@ -202,6 +202,7 @@ def _run_job(
     from streamjob_runtime.control.terminal import open_view
     from streamjob_runtime.job.epoch import Job
     from streamjob_runtime.job.runner import Runner, RunOptions
+    from streamjob_runtime.lineage.starting import lineage_of
     from streamjob_runtime.monitoring.metered_store import MeteredStore
     from streamjob_runtime.monitoring.metrics import Metrics
     from streamjob_runtime.process.on_one_disk import OnOneDisk
@@ -256,7 +257,8 @@ def _run_job(
     control = RunningJob(runner, metered, lambda: recorders(spark, executors))
     metrics = Metrics(control.job, control.checkpoints, store=metered, policy=lambda: runner.coordination.policy)
     view = open_view(quiet=options.quiet)
-    watcher = Watcher(control, view, metrics)
+    lineage = probes.enter_context(lineage_of(runner, os.environ))
+    watcher = Watcher(control, view, metrics, lineage, job.clock)
     job.sink_meters.on_call = metrics.observe_sink
     runner.coordination.listen(watcher.note_completion)
     stopper = Stopper(runner.coordination, view, options.grace, termination)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
+from streamjob.client.models import JobView
+from streamjob.clock import Clock
 from streamjob.protocol import messages as m
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.terminal import View
+from streamjob_runtime.lineage.exporting import LineageExport
 from streamjob_runtime.monitoring.metrics import Metrics
 
 _LOOK_SECONDS = 1.0
@@ -23,9 +27,20 @@ class Watcher:
         control: the job.
         view: the view to update.
         metrics: the metrics to update with batches and completions.
+        lineage: says what the job reads and writes; None if nobody asks for it.
+        clock: seconds since 1970.
     """
 
-    def __init__(self, control: RunningJob, view: View, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        control: RunningJob,
+        view: View,
+        metrics: Metrics,
+        lineage: LineageExport | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self._lineage = lineage
+        self._clock = clock
         self._control = control
         self._view = view
         self._metrics = metrics
@@ -67,6 +82,17 @@ class Watcher:
             checkpoints = self._control.checkpoints()
             job = self._control.job()
             self._control.record(job, checkpoints)
+            self._note_lineage(job)
             self._view.update(job, checkpoints)
         except OSError as error:
             log.debug("Nobody sees the view any more: %s", error)
+
+    def _note_lineage(self, job: JobView) -> None:
+        if self._lineage is None:
+            return
+        try:
+            self._lineage.note(job, self._clock())
+        except Exception as error:
+            # Lineage is for others: the job goes on without.
+            log.warning("An event of lineage could not be made: %s", error)
+            self._lineage = None

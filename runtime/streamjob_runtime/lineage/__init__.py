@@ -1,0 +1,1 @@
+"""Lineage of a job as OpenLineage events: what it reads, what it writes, and which columns come from which."""
