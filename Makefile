@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-increments bench-kafka bench-nexmark bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-increments bench-kafka bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +66,9 @@ bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's
 
 bench-nexmark: $(READY) ## Measure Nexmark's queries against Flink and plain Spark (ARGS="--help")
 	$(BIN)/python -m bench.nexmark $(ARGS)
+
+bench-page: $(READY) ## Measure what the page and profiles cost a job, and its first paint; needs make browser (ARGS="--help")
+	$(BIN)/python -m bench.page $(ARGS)
 
 bench-postgresql: $(READY) ## Measure writing to PostgreSQL against Spark's JDBC writer (ARGS="--help")
 	$(BIN)/python -m bench.postgresql $(ARGS)

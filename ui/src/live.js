@@ -4,7 +4,7 @@ import { Away, Refused } from "./api.js";
 import { TERMINAL, clockOf } from "./derive.js";
 import { Follower, SILENCE_MS, pause } from "./follower.js";
 import { merge } from "./patch.js";
-import { CONTROLLED } from "./session.js";
+import { BASE, CONTROLLED } from "./session.js";
 import { eventsOf } from "./sse.js";
 
 const KEPT_SECONDS = 3600; // of figures, as the driver keeps them
@@ -124,6 +124,20 @@ export class Live extends Follower {
   /** @returns {Promise<any>} a profile with its stacks. Raises Refused, Away. */
   profile(id) {
     return this.api.get(`v1/profiles/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * Open Spark's own page. The new tab shares nothing with this one: Spark's scripts must not find the session.
+   * @param {(words: string) => void} say
+   */
+  async openSpark(say) {
+    try {
+      const { path } = await this.api.send("POST", "v1/spark-page", { base: BASE });
+      window.open(path, "_blank", "noopener,noreferrer");
+      say("");
+    } catch (error) {
+      say(error instanceof Refused ? [error.message, error.fix].filter(Boolean).join(". ") : "The driver does not answer");
+    }
   }
 
   /**

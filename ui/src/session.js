@@ -6,6 +6,9 @@ const place = new URL(".", location.href).pathname;
 /** Whether the page is the controller's, or that of a job through the controller. */
 export const CONTROLLED = JOB.test(place) || document.getElementById("page")?.dataset.view === "jobs";
 
+/** The path of a proxy before those of the driver, without a slash at its end. */
+export const BASE = place.replace(/\/ui\/$/, "");
+
 // The page of all jobs and those that it leads to have one session.
 const KEY = `streamjob ${place.replace(JOB, "ui/")}`;
 

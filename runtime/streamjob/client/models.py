@@ -67,6 +67,8 @@ __all__ = [
     "SessionView",
     "SinkView",
     "SnapshotKind",
+    "SparkPageRequest",
+    "SparkPageView",
     "StopRequest",
     "TaskStatistics",
     "TriggerState",
@@ -210,6 +212,9 @@ class JobView(View):
     restored_from: RestoredFromView | None = None
     rewriting: RewritingView | None = Field(
         default=None, description="The rewrite of the state in progress; null at all other times."
+    )
+    spark_page: bool = Field(
+        default=False, description="Whether Spark has its own page, which `POST /v1/spark-page` opens."
     )
     failure: str | None = Field(default=None, description="Why the job failed last, in one paragraph.")
 
@@ -363,6 +368,23 @@ class SessionRequest(Request):
     """Body of `POST /v1/sessions`."""
 
     code: Annotated[str, Field(min_length=1, max_length=200, description="A code that was not used before.")]
+
+
+class SparkPageRequest(Request):
+    """Body of `POST /v1/spark-page`."""
+
+    base: str = Field(
+        default="",
+        max_length=1000,
+        description="The path that a proxy has before those of the driver, such as `/jobs/a`. Default: none.",
+    )
+
+
+class SparkPageView(View):
+    """An address of Spark's own page."""
+
+    path: str = Field(description="Its path, with the proxy's.")
+    expires_at: float
 
 
 class CodeRequest(Request):

@@ -59,6 +59,7 @@ from streamjob_runtime.monitoring.chain_meter import ChainMeter
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
 from streamjob_runtime.monitoring.restart_times import RestartTimes
+from streamjob_runtime.spark.page import SparkPage, is_enabled
 
 _TAKES_CHECKPOINTS = frozenset({JobState.RUNNING, JobState.FINISHING})
 _ENDS_IN_ORDER = frozenset({JobState.STOPPING, JobState.STOPPED, JobState.FINISHED})
@@ -73,6 +74,7 @@ class RunningJob:
         runner: the job.
         store: its store, whose failures are a part of the diagnosis; None in a test without one.
         recorders: returns the processes that can be profiled.
+        spark_page: returns where Spark's own page is.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class RunningJob:
         runner: Runner,
         store: MeteredStore | None = None,
         recorders: Callable[[], Sequence[Recorder]] = lambda: (),
+        spark_page: Callable[[], SparkPage | None] = lambda: None,
     ) -> None:
+        self._spark_page = spark_page
         self._runner = runner
         self._store = store
         self._restarts = RestartTimes()
@@ -91,6 +95,7 @@ class RunningJob:
         self._looked = 0.0
         self._coordination = runner.coordination
         self._requests = RequestKinds()
+        self._has_spark_page = is_enabled(runner.job.loaded.spec.spark_conf)
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
         loaded = runner.job.loaded
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
@@ -233,6 +238,7 @@ class RunningJob:
             if restored
             else None,
             rewriting=_rewriting(epoch),
+            spark_page=self._has_spark_page,
             failure=status.failure,
             checkpoints=status.checkpoints if "checkpoints" in include else None,
             checkpointing=_policy_view(status.policy) if "checkpointing" in include else None,
@@ -372,6 +378,10 @@ class RunningJob:
 
     def _note_profile(self, sentence: str, profile: TriggerId) -> None:
         self._events.add(self._runner.job.clock(), "request", sentence, details={"profile": profile})
+
+    def spark_page(self) -> SparkPage | None:
+        """Return where Spark's own page is; None if the job has not asked for it, or Spark has not started."""
+        return self._spark_page()
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return the state of a request, or None if the id is unknown."""

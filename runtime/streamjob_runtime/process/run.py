@@ -254,7 +254,7 @@ def _run_job(
         on_one_disk=OnOneDisk(options, work) if executors else None,
     )
     runner = Runner(job, metered, run_options)
-    control = RunningJob(runner, metered, lambda: recorders(spark, executors))
+    control = RunningJob(runner, metered, lambda: recorders(spark, executors), lambda: spark.page)
     metrics = Metrics(control.job, control.checkpoints, store=metered, policy=lambda: runner.coordination.policy)
     view = open_view(quiet=options.quiet)
     lineage = probes.enter_context(lineage_of(runner, os.environ))

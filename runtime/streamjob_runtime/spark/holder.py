@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import JobFailed
 from streamjob_runtime.spark.gateway import forget_java, java_process, shut_down
+from streamjob_runtime.spark.page import SparkPage, page_at
 from streamjob_runtime.spark.session import SessionSettings, connector_jars, start_session
 
 if TYPE_CHECKING:
@@ -48,11 +49,17 @@ class SparkHolder:
         self._log_file = log_file
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
+        self._page: SparkPage | None = None
 
     @property
     def started(self) -> SparkSession | None:
         """The session, if Spark has started."""
         return self._session
+
+    @property
+    def page(self) -> SparkPage | None:
+        """Spark's own page; None if Spark has not started, or the job has not asked for it."""
+        return self._page
 
     def start_early(self) -> None:
         """Start Spark in the background; if this fails, `session` raises the error."""
@@ -74,6 +81,7 @@ class SparkHolder:
                 hints: list[str] = []
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
                     self._session = start_session(self._settings, hints.append)
+                self._page = page_at(self._session.sparkContext.uiWebUrl, self._settings.page_secret)
                 self._on_started(self._session)
                 for hint in hints:
                     log.info(hint)

@@ -20,6 +20,8 @@ from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.job_files import JobFiles, copying_hint
 from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, EXECUTORS_MASTER, JAR, JOB_FILE_SYSTEM, JOB_FILES
+from streamjob_runtime.spark.page import VARIABLE as PAGE_SECRET
+from streamjob_runtime.spark.page import new_secret, settings_of_page
 from streamjob_runtime.spark.sockets import socket_directory
 
 if TYPE_CHECKING:
@@ -58,8 +60,6 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
-    # The page has no login: everybody who reaches it can read it, but must not be able to stop a job's queries.
-    "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -142,6 +142,7 @@ class SessionSettings:
         connectors: the formats of the connectors whose jars Spark needs.
         root: the directory in which the process keeps the files of `job:/…` paths; None for `workdir`.
         executors: the executors in other processes; None if this process computes.
+        page_secret: opens Spark's page, if the job has it.
     """
 
     name: str
@@ -153,6 +154,7 @@ class SessionSettings:
     connectors: tuple[str, ...] = ()
     root: Path | None = None
     executors: SparkExecutors | None = None
+    page_secret: str = field(default_factory=new_secret, repr=False)
 
     @property
     def master(self) -> str:
@@ -169,6 +171,7 @@ class SessionSettings:
             **(self.executors.defaults() if self.executors else {}),
             **self.conf,
             **FIXED,
+            **settings_of_page(self.conf),
             **(self.executors.fixed() if self.executors else {}),
             # The job's own options follow, and win over those before them.
             java_options: " ".join(
@@ -252,7 +255,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     for key, value in conf.items():
         builder = builder.config(key, value)
     secret = nullcontext() if settings.executors is None else _variable(SECRET, settings.executors.secret)
-    with _variable("JAVA_HOME", str(java.home)), secret:
+    with _variable("JAVA_HOME", str(java.home)), _variable(PAGE_SECRET, settings.page_secret), secret:
         try:
             session = builder.getOrCreate()
         except Exception as error:

@@ -27,6 +27,7 @@ from streamjob_runtime.control.api.server import ControlServer
 from streamjob_runtime.control.profiles import Language, Recorder
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.profiling.stacks import Stacks
+from streamjob_runtime.spark.page import SparkPage
 
 SCHEMA = "at TIMESTAMP, id INT"
 JOB: dict[str, Any] = {
@@ -147,7 +148,8 @@ class ServedJob(RunningJob):
     def __init__(self, *, prompt: bool = False, begun: bool = True) -> None:
         self.runtime = Runtime(prompt=prompt, begun=begun)
         self.profiled = threading.Event()
-        super().__init__(cast(Any, self.runtime.runner), recorders=self._recorders)
+        self.spark: SparkPage | None = None
+        super().__init__(cast(Any, self.runtime.runner), recorders=self._recorders, spark_page=lambda: self.spark)
         if begun:
             self._read()
         self.runtime.clock.now = NOW + 134

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.api.served import ServedJob
 
 from streamjob.page.files import PageFile, names_of, page_files
+from streamjob_runtime.spark.page import SparkPage
 
 WRITES = [
     ("POST", "/v1/checkpoints"),
@@ -194,3 +195,25 @@ def test_only_a_server_on_loopback_knows_its_names(address: str, name: str, answ
     names = names_of(address)
 
     assert (names is None or name in names) == answered
+
+
+def test_sparks_own_page_opens_for_a_session_that_reads_and_for_nobody_else(
+    http: httpx.Client, browser: httpx.Client, job: ServedJob
+) -> None:
+    headers = begin(http, browser, write=False)
+    off = browser.post("/v1/spark-page", headers=headers, json={})
+    assert (off.status_code, "spark.ui.enabled" in off.json()["fix"]) == (409, True)
+    assert browser.post("/v1/spark-page").status_code == 401
+    job.spark = SparkPage("http://127.0.0.1:9", "secret")
+
+    opened = browser.post("/v1/spark-page", headers=headers, json={"base": "/p"})
+
+    assert opened.status_code == 201
+    path = opened.json()["path"].removeprefix("/p")
+    # Nobody listens there, but the ticket was good.
+    assert browser.get(path).status_code == 502
+    assert browser.get("/ui/spark/guess/jobs/").status_code == 403
+    assert browser.get(path, headers={"Host": "evil.example"}).status_code == 421
+    assert browser.post(path).status_code == 401
+    assert browser.get("/v1/job", headers={"Authorization": f"Bearer {path.split('/')[3]}"}).status_code == 401
+    assert browser.post("/v1/spark-page", headers=headers, json={"base": "//x"}).status_code == 422

@@ -108,6 +108,8 @@ class PageServer:
             return JSONResponse({"token": driver.token, "expiresAt": None, "write": driver.write}, 201)
         if driver.token is None or request.headers.get("X-Streamjob-Token") != driver.token:
             return _problem(401, "The session is not valid")
+        if path == "spark-page":
+            return JSONResponse({"path": f"{body['base']}/ui/spark/t/", "expiresAt": None}, 201)
         if request.method != "GET":
             if not driver.write:
                 return _problem(403, "The session may only read")

@@ -281,3 +281,25 @@ def test_a_reader_sees_a_profile_and_cannot_ask_for_one(browser: Any, pages: Pag
 
         assert view.page.get_by_role("button", name="Profile", exact=True).count() == 0
         assert view.problems == []
+
+
+def test_sparks_page_opens_in_a_tab_that_does_not_have_the_session(browser: Any, pages: PageServer) -> None:
+    driver(pages, "with-spark").state["job"]["sparkPage"] = True
+    with tab(browser) as view:
+        view.open(pages.url("with-spark"))
+        with view.page.context.expect_page() as opened:
+            view.page.get_by_role("button", name="Spark’s page").click()
+
+        spark = opened.value
+        spark.wait_for_load_state()
+        assert spark.url.endswith("/with-spark/ui/spark/t/")
+        assert spark.evaluate("[window.opener, sessionStorage.length, document.referrer]") == [None, 0, ""]
+        assert view.page.evaluate("sessionStorage.length") == 1
+
+
+def test_without_sparks_page_there_is_no_way_to_it(browser: Any, pages: PageServer) -> None:
+    driver(pages, "without-spark")
+    with tab(browser) as view:
+        view.open(pages.url("without-spark"))
+
+        assert view.page.get_by_role("button", name="Spark’s page").count() == 0

@@ -1,4 +1,4 @@
-import { useRef } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { TERMINAL, ownDiagnosis, stateOf } from "../derive.js";
 import { age, dateTime, plural } from "../format.js";
 import { html } from "../html.js";
@@ -33,6 +33,7 @@ export function Headline({ live, picture, now, choose }) {
     ${job.failure && !["RUNNING", "FINISHING"].includes(job.state) && html`<${Failure} text=${job.failure} />`}
     <div class="foot">
       <${Facts} job=${job} now=${now} />
+      ${job.sparkPage && !picture.resource && ["live", "polling"].includes(picture.link) && html`<${ToSpark} live=${live} />`}
       ${picture.write && ["live", "polling"].includes(picture.link) && !TERMINAL.has(job.state) && html`<${Actions} live=${live} job=${job} resource=${picture.resource} />`}
     </div>
   </header>`;
@@ -51,6 +52,11 @@ function Link({ picture }) {
 }
 
 const ToChain = ({ uid, choose }) => html`<button type="button" class="plain tochain" aria-label=${`Show chain ${uid}`} onClick=${() => choose(uid)}>Show chain</button>`;
+
+function ToSpark({ live }) {
+  const [said, setSaid] = useState("");
+  return html`<div class="buttons"><button type="button" onClick=${() => live.openSpark(setSaid)}>Spark’s page</button>${said && html`<p class="said bad" role="status">${said}</p>`}</div>`;
+}
 
 function Reasons({ diagnosis, known, choose }) {
   const others = (diagnosis.reasons ?? []).filter((each) => each.sentence !== diagnosis.sentence);

@@ -35,6 +35,8 @@ from streamjob.client.models import (
     SessionCode,
     SessionRequest,
     SessionView,
+    SparkPageRequest,
+    SparkPageView,
     StopRequest,
     TriggerState,
     TriggerView,
@@ -46,16 +48,20 @@ from streamjob.ids import CheckpointId, TriggerId
 from streamjob.page.files import HEADERS, PAGE, page_files
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.admission import LIMITS
-from streamjob_runtime.control.api.auth import OPEN_PATHS, SESSIONS_PATH, BearerToken, access_of
-from streamjob_runtime.control.api.guard import WholeBody
+from streamjob_runtime.control.api.auth import OPEN_PATHS, SESSIONS_PATH, SPARK_PAGE_PATH, BearerToken, access_of
+from streamjob_runtime.control.api.guard import WholeBody, trust_connection
 from streamjob_runtime.control.api.job_control import (
+    InvalidChange,
     InvalidCode,
     JobControl,
     NotTheJobsToken,
+    StateConflict,
     TooManyRequests,
     TriggerIdReused,
 )
 from streamjob_runtime.control.api.sessions import Sessions
+from streamjob_runtime.control.api.spark_page import PREFIX as SPARK_PREFIX
+from streamjob_runtime.control.api.spark_page import SparkPages
 from streamjob_runtime.control.api.streams import StreamResponse, Streams
 
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -176,6 +182,7 @@ def create_app(
     _add_requests(app, control, triggering)
     _add_profiles(app, control)
     _add_sessions(app, sessions)
+    _add_spark_page(app, SparkPages(lambda: control.spark_page(), steady_clock(), lambda: secrets.token_urlsafe(32)))
     _add_page(app)
     _add_stream(app, streams or Streams(control, steady_clock()))
     add_probes(app, control, lambda: run_in_threadpool(metrics))
@@ -353,6 +360,29 @@ def _add_sessions(app: FastAPI, sessions: Sessions) -> None:
         """The rights of the caller."""
         access = access_of(http.scope)
         return SessionView(write=access.write, expires_at=access.expires)
+
+
+def _add_spark_page(app: FastAPI, pages: SparkPages) -> None:
+    @app.post(SPARK_PAGE_PATH, status_code=201, tags=["sessions"], responses=_CONFLICT | _INVALID)
+    def open_spark_page(http: Request, request: Annotated[SparkPageRequest | None, Body()] = None) -> SparkPageView:
+        """Return an address of Spark's own page, if the job sets `spark.ui.enabled`. The address needs no token, shows
+        nothing else, and is good for an hour, or until the session ends. Sessions that only read may ask, too."""
+        if pages.page() is None:
+            raise StateConflict(
+                "Spark’s own page is not there",
+                "Set `spark.ui.enabled: true` in the job's `sparkConf`, and start it again.",
+            )
+        try:
+            ticket = pages.issue(access_of(http.scope), (request or SparkPageRequest()).base)
+        except ValueError as error:
+            raise InvalidChange("base", str(error)) from None
+        return SparkPageView(path=f"{ticket.path}/", expires_at=ticket.expires)
+
+    @app.api_route(SPARK_PREFIX + "{token}/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def spark_page(http: Request, token: str, path: str) -> Response:
+        if pages.find(token) is not None:
+            trust_connection(http.scope)
+        return await pages.answer(http.method, token, path, http.url.query)
 
 
 def _add_page(app: FastAPI) -> None:

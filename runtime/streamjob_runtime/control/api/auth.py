@@ -24,6 +24,8 @@ from streamjob_runtime.control.api.sessions import Access, Sessions
 TOKEN_FILE_VARIABLE = "STREAMJOB_TOKEN_FILE"
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 SESSIONS_PATH = "/v1/sessions"
+SPARK_PAGE_PATH = "/v1/spark-page"
+"""Sessions that may only read may call this, too."""
 TOKEN_HEADER = b"x-streamjob-token"
 """An alternative to `Authorization`, which the API server of Kubernetes keeps for itself when it is the proxy."""
 
@@ -133,6 +135,8 @@ class BearerToken:
                 detail=f"this server is not {host!r}",
                 fix="Use the address that the job has logged, such as http://127.0.0.1:8080.",
             )
+        if scope["path"] == SPARK_PAGE_PATH and scope["method"] == "POST":
+            return None
         if access is not None and not access.write and scope["method"] not in _READING:
             return _READ_ONLY
         return None

@@ -25,6 +25,7 @@ from streamjob.client.page_models import Diagnosis, EventsView, EventView, Histo
 from streamjob.client.profile_models import ProfilesView, ProfileView
 from streamjob.errors import StreamJobError
 from streamjob.ids import CheckpointId, TriggerId
+from streamjob_runtime.spark.page import SparkPage
 
 
 class RequestRefused(StreamJobError):
@@ -166,6 +167,10 @@ class JobControl(Protocol):
 
     def profiles(self) -> ProfilesView:
         """Return the latest profiles without their stacks."""
+        ...
+
+    def spark_page(self) -> SparkPage | None:
+        """Return where Spark's own page is; None if the job has not asked for it, or Spark has not started."""
         ...
 
     def healthy(self) -> tuple[bool, str]:
