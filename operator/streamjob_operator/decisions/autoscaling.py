@@ -27,7 +27,7 @@ from streamjob.autoscaling import (
     unpack_memory,
 )
 from streamjob.client.load_report import load_of
-from streamjob_operator.decisions import executors, pod_dry_run, resizing
+from streamjob_operator.decisions import driver_memory, executors, pod_dry_run, resizing
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.slots import slots_of, width_of
@@ -43,10 +43,8 @@ _UNSCHEDULABLE_SECONDS = 60.0
 _EXECUTORS_SECONDS = 600.0
 _HOPELESS = frozenset({"Unschedulable", "FailedCreate", "PodRejected"})
 """Reasons of missing executors that do not go away by waiting, unless somebody makes room for them."""
-_KILLED = "OOMKilled"
 _KILLS = 2
 """Drivers in a row that exceed their memory before a move to more task slots is undone."""
-_MIB = 1024**2
 _RESIZE_SECONDS = 30.0
 _DAY = 86_400.0
 _RESTS = frozenset({LifecycleState.CREATED, LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
@@ -92,29 +90,30 @@ def look(s: Situation, step: Step) -> Look:
     if policy.mode is ScalingMode.OFF:
         return Look(status=None)
     status, events = _in_mode(s, policy, before)
-    found = _taken_back(s, policy, status) or _without_memory(s, policy, status) or _observed(s, step, policy, status)
+    found = (
+        _taken_back(s, policy, status)
+        or _memory_rejected(s, status)
+        or _without_memory(s, policy, status)
+        or _observed(s, step, policy, status)
+    )
     return replace(found, events=(*events, *found.events), moved=_target(found.status) != _target(before))
 
 
-def _target(status: AutoscalingStatus | None) -> tuple[int | None, Means | None]:
-    return (None, None) if status is None else (status.parallelism, status.means)
+def _target(status: AutoscalingStatus | None) -> tuple[object, ...]:
+    if status is None:
+        return (None,) * 4
+    return status.parallelism, status.means, status.driver_memory, status.driver_memory_overhead
 
 
 def after_a_kill(s: Situation) -> Look | None:
     """Return the automatic scaling once a driver was killed that exceeded its memory; None if it gets no more."""
-    status, pod = s.resource.status.autoscaling, s.pod
+    status = s.resource.status.autoscaling
     if s.spec is None or s.resource.deleted or s.spec.suspend or status is None or status.parallelism is None:
         return None
-    most, deployed = s.spec.autoscaling.max_memory, s.deployed
-    if pod is None or not pod.ended or pod.reason != _KILLED or most is None or deployed is None:
+    if s.spec.autoscaling.mode is not ScalingMode.ACT:
         return None
-    had = deployed.spec().driver.memory
-    more = min(most, had * 3 // 2 // _MIB * _MIB)
-    if more <= had or status.killed_attempt == pod.attempt or s.spec.autoscaling.mode is not ScalingMode.ACT:
-        return None
-    told = f"driver {pod.name} exceeded its memory, and gets {format_memory(more)} instead of {format_memory(had)}"
-    changed = status.replaced(driver_memory=more, killed_attempt=pod.attempt)
-    return Look(status=changed, events=(Emit(type="Warning", reason="MemoryRaised", message=told),), moved=True)
+    found = driver_memory.after_a_kill(s, s.spec.autoscaling, status)
+    return None if found is None else Look(status=found[0], events=(found[1],), moved=True)
 
 
 def _in_mode(
@@ -128,6 +127,9 @@ def _in_mode(
             parallelism=None,
             means=None,
             driver_memory=None,
+            driver_memory_overhead=None,
+            spec_memory=None,
+            memory_use=None,
             spec_parallelism=None,
             conflict="",
         ), ()
@@ -187,6 +189,21 @@ def _taken_back(s: Situation, policy: Autoscaling, status: AutoscalingStatus) ->
     return _limited(s, status, undo(memory, move.before, s.seen.now), move.before, why)
 
 
+def _memory_rejected(s: Situation, status: AutoscalingStatus) -> Look | None:
+    """Take memory back for which the API server rejects the pod, such as by a quota; None if there is none."""
+    if status.driver_memory is None or not s.rescales or not s.driver_is_live or s.deployed is None:
+        return None
+    assert s.wanted is not None
+    trial, wanted, has = s.memory.trial(s.wanted.name), s.wanted.spec().driver, s.deployed.spec().driver
+    if trial is None or trial.rejections <= 1 or status.parallelism != s.slots:
+        return None
+    if (wanted.memory, wanted.memory_overhead) == (has.memory, has.memory_overhead):
+        return None
+    kept = driver_memory.taken_back(s, status, pod_dry_run.rejection(trial))
+    event = Emit(type="Warning", reason="ScalingLimited", message=kept.limit)
+    return Look(status=kept.replaced(state=State.LIMITED, reason=kept.limit), events=(event,), requeue=0)
+
+
 def _without_executors(s: Situation, status: AutoscalingStatus, memory: Memory) -> Look | None:
     """Undo a move to more executors than the cluster runs; None if all are ready, or may still come."""
     move, found = memory.moves[-1], s.resource.status.executors
@@ -208,7 +225,7 @@ def _without_memory(s: Situation, policy: Autoscaling, status: AutoscalingStatus
     move = memory.moves[-1] if memory.moves else None
     if move is None or not move.before < move.after == status.parallelism == s.slots or s.deployed is None:
         return None
-    if s.memory.failure_reason != _KILLED or s.memory.failures < _KILLS or s.memory.stop is not None:
+    if s.memory.failure_reason != driver_memory.KILLED or s.memory.failures < _KILLS or s.memory.stop is not None:
         return None
     had = s.deployed.spec().driver.memory
     if policy.max_memory is not None and had < policy.max_memory:
@@ -266,9 +283,19 @@ def _observed(s: Situation, step: Step, policy: Autoscaling, status: Autoscaling
     acts = policy.mode is ScalingMode.ACT
     decision = decide(policy, memory, load, now) if acts else advise(policy, memory, load)
     after = _told(status, decision, policy, load, now)
-    if acts and decision.slots is not None:
+    events = _events(status, after, decision, load, acts=acts)
+    if not acts:
+        return Look(status=after, events=events, requeue=LOOK)
+    after = driver_memory.observed(s, after)
+    sized = None
+    if decision.slots is not None:
         after = after.replaced(parallelism=decision.slots, means=decision.means)
-    return Look(status=after, events=_events(status, after, decision, load, acts=acts), requeue=LOOK)
+        sized = driver_memory.reduced(s, policy, after) if decision.means is Means.RESTART else None
+    elif load.running and not load.hindrance and not any(each.contains(now) for each in policy.excluded_periods):
+        sized = driver_memory.raised(s, policy, after)
+    if sized is not None:
+        after, events = sized[0], (*events, sized[1])
+    return Look(status=after, events=events, requeue=LOOK)
 
 
 def _at_rest(status: AutoscalingStatus) -> AutoscalingStatus:

@@ -159,7 +159,8 @@ class Situation:
             return False
         if self.deployed is None or self.difference not in (Change.SCALE, Change.UPGRADE):
             return False
-        alike = with_slots(with_memory(self.spec, self.deployed.spec().driver.memory), self.slots)
+        driver = self.deployed.spec().driver
+        alike = with_slots(with_memory(self.spec, driver.memory, driver.memory_overhead), self.slots)
         as_deployed = revision_of(self.resource.name, alike)
         return as_deployed.name == self.deployed.name
 
@@ -172,7 +173,10 @@ class Situation:
         assert self.deployed is not None
         assert self.wanted is not None
         before, after = self.deployed.spec(), self.wanted.spec()
-        return (slots_of(before), before.driver.memory) == (slots_of(after), after.driver.memory)
+        return slots_of(before) == slots_of(after) and (before.driver.memory, before.driver.memory_overhead) == (
+            after.driver.memory,
+            after.driver.memory_overhead,
+        )
 
     @property
     def compatibility(self) -> Compatibility | None:

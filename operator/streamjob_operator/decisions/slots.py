@@ -30,7 +30,11 @@ def effective(spec: StreamJobSpec, status: StreamJobStatus) -> StreamJobSpec:
     scaling = status.autoscaling
     if spec.autoscaling.mode is not ScalingMode.ACT or scaling is None or scaling.parallelism is None:
         return spec
-    return with_slots(with_memory(spec, scaling.driver_memory), scaling.parallelism)
+    memory = scaling.driver_memory
+    if memory is not None and memory < spec.driver.memory and scaling.spec_memory != spec.driver.memory:
+        # The spec has got more memory since.
+        return with_slots(spec, scaling.parallelism)
+    return with_slots(with_memory(spec, memory, scaling.driver_memory_overhead), scaling.parallelism)
 
 
 def width_of(spec: StreamJobSpec) -> int | None:
@@ -77,14 +81,21 @@ def with_slots(spec: StreamJobSpec, slots: int) -> StreamJobSpec:
     return spec.model_copy(update=changes) if changes else spec
 
 
-def with_memory(spec: StreamJobSpec, memory: int | None) -> StreamJobSpec:
-    """Return a spec whose driver has at least some memory, in bytes, and as much more besides it."""
+def with_memory(spec: StreamJobSpec, memory: int | None, besides: int | None = None) -> StreamJobSpec:
+    """Return a spec whose driver has some memory.
+
+    Args:
+        spec: the spec.
+        memory: of Java's heap, in bytes; None for that of the spec.
+        besides: of the container besides the heap, in bytes; None to let it grow with the heap.
+    """
     driver = spec.driver
-    if memory is None or memory <= driver.memory:
+    if memory is None or (memory, besides or driver.memory_overhead) == (driver.memory, driver.memory_overhead):
         return spec
-    besides = driver.memory_overhead
-    more = {} if besides is None else {"memory_overhead": besides * memory // driver.memory}
-    return spec.model_copy(update={"driver": driver.model_copy(update={"memory": memory, **more})})
+    if besides is None and driver.memory_overhead is not None:
+        besides = driver.memory_overhead * memory // driver.memory
+    changed = {"memory": memory} | ({} if besides is None else {"memory_overhead": besides})
+    return spec.model_copy(update={"driver": driver.model_copy(update=changed)})
 
 
 def _java_options(spec: StreamJobSpec, width: int) -> str:

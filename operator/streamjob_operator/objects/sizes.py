@@ -6,19 +6,6 @@ from streamjob_operator.objects.names import Object
 from streamjob_operator.resources.base import format_memory
 from streamjob_operator.resources.pods import PodSettings
 
-_MIB = 1024**2
-_OVERHEAD = 0.4
-"""Spark's own factor for programs with Python workers (`spark.kubernetes.memoryOverheadFactor`)."""
-_LEAST_OVERHEAD = 384 * _MIB
-
-
-def container_memory(settings: PodSettings) -> int:
-    """Return the memory of the container in bytes: Java's, and the overhead."""
-    overhead = settings.memory_overhead
-    if overhead is None:
-        overhead = max(_LEAST_OVERHEAD, int(settings.memory * _OVERHEAD) // _MIB * _MIB)
-    return settings.memory + overhead
-
 
 def resources(settings: PodSettings, processes: int = 1) -> Object:
     """Return the container's requests and limits; memory is not shared with others, processors are.
@@ -27,7 +14,7 @@ def resources(settings: PodSettings, processes: int = 1) -> Object:
         settings: those of the pod.
         processes: how many processes run in the container, each with the memory of the settings.
     """
-    memory = format_memory(container_memory(settings) * processes)
+    memory = format_memory(settings.container_memory * processes)
     limits = {"memory": memory}
     if settings.core_limit is not None:
         limits["cpu"] = settings.core_limit

@@ -8,12 +8,10 @@ is no such setting: it is the job's `parallelism`. Executors get their memory an
 from __future__ import annotations
 
 from streamjob_operator.resources.parts import Dependencies
-from streamjob_operator.resources.pods import PodSettings
+from streamjob_operator.resources.pods import HEAP_SHARE, PodSettings
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _MIB = 1024**2
-_HEAP = 0.75
-"""The rest of Java's memory is outside its heap: classes, threads, and the state in RocksDB."""
 
 
 def spark_settings(spec: StreamJobSpec) -> dict[str, str]:
@@ -38,4 +36,4 @@ def of_dependencies(dependencies: Dependencies) -> dict[str, str]:
 
 def heap(settings: PodSettings) -> str:
     """Return Java's heap, as Spark writes it."""
-    return f"{max(1, int(settings.memory * _HEAP) // _MIB)}m"
+    return f"{max(1, int(settings.memory * HEAP_SHARE) // _MIB)}m"

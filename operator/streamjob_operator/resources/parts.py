@@ -184,8 +184,14 @@ class Autoscaling(Policy, SpecPart):
     )
     max_memory: Memory | None = Field(
         default=None,
-        description="With `Act`: most memory (`driver.memory`) of a driver that is killed because it exceeds that "
-        "of its container. Each time it gets half as much again. Default: it gets no more.",
+        description="With `Act`: most memory (`driver.memory`) of a driver that is short of it. A driver whose heap or "
+        "container is nearly full for a minute, or that is killed because it exceeds the memory of its container, gets "
+        "half as much again. Default: it gets no more.",
+    )
+    min_memory: Memory | None = Field(
+        default=None,
+        description="With `Act`: least memory (`driver.memory`) of a driver that used much less for six hours. It gets "
+        "less when the job restarts for another number of task slots. Default: it gets no less.",
     )
 
 

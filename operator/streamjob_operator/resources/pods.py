@@ -19,8 +19,14 @@ from streamjob_operator.resources.base import (
 )
 from streamjob_operator.resources.change import Change
 
-_LEAST_MEMORY = 768 * 1024**2
+LEAST_MEMORY = 768 * 1024**2
 """Spark refuses a heap below 450 MiB, of which Java counts less than it was given."""
+HEAP_SHARE = 0.75
+"""Share of Java's memory that is its heap. The rest is for classes, threads, and the state in RocksDB."""
+_MIB = 1024**2
+_OVERHEAD = 0.4
+"""Spark's own factor for programs with Python workers (`spark.kubernetes.memoryOverheadFactor`)."""
+_LEAST_OVERHEAD = 384 * _MIB
 
 
 class PodSettings(SpecPart):
@@ -71,6 +77,14 @@ class PodSettings(SpecPart):
         description="A pod template. The controller's own fields override it. The job's container is `streamjob`.",
     )
 
+    @property
+    def container_memory(self) -> int:
+        """The memory of the container in bytes: Java's, and the overhead."""
+        overhead = self.memory_overhead
+        if overhead is None:
+            overhead = max(_LEAST_OVERHEAD, int(self.memory * _OVERHEAD) // _MIB * _MIB)
+        return self.memory + overhead
+
 
 class SparkPod(PodSettings):
     """A pod in which Spark runs."""
@@ -78,8 +92,8 @@ class SparkPod(PodSettings):
     @field_validator("memory")
     @classmethod
     def _is_enough_for_spark(cls, memory: int) -> int:
-        if memory < _LEAST_MEMORY:
-            least = format_memory(_LEAST_MEMORY)
+        if memory < LEAST_MEMORY:
+            least = format_memory(LEAST_MEMORY)
             raise PydanticCustomError(
                 "too_few_for_spark",
                 "{given} are not enough for Spark to start: use at least {least}",

@@ -108,8 +108,10 @@ WRONG: Mapping[str, str] = {
     "are deleted when a newer checkpoint is complete.",
     "ScaleIgnored": "`parallelism` has changed, by hand or through `/scale`, while `autoscaling.mode` is Act. Remove "
     "the other autoscaler, or turn this one off.",
-    "MemoryRaised": "The driver exceeded the memory of its container and was killed. The next one gets half as much "
-    "again, up to `autoscaling.maxMemory`.",
+    "MemoryRaised": "The driver was short of memory, or exceeded that of its container and was killed. The next one "
+    "gets half as much again, up to `autoscaling.maxMemory`.",
+    "MemoryReduced": "The driver used much less memory than it had for six hours. The next one, which has another "
+    "number of task slots, gets less, but at least `autoscaling.minMemory`.",
     "ScalingLimited": "More task slots would help the job, and the message names what forbids them: "
     "`autoscaling.max`, `maxParallelism`, the partitions of its sources, a quota, the room on the nodes, or the "
     "driver's memory.",

@@ -316,6 +316,21 @@ class LastScaling(StatusPart):
     )
 
 
+class MemoryUseStatus(StatusPart):
+    """The most memory that drivers used lately, in bytes: of Java's heap after a collection, and outside the heap."""
+
+    attempt: int = Field(ge=0, description="The driver that was observed last.")
+    since: Time = Field(description="When the present window of six hours began.")
+    live_heap: int = Field(default=0, ge=0, description="Most of the heap that a collection has left in it.")
+    outside_heap: int = Field(default=0, ge=0, description="Most in use outside the heap in it.")
+    live_heap_before: int | None = Field(default=None, ge=0, description="The same, in the window before.")
+    outside_heap_before: int | None = Field(default=None, ge=0, description="The same, in the window before.")
+    short_since: Time | None = Field(default=None, description="Since when the driver has been short of memory.")
+    retry: Time | None = Field(
+        default=None, description="When more memory is tried again, after the API server rejected the pod."
+    )
+
+
 class AutoscalingStatus(StatusPart):
     """The automatic scaling: its last decision, the reason for it, and what it remembers."""
 
@@ -326,8 +341,15 @@ class AutoscalingStatus(StatusPart):
     )
     means: Means | None = Field(default=None, description="How the job comes to have them.")
     driver_memory: Memory | None = Field(
-        default=None, description="With mode Act: the driver's memory after it was killed, instead of the spec's."
+        default=None, description="With mode Act: the driver's memory by what it used, instead of the spec's."
     )
+    driver_memory_overhead: Memory | None = Field(
+        default=None, description="The same for the memory of its container besides Java's heap."
+    )
+    spec_memory: Memory | None = Field(
+        default=None, description="The spec's `driver.memory` when less was decided on; another one takes precedence."
+    )
+    memory_use: MemoryUseStatus | None = Field(default=None, description="The memory that drivers used.")
     killed_attempt: int | None = Field(
         default=None, ge=0, description="The last driver that was killed for its memory, and got more."
     )

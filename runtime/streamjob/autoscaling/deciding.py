@@ -11,7 +11,7 @@ from streamjob.autoscaling.arrivals import highest_mean, worst_lag
 from streamjob.autoscaling.capacity import Capacity, Limit, capacity_of, limit_of, pause_of
 from streamjob.autoscaling.load import LoadReport
 from streamjob.autoscaling.memory import Memory, Move
-from streamjob.autoscaling.observing import DAY, JUDGED_SECONDS, observe
+from streamjob.autoscaling.observing import DAY, HELPED, JUDGED_SECONDS, observe
 from streamjob.autoscaling.policy import Means, Policy
 
 
@@ -280,15 +280,15 @@ def _falls_short(case: _Case) -> bool:
     """Return whether the last move brings less than expected, and it is not clear yet that it does not help."""
     memory = case.memory
     move = memory.moves[-1] if memory.moves else None
-    if move is None or move.reached is not None or move.after <= move.before or move.after != case.load.slots:
+    if move is None or move.after <= move.before or move.after != case.load.slots:
         return False
+    if case.now - move.time >= _LONGEST_START:
+        return False
+    if move.reached is not None:
+        # It was judged, and nothing was concluded: more slots on top would only blur what they bring.
+        return (move.reached - 1.0) < HELPED * (move.expected - 1.0)
     full = next((each for each in memory.full if each.slots == move.after and each.time > move.time), None)
-    return (
-        full is not None
-        and full.seconds < JUDGED_SECONDS
-        and full.rate < _SHORT * move.capacity * move.expected
-        and case.now - move.time < _LONGEST_START
-    )
+    return full is not None and full.seconds < JUDGED_SECONDS and full.rate < _SHORT * move.capacity * move.expected
 
 
 def _fewer(case: _Case) -> Decision:

@@ -14,7 +14,7 @@ from streamjob.autoscaling.policy import Means
 DAY = 86_400.0
 EXTERNAL = "External"
 """The rule of a move that somebody else made."""
-_HELPED = 0.4
+HELPED = 0.4
 """Share of the expected gain below which a move has not helped."""
 _MEASURABLE = 0.15
 """Gain of capacity below which a move is too small to judge."""
@@ -267,12 +267,11 @@ def _judge(new: Memory, load: LoadReport) -> None:
         or (load.checkpoint_age is not None and load.time - load.checkpoint_age >= begun)
     ):
         move = _replaced(new, replace(move, confirmed=True))
-    known = {full.slots: full for full in new.full if full.seconds >= JUDGED_SECONDS and load.time - full.time < DAY}
-    after = known.get(move.after)
-    if after is None or after.time <= begun:
+    known = {full.slots: full for full in new.full if load.time - full.time < DAY}
+    after, before = known.get(move.after), known.get(move.before)
+    if after is None or after.seconds < JUDGED_SECONDS or after.time <= begun:
         return
-    before = known.get(move.before)
-    rate_before = before.rate if before is not None else move.capacity
+    rate_before, error_before = _before(move, before)
     if rate_before <= 0:
         return
     reached = after.rate / rate_before
@@ -281,16 +280,31 @@ def _judge(new: Memory, load: LoadReport) -> None:
     if move.after <= move.before or expected - 1.0 < _MEASURABLE:
         return
     gained = (reached - 1.0) / (expected - 1.0)
-    error = reached * sqrt(_error(after) ** 2 + (_error(before) if before else _MODEL_ERROR) ** 2) / (expected - 1.0)
-    if gained + 2 * error < _HELPED:
+    error = reached * sqrt(_error(after) ** 2 + error_before**2) / (expected - 1.0)
+    if gained + 2 * error < HELPED:
         _saturated(new, load, move, reached, gained)
-    elif gained >= _HELPED:
+    elif gained >= HELPED:
         if new.knee is not None and move.after > new.knee.slots:
             new.knee = None
-        if before is not None:
+        if before is not None and before.seconds >= JUDGED_SECONDS:
             low, high = _ALPHA_BOUNDS
             measured = min(max(log(reached) / log(move.after / move.before), low), high)
             new.alpha += _ALPHA_STEP * (measured - new.alpha)
+
+
+def _before(move: Move, full: FullLoad | None) -> tuple[float, float]:
+    """Return the throughput before a move and its relative error: what was measured, and what the model gave."""
+    if full is None or full.seconds < 60.0 or move.capacity <= 0:
+        return (
+            (move.capacity, _MODEL_ERROR)
+            if full is None or full.seconds < JUDGED_SECONDS
+            else (full.rate, _error(full))
+        )
+    if full.seconds >= JUDGED_SECONDS:
+        return full.rate, _error(full)
+    measured, modelled = _error(full) ** -2, _MODEL_ERROR**-2
+    total = measured + modelled
+    return (full.rate * measured + move.capacity * modelled) / total, total**-0.5
 
 
 def _error(full: FullLoad) -> float:

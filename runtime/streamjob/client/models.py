@@ -173,6 +173,21 @@ class RestoredFromView(View):
     path: str = Field(description="URI of its manifest.")
 
 
+class MemoryView(View):
+    """The memory of the driver: of Java's heap, and outside of it, such as RocksDB's and that of Python's workers."""
+
+    heap: int = Field(description="Most bytes of Java's heap.")
+    heap_live: int = Field(description="Bytes of the heap that the last garbage collection has left.")
+    outside_heap: int | None = Field(
+        default=None,
+        description="Bytes in use outside the heap, by all processes of the container; null outside of a container.",
+    )
+    container: int | None = Field(
+        default=None, description="The memory limit of the container in bytes; null without one."
+    )
+    measured: float = Field(description="When this was measured.")
+
+
 class RewritingView(View):
     """A rewrite of the job's state for another number of partitions, before the job runs."""
 
@@ -205,6 +220,9 @@ class JobView(View):
     sinks: tuple[SinkView, ...] = ()
     executors: ExecutorsView | None = Field(
         default=None, description="The executors in processes of their own; null if the job computes in this one."
+    )
+    memory: MemoryView | None = Field(
+        default=None, description="The memory of the driver, measured every ten seconds; null before that."
     )
     tables: tuple[TableView, ...] = Field(default=(), description="The tables that operators join.")
     lookups: tuple[LookupView, ...] = Field(default=(), description="The operators that ask tables for keys.")

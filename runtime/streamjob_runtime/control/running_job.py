@@ -56,9 +56,11 @@ from streamjob_runtime.job.coordination import JobStatus
 from streamjob_runtime.job.epoch import EpochView
 from streamjob_runtime.job.runner import Runner
 from streamjob_runtime.monitoring.chain_meter import ChainMeter
+from streamjob_runtime.monitoring.memory_meter import MemoryMeter
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
 from streamjob_runtime.monitoring.restart_times import RestartTimes
+from streamjob_runtime.spark.gateway import running_java
 from streamjob_runtime.spark.page import SparkPage, is_enabled
 
 _TAKES_CHECKPOINTS = frozenset({JobState.RUNNING, JobState.FINISHING})
@@ -96,6 +98,7 @@ class RunningJob:
         self._coordination = runner.coordination
         self._requests = RequestKinds()
         self._has_spark_page = is_enabled(runner.job.loaded.spec.spark_conf)
+        self._memory = MemoryMeter(running_java)
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
         loaded = runner.job.loaded
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
@@ -105,6 +108,7 @@ class RunningJob:
         """Read Spark's reports about the queries; one thread calls this about once a second."""
         now = self._runner.job.clock()
         self._restarts.note(self._coordination.lifecycle.restarts, now)
+        self._memory.observe(now)
         if (executors := self._runner.job.executors) is not None:
             executors.observe(now)
         epoch = self._runner.epoch
@@ -229,6 +233,7 @@ class RunningJob:
             channels=channels,
             sinks=tuple(self._sink_views()),
             executors=self._executors(),
+            memory=self._memory.view,
             tables=self._table_views(epoch),
             lookups=_lookup_views(epoch),
             last_checkpoint=_last_checkpoint(status),

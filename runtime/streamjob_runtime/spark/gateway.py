@@ -30,6 +30,14 @@ def java_of(spark: SparkSession) -> Any:
     return spark._jvm
 
 
+def running_java() -> Any | None:
+    """Return the root of Java's packages for the Spark of this process; None while none runs."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    return None if context is None else context._jvm
+
+
 def our_java(spark: SparkSession) -> Any:
     """Return the package of our own Java classes: `our_java(spark).Channels` is one of them."""
     return java_of(spark).io.streamjob

@@ -9,7 +9,7 @@ from tests.simulation.operator.executor_pods import ExecutorPods
 from tests.simulation.operator.objects import Pod, Stored
 from tests.simulation.operator.world import ClusterWorld
 
-from streamjob.client.models import BatchTimesView, ChainView, InputView, JobView, PartitionView
+from streamjob.client.models import BatchTimesView, ChainView, InputView, JobView, MemoryView, PartitionView
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions.actions import (
@@ -22,6 +22,7 @@ from streamjob_operator.decisions.actions import (
 )
 from streamjob_operator.decisions.observation import DriverPod, Observation, PodPhase
 from streamjob_operator.decisions.slots import cores_of, slots_of
+from streamjob_operator.resources.pods import HEAP_SHARE
 
 PER_SLOT = 10_000.0
 _OVERHEAD = 0.05
@@ -55,6 +56,10 @@ class LoadedCluster(ClusterWorld):
     """Bytes of memory below which a driver is killed when it has run for a minute."""
     needs_per_slot: int = 0
     """Bytes of memory that it needs besides, for each task slot."""
+    live: int | None = None
+    """Bytes of the heap that a collection leaves; None: the driver does not report its memory."""
+    most_memory: int = 2**60
+    """Bytes of driver.memory up to which the API server takes a pod."""
     executors: ExecutorPods = field(default_factory=ExecutorPods)
     _cores: dict[int, float] = field(default_factory=dict)
     _given: dict[int, float] = field(default_factory=dict)
@@ -84,7 +89,9 @@ class LoadedCluster(ClusterWorld):
 
     def takes(self, revision: str) -> bool:
         """Whether the API server takes the pod of a revision."""
-        return super().takes(revision) and slots_of(self.revisions[revision].spec()) <= self.quota
+        spec = self.revisions[revision].spec()
+        fits = slots_of(spec) <= self.quota and spec.driver.memory <= self.most_memory
+        return super().takes(revision) and fits
 
     def _create(self, action: CreateDriver) -> None:
         super()._create(action)
@@ -172,6 +179,9 @@ class LoadedCluster(ClusterWorld):
         width = slots_of(spec)
         graph = {"parallelism": width, "maxParallelism": self.partitions}
         changes: dict[str, Any] = {"graph": graph, "chains": (chain,), "records_in": int(self._rows)}
+        if self.live is not None:
+            heap = int(spec.driver.memory * HEAP_SHARE)
+            changes["memory"] = MemoryView(heap=heap, heap_live=min(heap, self.live), measured=self.now)
         if spec.executor is not None:
             changes["executors"] = self.executors.view(spec.executor.cores, self.now)
         return job.model_copy(update={**changes, "start_time": float(job.attempt)})
