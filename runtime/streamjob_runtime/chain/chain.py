@@ -28,6 +28,7 @@ from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.watermarks import InputWatermarks
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
+    brings_nothing,
     drop_planned,
     force_batch,
     force_flush,
@@ -137,6 +138,7 @@ class Chain:
         self._ahead: dict[OperatorUid, int] = {}
         self._idle = IdleInputs(plan.uid, dataflow, self._watermarks, idle_chains or IdleChains(emission), clock)
         self._gate = Gate()
+        self._only_time_passes = False
         self._draining = threading.Event()
         self._reading = True
         self._drained = False
@@ -334,9 +336,25 @@ class Chain:
         if (self._in_loop or self._draining.is_set()) and self._emission.input_ended(self.uid):
             self._gate.close_behind(self.last_emitted)
 
+    def _close_gate_if_only_time_passes(self, batch: BatchId) -> None:
+        """Let no batch begin that processing time alone asks for, once all input is read; under the emission lock.
+
+        An operator with timers, timeouts or a time to live in processing time lets Spark run batches without end. As
+        in Flink, the end of input does not wait for processing time.
+        """
+        if self._gate.closed or not self.bounded or batch <= self._start.batch + 1:
+            return
+        if self.dataflow.channels and not self._emission.input_ended(self.uid):
+            return
+        if brings_nothing(read_offsets(self.checkpoint, batch), read_offsets(self.checkpoint, BatchId(batch - 1))):
+            self._only_time_passes = True
+            self._gate.close_behind(self.last_emitted)
+
     def _is_drained(self) -> bool:
         if self._in_loop:
             return self._emission.is_drained(self.uid)
+        if self._only_time_passes:
+            return self._emission.input_drained(self.uid)
         # Bounded input may have ended before the gate was closed; it is then finished for good.
         return self._gate.closed and (self._gate.refused or not self.bounded or self._emission.input_drained(self.uid))
 
@@ -346,12 +364,15 @@ class Chain:
         # A loop has no event time, and has ended already: it may produce nothing more.
         if last is None or self._in_loop or not self._has_state(last):
             return
-        while (flush := force_flush(self.checkpoint, self._now_ms())) is not None:
+        now = self._now_ms()
+        while (flush := force_flush(self.checkpoint, now)) is not None:
             if self._gate.closed:
                 self._gate.open_for(flush)
             self._execute(by_itself=True)
             if self._over() or not needs_another_flush(self._state_operators(flush)):
                 return
+            # A timer in processing time that sets the next one would ask for flush after flush.
+            now = 0
 
     def _state_operators(self, batch: BatchId) -> Sequence[Mapping[str, Any]]:
         assert self._query is not None
@@ -390,6 +411,7 @@ class Chain:
             self._emission.committed(self.uid, previous)
             if self._reading:
                 self._close_gate_if_over()
+                self._close_gate_if_only_time_passes(batch)
             self._gate.enter(batch)
             self._emission.begin(self.uid, batch)
             begun = self._clock()

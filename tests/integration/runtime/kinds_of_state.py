@@ -83,9 +83,6 @@ KINDS: dict[str, dict[str, Any]] = {
     },
 }
 
-ENDLESS = frozenset({"a processor's state that expires"})
-"""Kinds with which Spark never runs out of batches, because time goes by."""
-
 
 def state_job(directory: Path, kind: str, *, copies: int = 2, held: Mapping[str, Any] = _HELD) -> Path:
     """Write the events and the job file; each event is there more than once, and `held` drops the copies first."""

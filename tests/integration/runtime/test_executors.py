@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.runtime.agents import Agents
 from tests.integration.runtime.executor_processes import LONG, ON_TWO, agents_of_executors, java_of_executors, kill
-from tests.integration.runtime.kinds_of_state import ENDLESS, KINDS, ROOT, all_sessions, sessions_of, state_job
+from tests.integration.runtime.kinds_of_state import KINDS, ROOT, all_sessions, sessions_of, state_job
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
 
@@ -117,6 +117,17 @@ def test_a_job_without_state_goes_on_when_an_executor_is_killed(numbers: JobRuns
         time.sleep(0.05)
 
 
+def test_a_stop_is_heeded_while_executors_are_missing(numbers: JobRuns, tmp_path: Path) -> None:
+    nobody = Agents(tmp_path / "machines")
+    process = numbers.start(*nobody.arguments, environment=nobody.environment)
+    numbers.wait_for_claim(0, process)
+
+    process.send(signal.SIGTERM)
+
+    assert process.wait() == 0, process.output()
+    assert "stopped while it waited for executors" in process.output()
+
+
 @pytest.fixture
 def purchases(tmp_path: Path) -> Iterator[tuple[JobRuns, Purchases]]:
     made = Purchases.write(tmp_path / "input", files=16, rows=30)
@@ -203,9 +214,6 @@ def test_each_kind_of_state_comes_back_from_executors(kind: str, tmp_path: Path)
         process.kill()
         last = runs.start(*ON_TWO, workdir="another", environment={"PYTHONPATH": str(ROOT)})
 
-        if kind in ENDLESS:
-            runs.wait(lambda: sessions_of(tmp_path / "out") == all_sessions(), "all sessions", last, LONG)
-            last.send(signal.SIGTERM)
         assert last.wait(LONG) == 0, last.output()
 
     assert sessions_of(tmp_path / "out") == all_sessions()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from streamjob_runtime.spark.checkpoint_dir import (
     needs_another_flush,
     read_offsets,
 )
-from streamjob_runtime.spark.checkpoint_dir.forced_batch import flush_watermark, forced_entry
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import brings_nothing, flush_watermark, forced_entry
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 
 LAST = OffsetEntry("v1", {"batchWatermarkMs": 50, "batchTimestampMs": 1000, "conf": {"a": "b"}}, ('{"x":1}', "-"))
@@ -31,6 +33,20 @@ def test_time_and_watermark_never_go_back() -> None:
     entry = forced_entry(LAST, next_watermark_ms=10, timestamp_ms=5, watermark_ms=20)
 
     assert entry.metadata == LAST.metadata
+
+
+@pytest.mark.parametrize(
+    ("change", "nothing"),
+    [
+        ({"metadata": {"batchWatermarkMs": 50, "batchTimestampMs": 9000}}, True),
+        ({"metadata": {"batchWatermarkMs": 51, "batchTimestampMs": 9000}}, False),
+        ({"sources": ('{"x":2}', "-")}, False),
+    ],
+)
+def test_only_processing_time_asks_for_a_batch_without_data_and_with_the_same_watermark(
+    change: dict[str, Any], nothing: bool
+) -> None:
+    assert brings_nothing(replace(LAST, **change), LAST) is nothing
 
 
 def test_an_entry_is_rendered_as_it_was_read(tmp_path: Path) -> None:

@@ -109,6 +109,17 @@ def forced_entry(
     )
 
 
+def brings_nothing(entry: OffsetEntry, previous: OffsetEntry) -> bool:
+    """Return whether a planned batch has neither new data nor a later watermark: only processing time asks for it.
+
+    Args:
+        entry: the plan of the batch.
+        previous: the plan of the batch before it.
+    """
+    watermarks = [int(each.metadata.get("batchWatermarkMs", 0)) for each in (entry, previous)]
+    return entry.sources == previous.sources and watermarks[0] <= watermarks[1]
+
+
 def force_flush(checkpoint: Path, timestamp_ms: int) -> BatchId | None:
     """Plan the next flush after the last committed batch; the query runs it first when it starts.
 
@@ -116,7 +127,7 @@ def force_flush(checkpoint: Path, timestamp_ms: int) -> BatchId | None:
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running and whose input has ended.
-        timestamp_ms: the batch's current time, in ms since 1970.
+        timestamp_ms: the batch's current time, in ms since 1970; 0 for that of the last batch.
 
     Returns:
         The planned batch. None if the chain has been flushed up to the last time that Spark can represent: timers that
