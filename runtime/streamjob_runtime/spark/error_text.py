@@ -13,6 +13,8 @@ _LONGEST = 4000
 _FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*?(?=(?:  File .*\n)(?:    .*\n)*\S)")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
+_EXECUTOR = re.compile(r"\((\S+) executor (?!driver\))(\S+)\)")
+"""Spark's name of the place where a task failed; in a job on one machine the executor is the driver."""
 _PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
 
 
@@ -41,7 +43,10 @@ def _full_path(error: BaseException, near: Path | None) -> str | None:
             return str(each.filename or near or "an unknown path")
         for line in str(each).splitlines():
             if any(words in line for words in _NO_SPACE):
-                named = _PATH.search(line)
+                named, elsewhere = _PATH.search(line), _EXECUTOR.search(line)
+                if elsewhere:
+                    host, executor = elsewhere.groups()
+                    return f"{named[1] if named else 'the work directory'} of executor {executor} on {host}"
                 return named[1] if named else str(near or "an unknown path")
     return None
 

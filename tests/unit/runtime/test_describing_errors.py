@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+import pytest
+
 from streamjob.errors import Superseded
 from streamjob_runtime.spark.error_text import describe
 
@@ -56,6 +58,20 @@ def test_a_full_disk_is_told_with_the_work_directory_where_java_names_no_path() 
     assert describe(RuntimeError(java), Path("/var/job")).startswith(
         "no space left at /var/job/spark/blockmgr-1/0c/temp_1;"
     )
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "expected"),
+    [
+        ("10.0.0.7 executor 2", "", "the work directory of executor 2 on 10.0.0.7"),
+        ("10.0.0.7 executor 2", ": /var/job/spark/temp_1", "/var/job/spark/temp_1 of executor 2 on 10.0.0.7"),
+        ("machine executor driver", "", "/var/job/1"),
+    ],
+)
+def test_a_full_disk_of_an_executor_is_told_with_the_executor(place: str, path: str, expected: str) -> None:
+    java = f"failed 4 times, most recent failure: Lost task 0.3 ({place}): java.io.IOException: No space left on device"
+
+    assert describe(RuntimeError(java + path), Path("/var/job/1")).startswith(f"no space left at {expected}; free")
 
 
 def test_any_other_error_names_no_disk() -> None:
