@@ -75,10 +75,10 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 
 def call_errors() -> tuple[type[Exception], ...]:
-    """Return the classes of the errors that a call raises if Java throws, or does not answer."""
+    """Return the classes of the errors that a call raises if Java throws, does not answer, or has ended."""
     from py4j.protocol import Py4JError
 
-    return (Py4JError, *java_errors())
+    return (Py4JError, ConnectionError, *java_errors())
 
 
 def thrown(error: Exception) -> Any:

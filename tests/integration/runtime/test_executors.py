@@ -125,7 +125,9 @@ def test_a_stop_is_heeded_while_executors_are_missing(numbers: JobRuns, tmp_path
     process.send(signal.SIGTERM)
 
     assert process.wait() == 0, process.output()
-    assert "stopped while it waited for executors" in process.output()
+    assert "numbers is STOPPED" in process.output()
+    assert "No executor has come" not in process.output()
+    assert "Traceback" not in process.output()
 
 
 @pytest.fixture
