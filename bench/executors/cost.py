@@ -9,6 +9,7 @@ from bench.compare import count_rows, our_batches, used_between
 from bench.data import EventFiles
 from bench.executors.results import Cost
 from bench.executors.setting import Setting, on_executors
+from bench.executors.threads import Sampler, between
 from bench.processes import measure
 from bench.rounds import rounds
 
@@ -37,9 +38,12 @@ def _run(setting: Setting, side: str, number: int, records: int) -> Cost:
     }
     executors = 2 if side == REMOTE else 0
     job = on_executors("windows.yaml", setting.location(name), directory / "work", changes, executors)
-    used = measure(job, directory, setting.timeout)
+    with Sampler() as sampler:
+        used = measure(job, directory, setting.timeout)
     batches = our_batches(directory / "work")
-    full = records // (_FILE_RECORDS * _FILES_OF_A_BATCH)
+    batch_records = _FILE_RECORDS * _FILES_OF_A_BATCH
+    full = records // batch_records
+    half, end = batches[full // 2 - 1].end, batches[full - 1].end
     result = Cost(
         side=side,
         round=number,
@@ -47,8 +51,11 @@ def _run(setting: Setting, side: str, number: int, records: int) -> Cost:
         rows=count_rows(directory / "output"),
         wall=used.wall,
         cpu=used.user + used.system,
-        warm_cpu=used_between(used.samples, batches[0].end, batches[full - 1].end),
-        warm_records=(full - 1) * _FILE_RECORDS * _FILES_OF_A_BATCH,
+        warm_cpu=used_between(used.samples, batches[0].end, end),
+        warm_records=(full - 1) * batch_records,
+        late_cpu=used_between(used.samples, half, end),
+        late_records=(full - full // 2) * batch_records,
+        late_threads=between(sampler.samples, half, end),
         batches_ms=tuple(batch.milliseconds for batch in batches[1 : full - 1]),
         load_before=used.load_before,
     )

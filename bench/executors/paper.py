@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from bench.executors.results import Checkpoints, Executors
-from bench.tables import Table
+from bench.executors.restore import EMPTY, MEASURED_EXECUTORS
+from bench.executors.results import Checkpoints, Executors, Restored
+from bench.tables import MB, Table
 
 from streamjob_runtime.executors.messages import CONNECTIONS
 
@@ -67,6 +68,23 @@ def _requests(puts: float) -> tuple[tuple[str, str, str], ...]:
     )
 
 
+def _restores(runs: tuple[Restored, ...]) -> tuple[tuple[str, str, str], ...]:
+    """Return the rows on a restore onto empty disks, by the largest one that was measured; none without one."""
+    empty = [run for run in runs if run.way == EMPTY]
+    if not empty:
+        return ()
+    largest = max(empty, key=lambda run: run.state_bytes)
+    rate = largest.state_bytes / MEASURED_EXECUTORS / (largest.first_batch - largest.running)
+    each = STATE_TB * 1e12 / EXECUTORS
+    measured = f"measured with {largest.state_bytes / MB:.0f} MB on {MEASURED_EXECUTORS} executors"
+    return (
+        ("an executor's state, GB", f"{each / 1e9:.0f}", "1 TB over all executors"),
+        ("an executor fetches, MB/s", f"{rate / MB:.0f}", measured),
+        ("restore onto empty disks, s", f"{each / rate:.0f}", "besides the start of Java"),
+        ("the bucket sends, GB/s", f"{rate * EXECUTORS / 1e9:.1f}", "all executors at once"),
+    )
+
+
 def table(results: Executors) -> Table:
     """Return the figures, each with how it was computed."""
     assert results.agents
@@ -85,6 +103,7 @@ def table(results: Executors) -> Table:
         ("manifest in the driver, MB", f"{largest.memory / 1e6 * share:.0f}", "each; up to three at a time"),
         ("driver CPU s to write it", f"{write:.2f}", f"measured with {largest.files:,} files"),
         *(_requests(puts_of_executor(results.checkpoints.runs)) if results.checkpoints else ()),
+        *(_restores(results.restore.runs) if results.restore else ()),
         ("agents' requests of a checkpoint", f"{crowd[0].requests * EXECUTORS / most:,.0f}", "as measured"),
         ("driver CPU s to answer agents", f"{agents_cpu:.2f}", f"measured with {most} agents"),
         ("polls a second", f"{EXECUTORS * _HEARTBEATS:.0f}", "while nothing happens"),

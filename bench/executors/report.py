@@ -8,7 +8,7 @@ from statistics import median
 from bench.executors.cost import LOCAL, REMOTE
 from bench.executors.paper import paper
 from bench.executors.results import Checkpoints, Cost, Crowd, Executors, Lost, Manifested, Part, Restored, Start
-from bench.executors.texts import TEXTS
+from bench.executors.texts import TEXTS, THREADS
 from bench.summary import loads, quantile, spread
 from bench.tables import MB, Table, goal_list
 
@@ -40,11 +40,20 @@ def render(results: Executors) -> str:
             text + "\n",
             made[name].markdown() + "\n",
         ]
-        if name == "cost" and (ratio := cost_ratio(runs)) is not None:
-            goal = f"CPU per record on executors at most {NEAR_LOCAL:g} times that of one process: {ratio:.2f}"
-            parts.append(goal_list([(goal, ratio <= NEAR_LOCAL)]))
+        if name == "cost":
+            parts += _cost_parts(runs)
     parts += paper(results)
     return "\n".join(parts)
+
+
+def _cost_parts(runs: Sequence[Cost]) -> list[str]:
+    """Return what belongs to the part `cost` besides its table: threads, and the goal."""
+    parts = [THREADS + "\n", threads_table(runs).markdown() + "\n"]
+    if (ratio := cost_ratio(runs)) is not None and (late := late_ratio(runs)) is not None:
+        goal = f"CPU per record on executors at most {NEAR_LOCAL:g} times that of one process: "
+        where = f"{ratio:.2f}, and {late:.2f} in the later half"
+        parts.append(goal_list([(goal + where, max(ratio, late) <= NEAR_LOCAL)]))
+    return parts
 
 
 def tables(results: Executors) -> dict[str, Table]:
@@ -69,9 +78,36 @@ def tables(results: Executors) -> dict[str, Table]:
 
 def cost_ratio(runs: Sequence[Cost]) -> float | None:
     """Return the median over the rounds of the CPU per record on executors, by that of one process."""
-    by = {(run.round, run.side): run.warm_cpu / run.warm_records for run in runs}
+    return _ratio(runs, lambda run: run.warm_cpu / run.warm_records)
+
+
+def late_ratio(runs: Sequence[Cost]) -> float | None:
+    """Return the same of the later half of the batches."""
+    return _ratio(runs, lambda run: run.late_cpu / run.late_records)
+
+
+def _ratio(runs: Sequence[Cost], of: Callable[[Cost], float]) -> float | None:
+    by = {(run.round, run.side): of(run) for run in runs}
     ratios = [by[number, REMOTE] / by[number, LOCAL] for number, side in by if side == LOCAL and (number, REMOTE) in by]
     return median(ratios) if ratios else None
+
+
+def _per_million(run: Cost, what: str) -> float:
+    return run.late_threads.get(what, 0.0) * 1e6 / run.late_records
+
+
+def threads_table(runs: Sequence[Cost]) -> Table:
+    """Return what the CPU of the later half was used for."""
+    sides = (LOCAL, REMOTE)
+    medians = {}
+    for what in {each for run in runs for each in run.late_threads}:
+        used = {side: [_per_million(run, what) for run in runs if run.side == side] for side in sides}
+        medians[what] = [median(used[side] or [0.0]) for side in sides]
+    rows = [
+        (what, *(f"{each:.3f}" for each in values), f"{values[1] - values[0]:+.3f}")
+        for what, values in sorted(medians.items(), key=lambda each: -max(each[1]))
+    ]
+    return Table(("CPU s per million", *sides, "more"), tuple(rows))
 
 
 def cost_table(runs: Sequence[Cost]) -> Table:
@@ -86,13 +122,14 @@ def cost_table(runs: Sequence[Cost]) -> Table:
                     side,
                     str(len(mine)),
                     spread([run.warm_cpu * 1e6 / run.warm_records for run in mine], ".2f"),
+                    spread([run.late_cpu * 1e6 / run.late_records for run in mine], ".2f"),
                     f"{median(run.cpu for run in mine):.1f}",
                     f"{median(run.wall for run in mine):.1f}",
                     f"{quantile(batches, 0.5):.0f}",
                     f"{quantile(batches, 0.99):.0f}",
                 )
             )
-    head = ("side", "runs", "CPU s per million", "CPU s in all", "wall s", "batch p50 ms", "p99 ms")
+    head = ("side", "runs", "CPU s per million", "later half", "CPU s in all", "wall s", "batch p50 ms", "p99 ms")
     return Table(head, tuple(rows))
 
 
@@ -136,13 +173,12 @@ def restore_table(runs: Sequence[Restored]) -> Table:
 
 def loss_table(runs: Sequence[Lost]) -> Table:
     """Return the seconds from SIGKILL."""
-    figures: tuple[Callable[[Lost], float], ...] = (
-        lambda run: run.first,
-        lambda run: run.beyond,
-        lambda run: run.published,
-    )
-    row = (str(len(runs)), *(spread([of(run) for run in runs], ".1f") for of in figures))
-    return Table(("kills", "first new output", "newer than all before", "published"), (row,))
+    rows = []
+    for side in dict.fromkeys(run.side for run in runs):
+        mine = [run for run in runs if run.side == side]
+        first, published = [run.first for run in mine], [run.published for run in mine]
+        rows.append((side, str(len(mine)), spread(first, ".1f"), spread(published, ".1f")))
+    return Table(("side", "kills", "first new output", "published"), tuple(rows))
 
 
 def start_table(runs: Sequence[Start]) -> Table:

@@ -16,6 +16,7 @@ from bench.processes import environment
 from bench.running import RunningJob, command, running
 from tests.integration.runtime.agents import Agents
 
+MEASURED_EXECUTORS = 2
 LOCAL, EMPTY, SURVIVED = "one process", "2 executors, empty disks", "2 executors that survived"
 _PARTITIONS = 8
 _CHANGED = 1000
@@ -40,7 +41,7 @@ def restore(setting: Setting, megabytes: int, on_run: Callable[[Restored], None]
         found.append(_restore(setting, way, size, arguments, workdir, then))
         shutil.rmtree(workdir)
 
-    for way, executors in ((LOCAL, 0), (EMPTY, 2)):
+    for way, executors in ((LOCAL, 0), (EMPTY, MEASURED_EXECUTORS)):
         workdir = directory / f"on-{executors}"
         keep(way, on_executors("keyed.yaml", location, workdir, changes, executors), workdir)
         on_run(found[-1])

@@ -9,6 +9,7 @@ class Cost(Model):
     """A bounded job in this process, or on two executors; CPU seconds of the whole process tree.
 
     `warm_cpu` are the CPU seconds from the end of the first batch to the end of the last full one, for `warm_records`.
+    `late_cpu` are those of the later half of all full batches, and `late_threads` shares them out by what threads do.
     """
 
     side: str
@@ -19,6 +20,9 @@ class Cost(Model):
     cpu: float
     warm_cpu: float
     warm_records: int
+    late_cpu: float
+    late_records: int
+    late_threads: dict[str, float]
     batches_ms: tuple[float, ...]
     load_before: float
 
@@ -64,11 +68,14 @@ class Restored(Model):
 
 
 class Lost(Model):
-    """The loss of an executor: seconds from SIGKILL to new output, to later output, and to its publication."""
+    """The loss of an executor, or of one of Flink's TaskManagers.
 
+    Seconds from SIGKILL to new output, and until readers see results of records that came later.
+    """
+
+    side: str
     round: int
     first: float
-    beyond: float
     published: float
     load_before: float
 
