@@ -65,11 +65,6 @@ class FlinkCluster:
         self.rest = f"http://127.0.0.1:{rest}"
         (self.directory / "conf").mkdir(parents=True)
         (self.directory / "log").mkdir()
-        # Jars in `lib` are there when a process starts; those of a job would have to be fetched behind each loss.
-        lib = self.directory / "lib"
-        lib.mkdir()
-        for jar in (*(self._home / "lib").glob("*.jar"), *self.installed.jars):
-            (lib / jar.name).symlink_to(jar)
         settings = {
             **_SETTINGS,
             "jobmanager.rpc.port": str(free_port()),
@@ -87,7 +82,9 @@ class FlinkCluster:
         (self.directory / "conf" / "config.yaml").write_text(java + lines)
         for each in (self._home / "conf").glob("log*"):
             (self.directory / "conf" / each.name).write_bytes(each.read_bytes())
-        (self.directory / "settings.json").write_text(json.dumps({**settings, "execution.target": "remote"}))
+        jars = ";".join(each.as_uri() for each in self.installed.jars)
+        submitted = {"execution.target": "remote", "pipeline.jars": jars}
+        (self.directory / "settings.json").write_text(json.dumps({**settings, **submitted}))
         manager = self._start("jobmanager")
         try:
             for _ in range(self.count):
@@ -150,7 +147,6 @@ class FlinkCluster:
         return {
             **os.environ,
             "FLINK_CONF_DIR": str(self.directory / "conf"),
-            "FLINK_LIB_DIR": str(self.directory / "lib"),
             "FLINK_LOG_DIR": str(self.directory / "log"),
             "FLINK_PID_DIR": str(self.directory),
         }

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from streamjob_runtime.executors.build_id import this_build
 from streamjob_runtime.executors.client import DriverAway, DriverClient, Refused
-from streamjob_runtime.executors.java_process import JavaSettings, start_java
+from streamjob_runtime.executors.java_process import JavaSettings, java_of_agent, start_java
 from streamjob_runtime.executors.line_socket import LineSocket
 from streamjob_runtime.executors.messages import (
     LEAVE,
@@ -41,6 +41,7 @@ from streamjob_runtime.executors.messages import (
 )
 from streamjob_runtime.executors.profiling import ExecutorProfiler
 from streamjob_runtime.executors.work import ExecutorWork
+from streamjob_runtime.spark.java import Java
 from streamjob_runtime.spark.sockets import socket_directory
 
 REGISTERED_FILE = "registered"
@@ -115,6 +116,7 @@ class Agent:
         workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
         (workdir / REGISTERED_FILE).unlink(missing_ok=True)
         build = this_build()
+        java = java_of_agent(workdir.absolute(), self._environment)
         while not self._draining.is_set():
             try:
                 credentials = self._client.meet()
@@ -126,8 +128,10 @@ class Agent:
                 self._draining.wait(_RETRY_SECONDS)
                 continue
             self._say(f"Executor {welcome.executor} starts for attempt {credentials.attempt}")
-            self._serve(welcome, credentials.spark_secret, address)
-            self._draining.wait(_RETRY_SECONDS)
+            begun = time.monotonic()
+            self._serve(java, welcome, credentials.spark_secret, address)
+            # One that has run is replaced at once.
+            self._draining.wait(max(0.0, _RETRY_SECONDS - (time.monotonic() - begun)))
         self._client.close()
 
     def _say(self, text: str) -> None:
@@ -136,7 +140,7 @@ class Agent:
             log.info("%s", text)
         self._said = text
 
-    def _serve(self, welcome: Welcome, spark_secret: str, address: str) -> None:
+    def _serve(self, found: Java, welcome: Welcome, spark_secret: str, address: str) -> None:
         settings = self._settings
         root = settings.workdir.absolute()
         sockets = socket_directory(root)
@@ -152,7 +156,7 @@ class Agent:
 
         java_settings = JavaSettings(root, root / "spark", sockets, settings.memory, settings.cores, address)
         over = _Over(self._stopped)
-        java = start_java(java_settings, welcome, spark_secret, listening.path, self._environment)
+        java = start_java(found, java_settings, welcome, spark_secret, listening.path, self._environment)
         threading.Thread(target=_watch, args=(java, over), name="watch-java", daemon=True).start()
         polling = threading.Thread(target=self._poll, args=(welcome, perform, over), name="poll", daemon=True)
         polling.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamjob_runtime.executors.messages import Welcome
 from streamjob_runtime.spark import class_data
-from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.java import Java, find_java
 from streamjob_runtime.spark.jvm import JAR, JOB_FILES
 from streamjob_runtime.spark.session import LOGGING, SECRET
 
@@ -43,26 +43,42 @@ class JavaSettings:
     address: str
 
 
-def start_java(
-    settings: JavaSettings, welcome: Welcome, spark_secret: str, socket: Path, environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    """Start an executor's Java.
+def java_of_agent(root: Path, environment: Mapping[str, str]) -> Java:
+    """Return the Java that an agent starts: finding it takes a start of Java.
 
     Args:
-        settings: its settings.
-        welcome: the driver's answer to the registration.
-        spark_secret: authenticates it to Spark's driver.
-        socket: the Unix socket on which the agent waits.
+        root: the agent's work directory.
         environment: the environment of the agent.
 
     Raises:
         NoJava: there is no suitable Java.
     """
-    shutil.rmtree(settings.scratch, ignore_errors=True)
-    settings.scratch.mkdir(mode=0o700, parents=True)
-    java = find_java(environment, settings.root / "java")
+    java = find_java(environment, root / "java")
     if hint := class_data.hint(java, environment):
         log.info("%s", hint)
+    return java
+
+
+def start_java(
+    java: Java,
+    settings: JavaSettings,
+    welcome: Welcome,
+    spark_secret: str,
+    socket: Path,
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    """Start an executor's Java.
+
+    Args:
+        java: the agent's Java.
+        settings: its settings.
+        welcome: the driver's answer to the registration.
+        spark_secret: authenticates it to Spark's driver.
+        socket: the Unix socket on which the agent waits.
+        environment: the environment of the agent.
+    """
+    shutil.rmtree(settings.scratch, ignore_errors=True)
+    settings.scratch.mkdir(mode=0o700, parents=True)
     archived = class_data.java_options(java, environment)
     return subprocess.Popen(
         [str(java.home / "bin" / "java"), *archived, *arguments(settings, welcome, socket, environment)],
@@ -94,6 +110,8 @@ def arguments(settings: JavaSettings, welcome: Welcome, socket: Path, environmen
     return [
         f"-Xmx{settings.memory}",
         "-XX:-UsePerfData",
+        # Java would take a thread for each core of the machine, which it shares with other executors.
+        f"-XX:ParallelGCThreads={settings.cores}",
         f"-Djava.io.tmpdir={settings.temporary}",
         f"-D{JOB_FILES}={settings.root}",
         LOGGING,

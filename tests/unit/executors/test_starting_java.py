@@ -29,6 +29,7 @@ def test_an_executor_registers_under_its_number_with_its_cores() -> None:
     assert pairs["--cores"] == "3"
     assert pairs["--hostname"] == pairs["--bind-address"] == "10.0.0.1"
     assert "-Xmx2g" in made
+    assert "-XX:ParallelGCThreads=3" in made
     assert "-XX:+UseSerialGC" in made
     assert "-Dstreamjob.files=/w" in made
     # Otherwise it could not even ask for the driver's settings.
@@ -43,10 +44,9 @@ def test_it_runs_in_a_directory_of_its_own_where_no_jar_of_another_release_is(
     (scratch / "streamjob-jvm.jar").write_bytes(b"of another release")
     started: list[Path] = []
     found = Java(home=tmp_path / "java", executable=Path("/bin/sh"), version=17)
-    monkeypatch.setattr("streamjob_runtime.executors.java_process.find_java", lambda *_: found)
     monkeypatch.setattr("subprocess.Popen", lambda *_, cwd, **__: started.append(cwd))
 
-    start_java(replace(SETTINGS, root=tmp_path, scratch=scratch), WELCOME, "secret", tmp_path / "agent", {})
+    start_java(found, replace(SETTINGS, root=tmp_path, scratch=scratch), WELCOME, "secret", tmp_path / "agent", {})
 
     assert started == [scratch]
     assert list(scratch.iterdir()) == []
@@ -56,13 +56,12 @@ def test_it_uses_the_archive_of_classes_if_there_is_one(tmp_path: Path, monkeypa
     started: list[list[str]] = []
     found = Java(home=tmp_path / "java", executable=Path("/bin/sh"), version=17)
     environment = {class_data.DIRECTORY_VARIABLE: str(tmp_path)}
-    monkeypatch.setattr("streamjob_runtime.executors.java_process.find_java", lambda *_: found)
     monkeypatch.setattr("subprocess.Popen", lambda command, **_: started.append(command))
     settings = replace(SETTINGS, root=tmp_path, scratch=tmp_path / "spark")
 
-    start_java(settings, WELCOME, "secret", tmp_path / "agent", environment)
+    start_java(found, settings, WELCOME, "secret", tmp_path / "agent", environment)
     class_data.archive(found, environment).touch()
-    start_java(settings, WELCOME, "secret", tmp_path / "agent", environment)
+    start_java(found, settings, WELCOME, "secret", tmp_path / "agent", environment)
 
     option = f"-XX:SharedArchiveFile={class_data.archive(found, environment)}"
     assert [option in command for command in started] == [False, True]
