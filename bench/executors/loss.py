@@ -21,6 +21,8 @@ from tests.integration.runtime.executor_processes import java_of_executors
 OURS = "streamjob"
 INTERVAL = 5.0
 KEYS = 10_000
+_PHASES = (b") is lost: ", b") starts on ", b") is here")
+"""What the driver logs, see `Lost.phases`; each comes behind the one before."""
 
 
 def loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> tuple[Lost, ...]:
@@ -42,10 +44,13 @@ def loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> tuple[
             watch.until(partial(_all_work, outputs, more, workdir))
             watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, INTERVAL)))
             load, victim = os.getloadavg()[0], chance.choice(sorted(java_of_executors(workdir).items()))
+            logged = log.stat().st_size
             os.kill(victim[1], signal.SIGKILL)
             killed_at = time.monotonic()
             outputs.look()
             window = newest_input(directory / "input")
+            phases = [watch.until(partial(_says, log, logged, phase)) - killed_at for phase in _PHASES]
+            # Until here the one that is left may have completed files, and no new epoch has begun.
             first = watch.until(partial(has_more, outputs, len(outputs.staged)))
             published = watch.until(partial(is_newer, outputs.visible, window))
             found.append(
@@ -54,6 +59,7 @@ def loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> tuple[
                     round=number,
                     first=first - killed_at,
                     published=published - killed_at,
+                    phases=tuple(phases),
                     load_before=load,
                 )
             )
@@ -69,6 +75,13 @@ def newest_input(directory: Path) -> float:
     """
     files = sorted(directory.glob("*.parquet"))
     return MADE_AT + 60 * (int(files[-1].stem) - 1) if files else float("-inf")
+
+
+def _says(log: Path, since: int, text: bytes) -> bool:
+    """Return whether the driver has logged a text since its log had a size."""
+    with log.open("rb") as file:
+        file.seek(since)
+        return text in file.read()
 
 
 def _all_work(outputs: Outputs, count: int, workdir: Path) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from statistics import median
 
 from bench.executors.cost import LOCAL, REMOTE
 from bench.executors.paper import paper
 from bench.executors.results import Checkpoints, Cost, Crowd, Executors, Lost, Manifested, Part, Restored, Start
-from bench.executors.texts import TEXTS, THREADS
+from bench.executors.texts import PHASE_NAMES, PHASES, TEXTS, THREADS
 from bench.summary import loads, quantile, spread
 from bench.tables import MB, Table, goal_list
 
@@ -42,6 +43,8 @@ def render(results: Executors) -> str:
         ]
         if name == "cost":
             parts += _cost_parts(runs)
+        if name == "loss":
+            parts += _loss_parts(runs)
     parts += paper(results)
     return "\n".join(parts)
 
@@ -54,6 +57,17 @@ def _cost_parts(runs: Sequence[Cost]) -> list[str]:
         where = f"{ratio:.2f}, and {late:.2f} in the later half"
         parts.append(goal_list([(goal + where, max(ratio, late) <= NEAR_LOCAL)]))
     return parts
+
+
+def _loss_parts(runs: Sequence[Lost]) -> list[str]:
+    """Return what belongs to the part `loss` besides its table: the phases of ours."""
+    ours = [run for run in runs if run.phases]
+    if not ours:
+        return []
+    times = [[*run.phases, run.first] for run in ours]
+    steps = [[later - before for before, later in pairwise([0.0, *each])] for each in times]
+    rows = (("seconds", *(spread(each, ".1f") for each in zip(*steps, strict=True))),)
+    return [PHASES + "\n", Table(("step", *PHASE_NAMES), rows).markdown() + "\n"]
 
 
 def tables(results: Executors) -> dict[str, Table]:

@@ -70,7 +70,8 @@ class Restored(Model):
 class Lost(Model):
     """The loss of an executor, or of one of Flink's TaskManagers.
 
-    Seconds from SIGKILL to new output, and until readers see results of records that came later.
+    Seconds from SIGKILL to new output, and until readers see results of records that came later. `phases` are those
+    until the driver knows of the loss, until the agent starts another Java, and until Spark has it; none for Flink.
     """
 
     side: str
@@ -78,6 +79,7 @@ class Lost(Model):
     first: float
     published: float
     load_before: float
+    phases: tuple[float, ...] = ()
 
 
 class Crowd(Model):

@@ -38,6 +38,11 @@ behind the kill.
   a fixed delay of 0.1 s before a restart, and local recovery. *A spare*: a third TaskManager with a free slot.
 """
 
+PHASES = """\
+The steps of streamjob until its first new output, each behind the one before:
+"""
+PHASE_NAMES = ("the driver knows", "the agent starts Java", "Spark has it", "restore and first batch")
+
 _START = """\
 From the start of `streamjob executor` until Spark has registered its Java, with the archive of classes and
 without.

@@ -107,6 +107,14 @@ def test_the_cpu_of_threads_is_counted_between_the_nearest_samples() -> None:
     assert between(samples, 0.9, 2.4) == {"tasks": 2.0, "network": 1.0}
 
 
+def test_the_steps_of_a_loss_are_shown() -> None:
+    lost = Lost(side="streamjob", round=0, first=7.0, published=9, load_before=1.0, phases=(0.5, 1.0, 3.0))
+
+    text = render(Executors(loss=Losses(circumstances=WHERE, runs=(lost,))))
+
+    assert "| seconds | 0.5 (0.5–0.5) | 0.5 (0.5–0.5) | 2.0 (2.0–2.0) | 4.0 (4.0–4.0) |" in text
+
+
 def test_losses_are_shown_for_each_side() -> None:
     lost = [
         Lost(side=side, round=0, first=first, published=first + 5, load_before=1.0)
