@@ -51,11 +51,13 @@ def render(results: Executors) -> str:
 
 def _cost_parts(runs: Sequence[Cost]) -> list[str]:
     """Return what belongs to the part `cost` besides its table: threads, and the goal."""
-    parts = [THREADS + "\n", threads_table(runs).markdown() + "\n"]
-    if (ratio := cost_ratio(runs)) is not None and (late := late_ratio(runs)) is not None:
-        goal = f"CPU per record on executors at most {NEAR_LOCAL:g} times that of one process: "
-        where = f"{ratio:.2f}, and {late:.2f} in the later half"
-        parts.append(goal_list([(goal + where, max(ratio, late) <= NEAR_LOCAL)]))
+    known = [run for run in runs if run.late_threads]
+    parts = [THREADS + "\n", threads_table(known).markdown() + "\n"] if known else []
+    if (ratio := cost_ratio(runs)) is not None:
+        goal = f"CPU per record on executors at most {NEAR_LOCAL:g} times that of one process: {ratio:.2f}"
+        late = late_ratio(runs)
+        more = "" if late is None else f", and {late:.2f} in the later half"
+        parts.append(goal_list([(goal + more, max(ratio, late or 0.0) <= NEAR_LOCAL)]))
     return parts
 
 
@@ -97,7 +99,11 @@ def cost_ratio(runs: Sequence[Cost]) -> float | None:
 
 def late_ratio(runs: Sequence[Cost]) -> float | None:
     """Return the same of the later half of the batches."""
-    return _ratio(runs, lambda run: run.late_cpu / run.late_records)
+    return _ratio([run for run in runs if run.late_cpu is not None], _late_cpu)
+
+
+def _late_cpu(run: Cost) -> float:
+    return (run.late_cpu or 0.0) / run.late_records
 
 
 def _ratio(runs: Sequence[Cost], of: Callable[[Cost], float]) -> float | None:
@@ -136,7 +142,9 @@ def cost_table(runs: Sequence[Cost]) -> Table:
                     side,
                     str(len(mine)),
                     spread([run.warm_cpu * 1e6 / run.warm_records for run in mine], ".2f"),
-                    spread([run.late_cpu * 1e6 / run.late_records for run in mine], ".2f"),
+                    spread([_late_cpu(run) * 1e6 for run in mine], ".2f")
+                    if all(run.late_records for run in mine)
+                    else "–",
                     f"{median(run.cpu for run in mine):.1f}",
                     f"{median(run.wall for run in mine):.1f}",
                     f"{quantile(batches, 0.5):.0f}",

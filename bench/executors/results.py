@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.model import Circumstances, Model
+from pydantic import Field
 
 
 class Cost(Model):
@@ -20,11 +21,11 @@ class Cost(Model):
     cpu: float
     warm_cpu: float
     warm_records: int
-    late_cpu: float
-    late_records: int
-    late_threads: dict[str, float]
     batches_ms: tuple[float, ...]
     load_before: float
+    late_cpu: float | None = None
+    late_records: int = 0
+    late_threads: dict[str, float] = Field(default_factory=dict)
 
 
 class Start(Model):
