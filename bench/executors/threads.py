@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -81,9 +80,9 @@ class Sampler(threading.Thread):
                 # Servers and the accounting of the job are children of this process, the job's processes are not.
                 if (stat := stat_of(pid)) and int(stat[1]) != os.getpid():
                     self._look(pid)
-            used: Counter[str] = Counter()
+            used: dict[str, float] = {}
             for what, seconds in self._used.values():
-                used[what] += seconds
+                used[what] = used.get(what, 0.0) + seconds
             self.samples.append((now, used))
 
     def _look(self, pid: int) -> None:
