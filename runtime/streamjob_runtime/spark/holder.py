@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import JobFailed
 from streamjob_runtime.spark.gateway import forget_java, java_process, shut_down
-from streamjob_runtime.spark.page import SparkPage, page_at
+from streamjob_runtime.spark.page import SparkPage, is_enabled, page_at
 from streamjob_runtime.spark.session import SessionSettings, connector_jars, start_session
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class SparkHolder:
                 hints: list[str] = []
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
                     self._session = start_session(self._settings, hints.append)
-                self._page = page_at(self._session.sparkContext.uiWebUrl, self._settings.page_secret)
+                if is_enabled(self._settings.conf):
+                    self._page = page_at(self._session.sparkContext.uiWebUrl, self._settings.page_secret)
                 self._on_started(self._session)
                 for hint in hints:
                     log.info(hint)
