@@ -11,6 +11,7 @@ from streamjob_operator.decisions import executors, health
 from streamjob_operator.decisions.observation import Completion
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.decisions.slots import slots_of, width_of
+from streamjob_operator.resources.labels import COMPONENT_LABEL, EXECUTOR, UID_LABEL
 from streamjob_operator.resources.status import (
     CheckpointCounts,
     CheckpointInProgress,
@@ -34,7 +35,7 @@ _TAKEN = frozenset({"manual", *_PURPOSES})
 
 
 SLOTS_LABEL = "streamjob.io/task-slots-of"
-"""No pod has it: `/scale` counts task slots, and all of them are in one pod.
+"""No pod has it: `/scale` counts task slots, and several of them are in one pod.
 
 An autoscaler demands a selector. By one that selected the driver it would take eight slots for one pod.
 """
@@ -53,9 +54,17 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
             "savepoint": _savepoint(s, status, checkpoint.last_completed),
             "restored_from": _restored_from(s, status.restored_from),
             "replicas": _replicas(s, s.slots if _changes_its_slots(s) else parallelism),
-            "selector": f"{SLOTS_LABEL}={s.resource.uid}",
+            "selector": _selector(s),
         }
     )
+
+
+def _selector(s: Situation) -> str:
+    """Return what selects a pod for each task slot: executors with one slot each, or none."""
+    executor = None if s.deployed is None else s.deployed.spec().executor
+    if executor is None or executor.cores > 1:
+        return f"{SLOTS_LABEL}={s.resource.uid}"
+    return f"{UID_LABEL}={s.resource.uid},{COMPONENT_LABEL}={EXECUTOR}"
 
 
 def _restored_from(s: Situation, before: RestoredFrom | None) -> RestoredFrom | None:

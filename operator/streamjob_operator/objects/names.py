@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamjob_operator.resources.base import API_VERSION, GROUP, Metadata
+from streamjob_operator.resources.labels import COMPONENT_LABEL as COMPONENT_LABEL
+from streamjob_operator.resources.labels import DRIVER as DRIVER
+from streamjob_operator.resources.labels import EXECUTOR as EXECUTOR
+from streamjob_operator.resources.labels import UID_LABEL as UID_LABEL
 
 Object = dict[str, Any]
 """An object of Kubernetes as JSON has it."""
@@ -21,16 +25,10 @@ BLOCKS_PORT: Final = 7079
 """Of Spark's block managers, in the driver and in executors."""
 
 NAME_LABEL: Final = f"{GROUP}/name"
-UID_LABEL: Final = f"{GROUP}/uid"
 ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
-COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 TEMPLATE_LABEL: Final = f"{GROUP}/executor-template"
 """A digest of the template that an executor's pod was made from."""
 REVISION_ANNOTATION: Final = f"{GROUP}/revision"
-
-DRIVER: Final = "driver"
-EXECUTOR: Final = "executor"
-"""The components of a job."""
 
 JOB_DIRECTORY: Final = "/etc/streamjob/job"
 CONTROL_DIRECTORY: Final = "/etc/streamjob/control"

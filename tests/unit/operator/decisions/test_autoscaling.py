@@ -311,6 +311,14 @@ def test_executors_are_added_and_removed_beside_the_same_driver() -> None:
     assert not user.did(StopJob)
 
 
+@pytest.mark.parametrize(("cores", "label"), [(1, "app.kubernetes.io/component=executor"), (2, "task-slots-of")])
+def test_an_autoscaler_of_pods_finds_executors_if_each_has_one_slot(cores: int, label: str) -> None:
+    user = Operator(autoscaling={"mode": "Off"}, **merged(EXECUTORS, {"executor": {"cores": cores}}))
+
+    assert label in (user.status.selector or "")
+    assert ("streamjob.io/uid=" in (user.status.selector or "")) is (cores == 1)
+
+
 def test_executors_stay_within_bounds_that_are_no_multiple_of_their_slots() -> None:
     user = Operator(autoscaling=ACT | {"min": 3, "max": 7}, **EXECUTORS)
     change_rate(user, 200_000, minutes=10)
