@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-_BEGINS, _ENDS, _PREIMAGE = 0, 1, 2
+_BEGINS, _ENDS, _PREIMAGE, _ROW, _UNTIMED = range(5)
 _NEVER = -1
 _TIME = "__streamjob_time"
 _EQUAL = "streamjob.equal"
@@ -141,20 +141,20 @@ def joined(
     row = _nullable(without_event_time(rows.schema))
     version = _nullable(added)
     left = rows.select(
-        f.unix_micros(quoted(at)).alias("at"),
-        f.struct(*(f.col(quoted(name)) for name in rows.columns)).cast(row).alias("row"),
+        f.coalesce(f.unix_micros(quoted(at)), f.lit(0)).alias("at"),
+        f.when(f.col(quoted(at)).isNull(), _UNTIMED).otherwise(_ROW).alias("kind"),
+        f.struct(*(f.col(quoted(name)).alias(name, metadata={}) for name in rows.columns)).alias("row"),
         f.lit(None).cast(version).alias("version"),
-        f.lit(_BEGINS).alias("change"),
         *(_key(own, there, own.name, number) for number, (own, there) in enumerate(keys)),
         f.col(quoted(at)).alias(_TIME),
     )
     if inner:
-        left = left.where(f.col("at").isNotNull() & _are_known(key))
+        left = left.where(f.col(_TIME).isNotNull() & _are_known(key))
     right = versions.select(
         f.unix_micros(quoted(begins)).alias("at"),
+        _change(label, versions).alias("kind"),
         f.lit(None).cast(row).alias("row"),
         f.struct(*select).cast(version).alias("version"),
-        _change(label, versions).alias("change"),
         *(_key(own, there, there.name, number) for number, (own, there) in enumerate(keys)),
         # Without event time here, Spark does not drop versions that come late: they count for later rows.
         f.lit(None).cast("timestamp").alias(_TIME),

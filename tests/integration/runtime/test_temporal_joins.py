@@ -41,7 +41,7 @@ DELAY = 20
 VALID = 7.5
 CURRENCIES = ("EUR", "USD", "CHF")
 SCHEMAS = {
-    "orders": "id INT, currency STRING, region STRING, at TIMESTAMP",
+    "orders": "id INT, currency STRING, region STRING, at TIMESTAMP, note STRING",
     "rates": "code STRING, rate INT, since TIMESTAMP",
 }
 PLAIN = "SELECT id, currency, rate FROM priced"
@@ -103,12 +103,12 @@ class Streams:
     rates: list[list[dict[str, Any]]]
 
     @staticmethod
-    def random(seed: int, form: Form) -> Streams:
+    def random(seed: int, form: Form, files: int = FILES, note: str | None = None) -> Streams:
         chance = random.Random(seed)
         orders: list[list[dict[str, Any]]] = []
         rates: list[list[dict[str, Any]]] = []
         ids, taken = iter(range(10_000)), set[tuple[str, float]]()
-        for file in range(FILES):
+        for file in range(files):
             begin = file * SECONDS
 
             def time(begin: int = begin) -> float:
@@ -117,7 +117,12 @@ class Streams:
 
             orders.append(
                 [
-                    {"id": next(ids), "currency": chance.choice([*CURRENCIES, "XXX", None]), "at": text(time())}
+                    {
+                        "id": next(ids),
+                        "currency": chance.choice([*CURRENCIES, "XXX", None]),
+                        "at": text(time()),
+                        "note": note,
+                    }
                     for _ in range(30)
                 ]
             )
@@ -171,7 +176,9 @@ class Streams:
         return Counter((begin, n, known) for begin, (n, known) in counts.items())
 
 
-def source(directory: Path, name: str, column: str, *, schema: str = "", **changes: Any) -> dict[str, Any]:
+def source(
+    directory: Path, name: str, column: str, *, schema: str = "", delay: int = DELAY, **changes: Any
+) -> dict[str, Any]:
     (directory / name).mkdir(exist_ok=True)
     return {
         "name": name,
@@ -179,16 +186,18 @@ def source(directory: Path, name: str, column: str, *, schema: str = "", **chang
         "schema": SCHEMAS[name] + schema,
         "options": {"path": str(directory / name), "maxFilesPerTrigger": 1},
         "bounded": True,
-        "watermark": {"column": column, "delay": f"{DELAY}s"},
+        "watermark": {"column": column, "delay": f"{delay}s"},
         **changes,
     }
 
 
-def shop(directory: Path, form: Form, outputs: tuple[str, ...] = ("plain",), **changes: Any) -> Life:
+def shop(
+    directory: Path, form: Form, outputs: tuple[str, ...] = ("plain",), delay: int = DELAY, **changes: Any
+) -> Life:
     """Write a job that joins orders with rates, and perhaps counts them in windows behind."""
     sources = [
-        source(directory, "orders", "at"),
-        source(directory, "rates", "since", schema=", _change_type STRING" * form.changes),
+        source(directory, "orders", "at", delay=delay),
+        source(directory, "rates", "since", schema=", _change_type STRING" * form.changes, delay=delay),
     ]
     behind = {"plain": PLAIN, "known": f"{PLAIN} WHERE rate IS NOT NULL", "windows": WINDOWS}
     operators = [
@@ -215,6 +224,19 @@ def test_each_row_gets_the_version_of_its_time_after_a_kill(
     killed_and_finished(spark, shop(tmp_path, FORMS[form]), Power(monkeypatch))
 
     assert rows_of(output(tmp_path, "plain")) == streams.expected(FORMS[form])
+
+
+def test_many_large_rows_wait_for_many_batches_and_get_the_versions_of_their_times(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = FORMS["changes"]
+    # Some 7 kB for a key in a batch: more than waits with its version, and less than stays apart from later rows.
+    streams = Streams.random(9, form, files=24, note="x" * 1_000)
+    streams.write(tmp_path)
+
+    killed_and_finished(spark, shop(tmp_path, form, delay=18 * SECONDS), Power(monkeypatch))
+
+    assert rows_of(output(tmp_path, "plain")) == streams.expected(form)
 
 
 @pytest.mark.thorough
