@@ -47,6 +47,10 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
   private static final long serialVersionUID = 1L;
   private static final int ROWS = 10_000;
   private static final int KEYS = 512;
+
+  /** Without a cache, a task remembers so many keys and rows, so that it asks for a key once in a batch. */
+  private static final int REMEMBERED = 100_000;
+
   private static final long FIRST_PAUSE_MS = 100;
 
   /** The caches and connections of this process; those of a job's earlier starts go by themselves. */
@@ -71,6 +75,22 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
 
   /** How much is cached and for how long, and how patient a query is. */
   private record Limits(long rows, long ttlMs, int timeoutSeconds, int retries) implements Serializable {}
+
+  /** What a task has found in its batch. */
+  private static final class Found {
+    private final Map<List<Object>, List<Row>> rows = new HashMap<>();
+    private int size;
+
+    private void putAll(Map<List<Object>, List<Row>> more) {
+      int added = more.size() + more.values().stream().mapToInt(List::size).sum();
+      if (size + added > REMEMBERED) {
+        rows.clear();
+        size = 0;
+      }
+      rows.putAll(more);
+      size += added;
+    }
+  }
 
   /** What all tasks of a process share. */
   private record Here(Cache<List<Object>, List<Row>> cache, Deque<Connection> idle) {
@@ -128,12 +148,13 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
   public Iterator<Row> call(Iterator<Row> rows) throws ExecutionException {
     Here here = HERE.get(id, this::open);
     return new Iterator<>() {
+      private final Found before = new Found();
       private Iterator<Row> ready = Collections.emptyIterator();
 
       @Override
       public boolean hasNext() {
         while (!ready.hasNext() && rows.hasNext()) {
-          ready = some(rows, here).iterator();
+          ready = some(rows, here, before).iterator();
         }
         return ready.hasNext();
       }
@@ -150,7 +171,7 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
     return new Here(cache.expireAfterWrite(Duration.ofMillis(limits.ttlMs)).build(), new ConcurrentLinkedDeque<>());
   }
 
-  private List<Row> some(Iterator<Row> rows, Here here) {
+  private List<Row> some(Iterator<Row> rows, Here here, Found before) {
     List<Row> taken = new ArrayList<>();
     List<List<Object>> wanted = new ArrayList<>();
     Map<List<Object>, List<Row>> found = new HashMap<>();
@@ -166,14 +187,14 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
         continue;
       }
       if (!found.containsKey(key) && !unknown.contains(key)) {
-        List<Row> cached = here.cache.getIfPresent(key);
+        List<Row> cached = limits.rows == 0 ? before.rows.get(key) : here.cache.getIfPresent(key);
         if (cached == null) {
           unknown.add(key);
         } else {
           found.put(key, cached);
         }
       }
-      if (unknown.contains(key)) {
+      if (limits.rows == 0 || unknown.contains(key)) {
         asked++;
       } else {
         known++;
@@ -183,7 +204,11 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
     misses.add(asked);
     if (!unknown.isEmpty()) {
       Map<List<Object>, List<Row>> read = ask(new ArrayList<>(unknown), here);
-      here.cache.putAll(read);
+      if (limits.rows > 0) {
+        here.cache.putAll(read);
+      } else {
+        before.putAll(read);
+      }
       found.putAll(read);
     }
     List<Row> joined = new ArrayList<>(taken.size());
