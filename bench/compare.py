@@ -151,6 +151,11 @@ def plain_batches(report: Path) -> list[Batch]:
 def our_batches(workdir: Path) -> list[Batch]:
     """Return the batches that a job ran, from what Spark left in its work directory."""
     (checkpoint,) = workdir.glob("*/*/checkpoint")
+    return batches_of(checkpoint)
+
+
+def batches_of(checkpoint: Path) -> list[Batch]:
+    """Return the batches of a query, from the files in its checkpoint directory."""
     return batches_between(_times(checkpoint / "offsets"), _times(checkpoint / "commits"))
 
 

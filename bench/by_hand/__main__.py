@@ -8,15 +8,16 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from bench.by_hand.cases import CASES, Case, Place, Side
+from bench.by_hand.cases import CASES, WARM_UP, Case, Place, Side
 from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_files, make_products
 from bench.by_hand.results import ByHand, Run, render, table
+from bench.compare import Batch, batches_of, our_batches, used_between
 from bench.entry import Benchmark, parser, run
-from bench.processes import REPOSITORY, RunFailed, environment, locked, measure
+from bench.processes import REPOSITORY, RunFailed, Used, environment, locked, measure
 from bench.rounds import rounds
 from bench.running import command
 from pyarrow import compute, dataset
@@ -31,12 +32,11 @@ def arguments() -> argparse.Namespace:
     made = parser("make bench-by-hand", __doc__, "one round of few records")
     add = made.add_argument
     add("--rounds", type=int, default=3, metavar="N", help="rounds of all sides (3)")
-    add("--case", choices=list(CASES), action="append", help="measure only this one (all)")
+    add("--case", choices=list(CASES), action="append", help="measure only this one, and keep the others (all)")
     add("--timeout", type=float, default=300.0, metavar="S", help="seconds that one run may take (300)")
     options = made.parse_args()
     if options.quick:
         options.rounds = 1
-    options.sizes = (FILE_ROWS, 2 * FILE_ROWS) if options.quick else None
     return options
 
 
@@ -80,6 +80,15 @@ class _Inputs:
         return directory
 
 
+def kept(file: Path, measured: Mapping[str, Case]) -> tuple[list[Run], dict[str, int]]:
+    """Return the runs and the numbers of compared rows that a file of results has of other cases."""
+    if not file.exists():
+        return [], {}
+    known = ByHand.model_validate_json(file.read_bytes())
+    others = {name: rows for name, rows in known.compared.items() if name not in measured}
+    return [run for run in known.runs if run.case not in measured], others
+
+
 class _Bench:
     def __init__(self, benchmark: Benchmark, inputs: _Inputs) -> None:
         self._benchmark = benchmark
@@ -87,8 +96,7 @@ class _Bench:
         self._options = benchmark.options
         self._cases: Mapping[str, Case] = {name: CASES[name] for name in self._options.case or CASES}
         self._begun = time.time()
-        self._runs: list[Run] = []
-        self._compared: dict[str, int] = {}
+        self._runs, self._compared = kept(RESULTS, self._cases)
 
     def run(self) -> None:
         """Compare the sides' rows, then measure round by round; show and store after each."""
@@ -110,26 +118,21 @@ class _Bench:
 
     def _measure(self, number: int, name: str, side: str) -> None:
         case = self._cases[name]
-        for records in self._options.sizes or (case.few, case.many):
-            place = self._inputs.place(case, records)
-            directory = self._directory(f"{number}-{name}-{side}-{records}")
-            place = replace(place, dead=str(directory / "dead"))
-            used = measure(start_command(case.sides[side], place, directory), directory, self._options.timeout)
-            shutil.rmtree(directory)
-            made = Run(
-                case=name,
-                side=side,
-                round=number,
-                records=records,
-                wall=used.wall,
-                cpu=used.user + used.system,
-                load_before=used.load_before,
-            )
-            self._runs.append(made)
-            self._benchmark.tell(
-                f"{name}, {side}: {records:,} records, {made.wall:.1f} s, {made.cpu:.1f} CPU s,"
-                f" load {used.load_before:.1f}"
-            )
+        if self._options.quick:
+            case = replace(case, batches=WARM_UP + 2)
+        directory = self._directory(f"{number}-{name}-{side}")
+        place = replace(self._inputs.place(case, case.records), dead=str(directory / "dead"))
+        used = measure(start_command(case.sides[side], place, directory), directory, self._options.timeout)
+        made = warm(name, side, number, case, used, self._batches(case.sides[side], directory))
+        shutil.rmtree(directory)
+        self._runs.append(made)
+        self._benchmark.tell(
+            f"{name}, {side}: {made.records:,} of {case.records:,} records, {made.wall:.1f} s, {made.cpu:.1f} CPU s,"
+            f" {made.cpu / made.records * 1e6:.2f} µs each, load {used.load_before:.1f}"
+        )
+
+    def _batches(self, side: Side, directory: Path) -> list[Batch]:
+        return our_batches(directory / "work") if side.job else batches_of(directory / "scratch" / "checkpoint")
 
     def _compare(self, name: str, case: Case) -> int:
         """Return the number of rows that all sides write. Raises RunFailed if they differ."""
@@ -151,6 +154,21 @@ class _Bench:
         directory = self._benchmark.work / name.replace(" ", "-")
         directory.mkdir(parents=True)
         return directory
+
+
+def warm(name: str, side: str, number: int, case: Case, used: Used, batches: Sequence[Batch]) -> Run:
+    """Return what a run took from the end of its first batches to that of its last full one."""
+    begin, end = batches[WARM_UP - 1].end, batches[case.batches - 1].end
+    return Run(
+        case=name,
+        side=side,
+        round=number,
+        records=(case.batches - WARM_UP) * case.batch,
+        wall=end - begin,
+        cpu=used_between(used.samples, begin, end),
+        whole_cpu=used.user + used.system,
+        load_before=used.load_before,
+    )
 
 
 @dataclass(frozen=True, slots=True)

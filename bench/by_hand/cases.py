@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.by_hand.data import DELAY, ORDER_AVRO, ORDER_DDL, ORDER_PROTO, ORDERS_DDL, RATES_DDL
+from bench.by_hand.data import DELAY, FILE_ROWS, ORDER_AVRO, ORDER_DDL, ORDER_PROTO, ORDERS_DDL, RATES_DDL
 
-BATCH = 250_000
+BATCH = FILE_ROWS
 """Most records that a batch from Kafka has."""
+WARM_UP = 4
+"""Batches at the beginning of a run that do not count: Java compiles meanwhile."""
 SLOTS = 2
 
 
@@ -67,8 +69,8 @@ class Case:
         text: the setting, in the report.
         sides: the ways.
         form: that of the values in Kafka, see `data.FORMS`; None: files are read.
-        few: records of a short run.
-        many: records of a long run.
+        batch: records of a batch.
+        batches: how many batches a run has.
         open: so many of the last rows plain Spark leaves open, so they are not compared.
     """
 
@@ -76,9 +78,14 @@ class Case:
     text: str
     sides: Mapping[str, Side]
     form: str | None = None
-    few: int = 500_000
-    many: int = 2_000_000
+    batch: int = BATCH
+    batches: int = 12
     open: int = 0
+
+    @property
+    def records(self) -> int:
+        """The records of a run."""
+        return self.batch * self.batches
 
 
 def _job(place: Place, sources: list[Job], operators: list[Job], rows: str, **more: Any) -> Job:
@@ -229,8 +236,8 @@ CASES: Mapping[str, Case] = {
     "table": Case(
         title="Join with a table",
         text="Orders in Parquet files, a million in a batch, and 10,000 products in another file.",
-        few=2_000_000,
-        many=10_000_000,
+        batch=4 * FILE_ROWS,
+        batches=20,
         sides={
             "by hand": Side(title="plain Spark, join with a static DataFrame", query="table"),
             "streamjob": Side(title="streamjob, `tables`", job=_static, base="by hand"),
@@ -242,8 +249,7 @@ CASES: Mapping[str, Case] = {
             "Orders in Parquet files, 250,000 in a batch, and a table of 10,000 products in PostgreSQL. By hand, the"
             " keys of a batch are collected, and one query by JDBC asks for them."
         ),
-        few=500_000,
-        many=2_500_000,
+        batches=16,
         sides={
             "by hand": Side(title="plain Spark, `foreachBatch` with a query by JDBC", query="lookup"),
             "streamjob": Side(title="streamjob, `lookup` with its cache", job=_lookup(100_000), base="by hand"),
@@ -257,8 +263,7 @@ CASES: Mapping[str, Case] = {
             " has no such join. By hand it is `applyInPandasWithState` with `merge_asof`, its state pickled. The join"
             " with a table above is a lower bound, without event time and state."
         ),
-        few=250_000,
-        many=1_000_000,
+        batches=16,
         open=15_000,
         sides={
             "by hand": Side(title="plain Spark, `applyInPandasWithState`", query="versions"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from bench.by_hand.cases import CASES, SLOTS
+from bench.by_hand.cases import CASES, SLOTS, WARM_UP
 from bench.model import Circumstances, Model
-from bench.summary import interleaved, loads, per_million, spread
+from bench.summary import loads, spread
 from bench.tables import Table
 
 NEAR = 1.05
@@ -24,12 +24,11 @@ Numbers as measured, misses included. `by_hand.json` has every run.
 _TEXT = """\
 Each run is a process of its own with {slots} task slots, and discards its rows; the sides alternate within a round. All
 have the same settings of Spark, and streamjob takes a checkpoint every 10 s. "CPU µs / record" is user and system time
-of the whole process tree, without broker and database, for a further record: the difference of a long run and a short
-one, so that starts and ends do not count; minimum and maximum are in brackets. "Of by hand" is the median of the ratios
-within the rounds; the goal is at most {near:.2f}. {rounds} {load}
+of the whole process tree, without broker and database, from the end of the first {warm} batches to that of the last
+full one, so that starts and ends do not count, and little of what Java compiles; minimum and maximum are in brackets.
+"Of by hand" is the median of the ratios within the rounds; the goal is at most {near:.2f}. {load}
 
-A short run alone takes {least:.0f} to {most:.0f} CPU s, most of them for the start and for what Java compiles, and
-these vary by seconds. So the figures of a single round are rough, and their ratios too.
+Both sides do all the work: the sink that discards the rows takes each of them, with all of its columns.
 
 Before that, each side has written its rows once. Their number and the sums of their numeric columns were the same on
 all sides of a case.
@@ -37,7 +36,7 @@ all sides of a case.
 
 
 class Run(Model):
-    """A run of a side of a case: `cpu` and `wall` are seconds."""
+    """A run of a side of a case: the seconds for `records`, after the first batches, and those of all of it."""
 
     case: str
     side: str
@@ -45,6 +44,7 @@ class Run(Model):
     records: int
     wall: float
     cpu: float
+    whole_cpu: float
     load_before: float
 
 
@@ -57,8 +57,8 @@ class ByHand(Model):
 
 
 def micros(runs: Sequence[Run], case: str, side: str) -> dict[int, float]:
-    """Return the CPU microseconds of a further record, by round."""
-    return per_million([run for run in runs if run.case == case], side, lambda run: run.cpu)
+    """Return the CPU microseconds of a record, by round."""
+    return {run.round: run.cpu / run.records * 1e6 for run in runs if (run.case, run.side) == (case, side)}
 
 
 def ratio(runs: Sequence[Run], case: str, side: str) -> float | None:
@@ -72,7 +72,7 @@ def ratio(runs: Sequence[Run], case: str, side: str) -> float | None:
 
 
 def table(runs: Sequence[Run], case: str) -> Table:
-    """Return what a further record costs on each side of a case."""
+    """Return what a record costs on each side of a case."""
     head = ("", "rounds", "CPU µs / record", "of by hand", "records / s", "whole run, CPU s")
     rows = []
     for side, described in CASES[case].sides.items():
@@ -80,7 +80,6 @@ def table(runs: Sequence[Run], case: str) -> Table:
         if not costs:
             continue
         mine = [run for run in runs if (run.case, run.side) == (case, side)]
-        walls = per_million(mine, side, lambda run: run.wall).values()
         share = ratio(runs, case, side)
         rows.append(
             (
@@ -88,8 +87,8 @@ def table(runs: Sequence[Run], case: str) -> Table:
                 str(len(costs)),
                 spread(costs.values(), ".2f"),
                 "–" if share is None else f"{share:.2f}",
-                f"{1e6 / median(walls):,.0f}",
-                f"{median(run.cpu for run in mine if run.records == max(each.records for each in mine)):.1f}",
+                f"{median(run.records / run.wall for run in mine):,.0f}",
+                f"{median(run.whole_cpu for run in mine):.1f}",
             )
         )
     return Table(head, tuple(rows))
@@ -109,11 +108,7 @@ def missed(runs: Sequence[Run]) -> list[str]:
 def render(results: ByHand) -> str:
     """Return BY_HAND.md."""
     runs = results.runs
-    smallest = {name: min((run.records for run in runs if run.case == name), default=0) for name in CASES}
-    short = [run.cpu for run in runs if run.records == smallest[run.case]]
-    text = _TEXT.format(
-        slots=SLOTS, near=NEAR, rounds=interleaved(runs), load=loads(runs), least=min(short), most=max(short)
-    )
+    text = _TEXT.format(slots=SLOTS, near=NEAR, warm=WARM_UP, load=loads(runs))
     parts = [_HEAD, f"{results.circumstances}\n", text]
     over = missed(runs)
     parts.append(
@@ -123,10 +118,8 @@ def render(results: ByHand) -> str:
         measured = table(runs, name)
         if not measured.rows:
             continue
-        sizes = sorted({run.records for run in runs if run.case == name})
+        records = max(run.records for run in runs if run.case == name)
         compared = results.compared.get(name)
-        about = f"Runs of {sizes[-1]:,} and {sizes[0]:,} records" + (
-            f"; {compared:,} rows compared." if compared is not None else "."
-        )
+        about = f"Measured over {records:,} records" + (f"; {compared:,} rows compared." if compared else ".")
         parts += [f"## {case.title}\n", f"{case.text} {about}\n", measured.markdown() + "\n"]
     return "\n".join(parts)
