@@ -1,7 +1,7 @@
 """Decodes the keys and values of Kafka records by Spark's own functions, each once, and finds those that it cannot.
 
-Spark moves a filter below the projection that it is about, and would decode each record twice. It moves nothing below
-a generator, so the decoded record comes out of `explode`: of one element, or of none for a record that is dropped.
+Spark moves a filter below the projection that it is about, and would decode each record twice. So what is decoded is
+an expression that it computes once, see `Once.java`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streamjob.job.options import encodings_of
 from streamjob.job.spec import BINARY, Encoding, SourceSpec
 from streamjob_runtime.chain.changes import is_envelope
 from streamjob_runtime.kafka.schemas import SchemaRegistry, check_compiler, decoded, decoder
+from streamjob_runtime.spark.gateway import once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,7 +33,6 @@ OBSERVED = "streamjob-not-decoded:"
 COUNT = "records"
 _UNREAD = "__streamjob_unread"
 _READ = "__streamjob_{}"
-_RECORD = "__streamjob_record"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,38 +81,34 @@ def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFr
     encodings = encodings_of(source)
     if not encodings:
         return frame
+    spark = frame.sparkSession
     read = frame.select(
-        "*", *(_read(frame.sparkSession, job, source, name).alias(_READ.format(name)) for name in encodings)
+        "*", *(once(spark, _read(spark, job, source, name)).alias(_READ.format(name)) for name in encodings)
     )
     if source.changes == DEBEZIUM:
         # What describes no change counts as not decoded.
         described = is_envelope(source, _decoded("value", encodings["value"]))
-        read = read.withColumn(_READ.format("value"), f.when(described, f.col(_READ.format("value"))))
+        read = read.withColumn(_READ.format("value"), once(spark, f.when(described, f.col(_READ.format("value")))))
     if source.on_error in ("drop", DEAD_LETTER):
         broken = f.lit(False)
         for name, each in encodings.items():
             broken = broken | _is_broken(name, each)
         read = read.observe(OBSERVED + source.uid, f.count_if(broken).alias(COUNT))
     if source.on_error == DEAD_LETTER:
-        whole = f.struct(
-            *(_decoded(name, each).alias(name) for name, each in encodings.items()), _dead(source, encodings)
-        )
-        return _taken(read, frame.columns, (*encodings, BROKEN), f.array(whole))
-    record = f.array(f.struct(*(_decoded(name, each).alias(name) for name, each in encodings.items())))
-    otherwise = f.array().cast(read.select(record).schema[0].dataType) if source.on_error == "drop" else None
+        dead = once(spark, _dead(source, encodings)).alias(BROKEN)
+        return read.select(*_columns(frame.columns, encodings), dead)
+    whole = f.lit(True)
     for name, each in encodings.items():
-        bad = otherwise if otherwise is not None else _failure(source.name, name)
-        record = f.when(_is_broken(name, each), bad).otherwise(record)
-    return _taken(read, frame.columns, tuple(encodings), record)
+        bad = f.lit(False) if source.on_error == "drop" else _failure(source.name, name).cast("boolean")
+        whole = f.when(_is_broken(name, each), bad).otherwise(whole)
+    return read.where(once(spark, whole)).select(*_columns(frame.columns, encodings))
 
 
-def _taken(read: DataFrame, columns: Sequence[str], of_record: Sequence[str], record: Column) -> DataFrame:
-    """Return rows with the columns that come out of a record, and the others as they are."""
+def _columns(columns: Sequence[str], encodings: Mapping[str, Encoding]) -> list[Column]:
+    """Return the columns of records, decoded."""
     from pyspark.sql import functions as f
 
-    exploded = read.select(*columns, f.explode(record).alias(_RECORD))
-    names = [*columns, *(each for each in of_record if each not in columns)]
-    return exploded.select(*(f.col(f"{_RECORD}.{name}").alias(name) if name in of_record else name for name in names))
+    return [_decoded(name, encodings[name]).alias(name) if name in encodings else f.col(name) for name in columns]
 
 
 def _dead(source: SourceSpec, encodings: Mapping[str, Encoding]) -> Column:
@@ -123,7 +119,7 @@ def _dead(source: SourceSpec, encodings: Mapping[str, Encoding]) -> Column:
     for name, each in encodings.items():
         error = f.when(_is_broken(name, each), f.lit(f"the {name} is not {each.described()}")).otherwise(error)
     bytes_of = [f.col(name).cast("binary").alias(name) for name in ("key", "value")]
-    return f.when(error.isNotNull(), f.struct(*bytes_of, error.alias("error"))).alias(BROKEN)
+    return f.when(error.isNotNull(), f.struct(*bytes_of, error.alias("error")))
 
 
 def skipped(records: str | None) -> list[tuple[str, int, int]]:

@@ -201,6 +201,11 @@ def column_of(java: Any) -> Column:
     return Column(java)
 
 
+def once(spark: SparkSession, column: Column) -> Column:
+    """Return a column that Spark computes once for each row, where it stands."""
+    return column_of(our_java(spark).Once.of(java_column(column)))
+
+
 def analyzed_plan(frame: DataFrame) -> Any:
     """Return a DataFrame's logical plan, before Spark optimizes it."""
     return java_frame(frame).queryExecution().analyzed()
