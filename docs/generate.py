@@ -11,25 +11,22 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration, is_duration
+from streamjob.job.encoding_spec import Encoding, Registry
 from streamjob.job.iceberg import IcebergOptions
 from streamjob.job.job_tests import JobTestSpec, StepSpec
+from streamjob.job.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
 from streamjob.job.kafka import KafkaSourceFields
 from streamjob.job.kafka_sink import KafkaSinkFields
 from streamjob.job.postgresql import PostgresqlOptions
 from streamjob.job.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
-    Encoding,
     Input,
     JobSpec,
-    LookupPolicy,
-    LookupSpec,
     OperatorSpec,
-    Registry,
     SinkSpec,
     SourceSpec,
     TableSpec,
-    TemporalJoinSpec,
     Watermark,
 )
 

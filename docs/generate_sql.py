@@ -7,19 +7,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from streamjob.job.encoding_spec import Encoding, Registry
+from streamjob.job.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
 from streamjob.job.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
-    Encoding,
     JobSpec,
-    LookupPolicy,
-    LookupSpec,
     OperatorSpec,
-    Registry,
     SinkSpec,
     SourceSpec,
     TableSpec,
-    TemporalJoinSpec,
     Watermark,
 )
 from streamjob.job.sql_job.statements import FIELDS

@@ -11,7 +11,9 @@ from pydantic.alias_generators import to_camel
 from streamjob.errors import InvalidJob
 from streamjob.extras import from_extra
 from streamjob.ids import OperatorUid
+from streamjob.job.encoding_spec import Encoding
 from streamjob.job.handles import Feedback, Function, Handle, OperatorHandle, TableHandle
+from streamjob.job.join_spec import LookupPolicy
 from streamjob.job.problem import Problem
 from streamjob.job.reading import read_spec
 from streamjob.job.spec import (
@@ -19,14 +21,12 @@ from streamjob.job.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
     Delivery,
-    Encoding,
     JobSpec,
-    LookupPolicy,
     OnError,
     OutputMode,
-    Spec,
     Watermark,
 )
+from streamjob.job.spec_fields import Spec
 
 if TYPE_CHECKING:
     from streamjob_runtime.process.notebook import RunningJob

@@ -11,7 +11,7 @@ from streamjob.errors import refuse
 from streamjob.job.formats import names_catalog
 from streamjob.job.option_model import ColumnNames, key_problems, option_names, problems_of
 from streamjob.job.options import UnusableOptions
-from streamjob.job.spec import Spec
+from streamjob.job.spec_fields import Spec
 from streamjob.job.suggest import did_you_mean
 
 FORMAT = "iceberg"

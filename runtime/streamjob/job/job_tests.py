@@ -12,7 +12,8 @@ from pydantic import Field, ValidationError, model_validator
 from streamjob.errors import InvalidJob
 from streamjob.job.nesting import MOST_LEVELS, too_deep
 from streamjob.job.problem import Problem
-from streamjob.job.spec import JobSpec, Spec
+from streamjob.job.spec import JobSpec
+from streamjob.job.spec_fields import Spec
 from streamjob.job.suggest import did_you_mean
 from streamjob.job.text_file import read_text
 from streamjob.job.variables import TESTS, misplaced, replace_variables

@@ -12,9 +12,11 @@ from difflib import get_close_matches
 
 from pydantic import Field
 
+from streamjob.job.encoding_spec import Registry
 from streamjob.job.option_model import option_names
 from streamjob.job.options import environment_names, option
-from streamjob.job.spec import Registry, SinkSpec, SourceSpec, Spec
+from streamjob.job.spec import SinkSpec, SourceSpec
+from streamjob.job.spec_fields import Spec
 
 FORMAT = "kafka"
 CLIENT = "kafka."

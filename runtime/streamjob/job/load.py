@@ -17,6 +17,7 @@ from streamjob.job.checks import Subject
 from streamjob.job.checks.subject import where
 from streamjob.job.dead_letters import functions_of_rows, with_dead_letters
 from streamjob.job.dsl import Job
+from streamjob.job.encoding_spec import Registry
 from streamjob.job.functions import NotFound, describe, find_function, make_importable
 from streamjob.job.handles import Function
 from streamjob.job.job_tests import JobTestSpec, read_tests, unknown_parts
@@ -31,7 +32,7 @@ from streamjob.job.options import (
 from streamjob.job.origins import Origins, Place
 from streamjob.job.problem import Problem, by_part
 from streamjob.job.reading import read_spec
-from streamjob.job.spec import JobSpec, OperatorSpec, Registry, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec, TableSpec
 from streamjob.job.stream_job import effective_job
 from streamjob.job.text_file import read_text
 from streamjob.job.validate import examine

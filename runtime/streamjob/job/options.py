@@ -12,8 +12,9 @@ from pathlib import Path
 from urllib.parse import unquote, unquote_plus
 
 from streamjob.errors import InvalidInput
+from streamjob.job.encoding_spec import Encoding, Registry
 from streamjob.job.references import ENVIRONMENT, Unset, has_default, names_in, replaced, unset_in, without_defaults
-from streamjob.job.spec import Encoding, Registry, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.spec import SinkSpec, SourceSpec, TableSpec
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SECRET = re.compile(

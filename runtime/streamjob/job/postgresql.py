@@ -11,7 +11,7 @@ from pydantic import Field
 from streamjob.errors import refuse
 from streamjob.job.option_model import ColumnNames, key_problems, problems_of
 from streamjob.job.options import UnusableOptions
-from streamjob.job.spec import Spec
+from streamjob.job.spec_fields import Spec
 
 FORMAT = "postgresql"
 

@@ -10,23 +10,20 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from streamjob.durations import format_duration, is_duration
+from streamjob.job.encoding_spec import Encoding, Registry
+from streamjob.job.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
 from streamjob.job.nesting import MOST_LEVELS, too_deep
 from streamjob.job.origins import LISTS, Path, path_of
 from streamjob.job.problem import Problem
 from streamjob.job.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
-    Encoding,
     Input,
     JobSpec,
-    LookupPolicy,
-    LookupSpec,
     OperatorSpec,
-    Registry,
     SinkSpec,
     SourceSpec,
     TableSpec,
-    TemporalJoinSpec,
     Watermark,
 )
 from streamjob.job.suggest import did_you_mean, nearest

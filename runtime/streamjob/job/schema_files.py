@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.errors import InvalidInput
+from streamjob.job.encoding_spec import PROTOBUF
 from streamjob.job.problem import Problem
-from streamjob.job.spec import PROTOBUF
 from streamjob.job.text_file import read_bytes, read_text
 
 FIELD = "schemaFile"

@@ -6,34 +6,21 @@ several fields are checked by `streamjob.job.validate`.
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    StringConstraints,
-    WithJsonSchema,
-    model_validator,
 )
-from pydantic.alias_generators import to_camel
 
-from streamjob.durations import Seconds
-from streamjob.ids import OperatorUid
+from streamjob.job.encoding_spec import Encoding
 from streamjob.job.formats import default_delivery
-from streamjob.job.protobuf import is_text
+from streamjob.job.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
+from streamjob.job.spec_fields import Delay, JobName, NodeName, Options, Spec, Uid
 from streamjob.live_policy import LivePolicy
 
-AVRO = "avro"
-PROTOBUF = "protobuf"
-BINARY = frozenset({AVRO, PROTOBUF})
-"""Forms of records whose schemas are written in languages of their own, and can be in a registry."""
-Coding = Literal["avro", "csv", "json", "protobuf", "text"]
 Changes = Literal["debezium", "upsert"]
 OnError = Literal["fail", "drop", "deadLetter"]
 Delivery = Literal["exactly-once", "at-least-once"]
@@ -47,64 +34,8 @@ MOST_PARTITIONS = 32_768
 """Maximum number of task slots and of state partitions, as in Flink."""
 
 
-def _scalars(value: Any) -> Any:
-    """Accept plain numbers and booleans in files; Spark's options are text."""
-    if not isinstance(value, Mapping):
-        return value
-    return {key: _text(each) for key, each in value.items()}
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
-_SPARK_UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "d"}
-_SPARK_INTERVAL = re.compile(r"(?:interval\s+)?((?:\d+\s+[a-z]+\s*)+)", re.IGNORECASE)
-
-
-def _spark_interval(value: Any) -> Any:
-    """Accept Spark's notation of a duration in addition to ours: `1 hour`, `2 minutes 30 seconds`."""
-    match = _SPARK_INTERVAL.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        return value
-    words = match[1].lower().split()
-    parts = []
-    for number, word in zip(words[::2], words[1::2], strict=True):
-        unit = word.removesuffix("s")
-        if unit not in _SPARK_UNITS:
-            return value
-        parts.append(f"{int(number) * 7 if unit == 'week' else number}{_SPARK_UNITS[unit]}")
-    return "".join(parts)
-
-
-Options = Annotated[
-    dict[str, str], BeforeValidator(_scalars, json_schema_input_type=dict[str, str | int | float | bool])
-]
-Delay = Annotated[
-    Seconds, BeforeValidator(_spark_interval), WithJsonSchema({"type": "string", "examples": ["1h", "1 hour"]})
-]
-JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=63)]
-NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$", max_length=63)]
-Uid = Annotated[OperatorUid, StringConstraints(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$", max_length=128)]
-
-
 def _name(data: dict[str, Any]) -> Any:
     return data.get("name", "unnamed")
-
-
-class Spec(BaseModel):
-    """Base of the job's parts: immutable, camelCase in files, no unknown fields; null means the default."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_the_default(cls, data: Any) -> Any:
-        if isinstance(data, Mapping):
-            return {key: value for key, value in data.items() if value is not None}
-        return data
 
 
 class CheckpointingPolicy(LivePolicy, Spec):
@@ -167,77 +98,6 @@ class Watermark(Spec):
     )
 
 
-class Registry(Spec):
-    """A schema registry with Confluent's interface, which has the schemas of Kafka records."""
-
-    url: str = Field(
-        min_length=1, description="Its URL; or several with commas between them, of which one has to answer."
-    )
-    subject: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The subject with the schema that rows have. Default: the topic, with `-key` or `-value`.",
-    )
-    version: Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int)] = Field(
-        default="latest",
-        pattern=r"^(latest|[1-9][0-9]{0,8})$",
-        description="The version of the subject that rows have: a number, or `latest`, which is read at each start.",
-    )
-    auto_register: bool = Field(
-        default=False,
-        description="Whether a sink adds its schema to the subject: that of `schema`, or else of its rows. Otherwise "
-        "the subject must have the schema.",
-    )
-    options: Options = Field(
-        default_factory=dict,
-        description="Settings of the connection, under the names of Confluent's clients: `basic.auth.user.info`, "
-        "`bearer.auth.token`, `ssl.…` as Kafka's, `http.connect.timeout.ms`, `http.read.timeout.ms`, `max.retries`.",
-    )
-
-
-class Encoding(Spec):
-    """The form of the keys or values of Kafka records."""
-
-    format: Coding = Field(description="The form of the bytes.")
-    schema_ddl: str | None = Field(
-        default=None,
-        alias="schema",
-        description="For csv and json of a source: the fields, as `name TYPE, …`. For avro: the schema, as JSON; sinks "
-        "take that of their rows by default. For protobuf: the text of a `.proto` file, or the descriptor set that "
-        "`protoc` writes, in base64.",
-    )
-    schema_file: str | None = Field(
-        default=None,
-        description="As an alternative: a file with the schema, relative to the job file. Not in the `job` of a "
-        "`StreamJob`.",
-    )
-    message: str | None = Field(
-        default=None,
-        min_length=1,
-        description="For protobuf: the name of the message, such as `shop.Order`. Default: the only one of the schema.",
-    )
-    registry: Registry | None = Field(
-        default=None,
-        description="For avro and protobuf: the registry of the schemas that records name in their first bytes. "
-        "Default: records name no schema.",
-    )
-    options: Options = Field(
-        default_factory=dict, description="Spark's options of the form, such as `timestampFormat` or `sep`."
-    )
-
-    @property
-    def compiles(self) -> bool:
-        """Whether a `.proto` file has to be compiled: the job's, or one of a registry."""
-        return self.format == PROTOBUF and (self.registry is not None or is_text(self.schema_ddl or ""))
-
-    def described(self) -> str:
-        """Return the form as messages name it."""
-        if self.format in BINARY:
-            where = ", or names no schema of the registry that can be read with it" if self.registry else ""
-            return f"{self.format} with the declared schema{where}"
-        return self.format if self.schema_ddl is None else f"{self.format} with the fields {self.schema_ddl}"
-
-
 class Node(Spec):
     """A part of the graph."""
 
@@ -296,19 +156,6 @@ class SourceSpec(Node):
     watermark: Watermark | None = Field(default=None, description="The event-time column, and how late rows may be.")
 
 
-class LookupPolicy(Spec):
-    """How a table of a database is asked for the keys of rows."""
-
-    cache_rows: int = Field(
-        default=10_000, ge=0, strict=True, description="Keys whose rows each process keeps; 0 asks for each again."
-    )
-    ttl: Delay = Field(default=60.0, gt=0, description="How old the kept rows may get.")
-    timeout: Delay = Field(default=30.0, ge=1, description="The longest time that a query may take.")
-    retries: int = Field(
-        default=3, ge=0, strict=True, description="How often a failed query is tried again, before the job restarts."
-    )
-
-
 class TableSpec(Spec):
     """A table that operators join with their inputs: any batch source of Spark, read as a whole."""
 
@@ -362,66 +209,6 @@ class Input(Spec):
         default=None,
         alias="schema",
         description="The columns, as `name TYPE, …`; required for feedback, and only there.",
-    )
-
-
-_COLUMN = r"(?:[^\W\d]\w*|`[^`]+`)"
-_ON = re.compile(rf"\s*({_COLUMN})\s*(?:=\s*({_COLUMN})\s*)?")
-_SELECTED = re.compile(rf"\s*({_COLUMN})\s*(?:\s[aA][sS]\s+({_COLUMN})\s*)?")
-
-
-class JoinSpec(Spec):
-    """The columns of a join, whose rows get columns of the other side."""
-
-    on: tuple[str, ...] = Field(
-        min_length=1,
-        description="The columns of the key: `column`, or `column = other` if the other side calls it `other`.",
-    )
-    select: tuple[str, ...] = Field(
-        min_length=1, description="The columns of the other side that rows get: `column`, or `column AS name`."
-    )
-    join: Literal["left", "inner"] = Field(
-        default="left", description="`left` keeps rows without a match, with nulls; `inner` drops them."
-    )
-
-    @model_validator(mode="after")
-    def _columns_are_names(self) -> Self:
-        for field, pattern, form in (
-            (self.on, _ON, "column = column of the other side"),
-            (self.select, _SELECTED, "column AS name"),
-        ):
-            for each in field:
-                if pattern.fullmatch(each) is None:
-                    raise ValueError(f"{each!r} is neither a column nor `{form}`")
-        return self
-
-    def key_columns(self) -> tuple[tuple[str, str], ...]:
-        """Return the columns of the key: of the input, and of the other side."""
-        return _pairs(self.on, _ON)
-
-    def added_columns(self) -> tuple[tuple[str, str], ...]:
-        """Return the columns that rows get: of the other side, and their names in the rows."""
-        return _pairs(self.select, _SELECTED)
-
-
-def _pairs(texts: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[tuple[str, str], ...]:
-    found = [match.groups() for each in texts if (match := pattern.fullmatch(each)) is not None]
-    return tuple((one.strip("`"), (other or one).strip("`")) for one, other in found)
-
-
-class LookupSpec(JoinSpec):
-    """A join of the input with a table that is asked for the keys of its rows."""
-
-    table: NodeName = Field(description="The table; it has `lookup`, too.")
-
-
-class TemporalJoinSpec(JoinSpec):
-    """A join of the rows of the first input with the versions of the second that were valid at their event times."""
-
-    valid_for: Delay | None = Field(
-        default=None,
-        gt=0,
-        description="For how long a version is valid; then it is dropped. Default: until the next one of its key.",
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamjob.durations import parse_duration
+from streamjob.job.spec_fields import spark_interval
 from streamjob.job.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _valid_for(between: str) -> float | None:
     if _VALID_FOR not in found:
         return None
     try:
-        seconds = parse_duration(found[_VALID_FOR])
+        seconds = parse_duration(spark_interval(found[_VALID_FOR]))
     except ValueError as error:
         raise BadClause(f"the option {_VALID_FOR!r} is wrong: {error}", fix) from None
     if seconds <= 0:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from streamjob.job.changes import DEBEZIUM
 from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
+from streamjob.job.encoding_spec import BINARY, Encoding
 from streamjob.job.kafka import subject_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import encodings_of
-from streamjob.job.spec import BINARY, Encoding, SourceSpec
+from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.changes import is_envelope
 from streamjob_runtime.kafka.schemas import SchemaRegistry, check_compiler, decoded, decoder
 from streamjob_runtime.spark.gateway import once

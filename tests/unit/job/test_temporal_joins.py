@@ -183,7 +183,7 @@ def by_query(query: str, sources: list[dict[str, Any]] | None = None, **operator
             (Versions("p", ("o", "at")), Versions("q", ("o", "at"))),
         ),
         (
-            "SELECT 1 FROM o JOIN rates -- a\n/*+ options('validFor' = '30d' ) */ FOR SYSTEM_TIME AS OF t r ON a = b",
+            "SELECT 1 FROM o JOIN rates -- a\n/*+ options('validFor'='30 days' ) */ FOR SYSTEM_TIME AS OF t r ON a = b",
             "SELECT 1 FROM o JOIN __streamjob_versions_0 r ON a = b",
             (Versions("rates", ("t",), 30 * 86400.0),),
         ),

@@ -10,10 +10,11 @@ from streamjob.job import kafka, protobuf
 from streamjob.job.changes import CHANGE_TYPE, DEBEZIUM
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
 from streamjob.job.ddl import NotASchema, columns
+from streamjob.job.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding, Registry
 from streamjob.job.formats import DECODED_FILES
 from streamjob.job.kafka import subject_of
 from streamjob.job.problem import Problem
-from streamjob.job.spec import AVRO, BINARY, PROTOBUF, Encoding, Registry, SinkSpec, SourceSpec
+from streamjob.job.spec import SinkSpec, SourceSpec
 from streamjob.job.suggest import did_you_mean
 
 _SETTLED = {"mode": "onError decides about records that cannot be decoded", "columnnameofcorruptrecord": "leave it out"}
