@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from bench.autoscaler.traces import traces
 from bench.autoscaler.world import Kind
 from tests.unit.autoscaling.jobs import CALM, RESTARTS, Life, hours, moves
 
@@ -92,6 +93,15 @@ def test_slots_that_do_not_help_are_given_back_and_reported() -> None:
     assert "do not help" in text
     assert "The chain that takes most of the time is job." in text
     assert "but more slots did not help" in told(made, Rule.SATURATED)
+
+
+def test_slots_are_judged_before_there_are_more_on_top() -> None:
+    kind = replace(Kind(), in_place=True, restart=1.0, restart_spread=0.0, hot=7)
+    policy = Policy(max=60, means=(Means.IN_PLACE, Means.RESTART), target_utilization=0.8)
+    made = moves(Life(traces(1)["skew"][:1500], policy, kind).run())
+
+    until_undone = [move.slots or 0 for move in made[: [move.rule for move in made].index(Rule.UNDO)]]
+    assert len([slots for slots in until_undone if slots > 7]) < 3
 
 
 def test_the_skew_of_a_topic_is_named_where_more_slots_do_not_help() -> None:
