@@ -13,8 +13,7 @@ from pyarrow import parquet
 
 MINUTE_US = 60_000_000
 _BEGIN_US = 1_704_067_200_000_000  # 2024-01-01
-MADE_AT = 1_704_067_200
-"""The time of the first event, in seconds since 1970."""
+_MADE_AT = 1_704_067_200
 PAYLOAD_BYTES = 1000
 _ROW_GROUP = 100_000
 
@@ -52,7 +51,7 @@ class EventFiles:
             file = making / f"{number:05}.parquet"
             parquet.write_table(table, file, row_group_size=_ROW_GROUP)
             # Spark reads files in the order of these times.
-            os.utime(file, (MADE_AT + number, MADE_AT + number))
+            os.utime(file, (_MADE_AT + number, _MADE_AT + number))
         making.rename(directory)
         return directory
 

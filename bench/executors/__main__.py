@@ -14,7 +14,6 @@ from bench.executors import report
 from bench.executors.checkpoints import checkpoints
 from bench.executors.cost import cost
 from bench.executors.crowd import crowd
-from bench.executors.flink import SIDES, flink_loss
 from bench.executors.loss import loss
 from bench.executors.manifests import manifest_of
 from bench.executors.restore import restore
@@ -53,7 +52,6 @@ def arguments() -> argparse.Namespace:
     add("--samples", type=int, default=7, metavar="N", help="checkpoints of each of these (7)")
     add("--megabytes", type=int, nargs="*", default=(100, 1000), metavar="N", help="of state to restore (100 1000)")
     add("--agents", type=int, nargs="*", default=(2, 10, 100), metavar="N", help="that ask at once (2 10 100)")
-    add("--flink", nargs="*", choices=SIDES, default=tuple(SIDES), help="that lose a TaskManager in `loss` (all)")
     add("--timeout", type=float, default=600.0, metavar="S", help="seconds for whatever is waited for (600)")
     options = made.parse_args()
     if options.quick:
@@ -105,11 +103,7 @@ def bench(benchmark: Benchmark) -> None:
                 circumstances=benchmark.circumstances(begun),
             ),
             "loss": lambda begun: Losses(
-                runs=(
-                    *loss(setting, options.rounds, tell),
-                    *(each for side in options.flink for each in flink_loss(setting, side, options.rounds, tell)),
-                ),
-                circumstances=benchmark.circumstances(begun),
+                runs=loss(setting, options.rounds, tell), circumstances=benchmark.circumstances(begun)
             ),
         }
         for name in options.part or PARTS:

@@ -11,16 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench.data import MADE_AT
 from bench.executors.results import Lost
 from bench.executors.setting import Setting, on_executors
 from bench.processes import started
-from bench.recovery import BATCHES_BEFORE_A_KILL, Outputs, Watch, fed, has_more, is_newer, is_past
+from bench.recovery import BATCHES_BEFORE_A_KILL, Outputs, Watch, fed, has_more, is_newer, is_past, newest
 from tests.integration.runtime.executor_processes import java_of_executors
 
-OURS = "streamjob"
-INTERVAL = 5.0
-KEYS = 10_000
+_INTERVAL = 5.0
+_KEYS = 10_000
 _PHASES = (b") is lost: ", b") starts on ", b") is here")
 """What the driver logs, see `Lost.phases`; each comes behind the one before."""
 
@@ -32,49 +30,41 @@ def loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> tuple[
     changes: dict[str, object] = {
         "sources.events.options.path": directory / "input",
         "sinks.report.options.path": outputs.directory,
-        "checkpointing.interval": f"{INTERVAL:g}s",
+        "checkpointing.interval": f"{_INTERVAL:g}s",
     }
     workdir, log = directory / "work", directory / "log.txt"
     job = on_executors("live.yaml", setting.location("loss"), workdir, changes, 2)
     chance, found = random.Random(1), list[Lost]()
-    with fed(directory / "input", KEYS), started(job, log) as process:
+    with fed(directory / "input", _KEYS), started(job, log) as process:
         for number in range(kills):
             watch = Watch(process, outputs, log, time.monotonic() + setting.timeout)
             more = len(outputs.staged) + BATCHES_BEFORE_A_KILL
             watch.until(partial(_all_work, outputs, more, workdir))
-            watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, INTERVAL)))
+            watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, _INTERVAL)))
             load, victim = os.getloadavg()[0], chance.choice(sorted(java_of_executors(workdir).items()))
             logged = log.stat().st_size
             os.kill(victim[1], signal.SIGKILL)
             killed_at = time.monotonic()
             outputs.look()
-            window = newest_input(directory / "input")
+            before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
             phases = [watch.until(partial(_says, log, logged, phase)) - killed_at for phase in _PHASES]
             # Until here the one that is left may have completed files, and no new epoch has begun.
             first = watch.until(partial(has_more, outputs, len(outputs.staged)))
-            published = watch.until(partial(is_newer, outputs.visible, window))
+            beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
+            published = watch.until(partial(is_newer, outputs.visible, newest(before.staged)))
             found.append(
                 Lost(
-                    side=OURS,
                     round=number,
                     first=first - killed_at,
+                    beyond=beyond - killed_at,
                     published=published - killed_at,
-                    phases=tuple(phases),
                     load_before=load,
+                    phases=tuple(phases),
                 )
             )
             on_run(found[-1])
     shutil.rmtree(directory)
     return tuple(found)
-
-
-def newest_input(directory: Path) -> float:
-    """Return the newest window that is complete in the input so far, in seconds since 1970.
-
-    Each file has the events of a minute, so it completes the window of the file before it.
-    """
-    files = sorted(directory.glob("*.parquet"))
-    return MADE_AT + 60 * (int(files[-1].stem) - 1) if files else float("-inf")
 
 
 def _says(log: Path, since: int, text: bytes) -> bool:

@@ -62,11 +62,10 @@ def _cost_parts(runs: Sequence[Cost]) -> list[str]:
 
 
 def _loss_parts(runs: Sequence[Lost]) -> list[str]:
-    """Return what belongs to the part `loss` besides its table: the phases of ours."""
-    ours = [run for run in runs if run.phases]
-    if not ours:
+    """Return what belongs to the part `loss` besides its table, if it was measured: the steps."""
+    times = [[*run.phases, run.first] for run in runs if run.phases]
+    if not times:
         return []
-    times = [[*run.phases, run.first] for run in ours]
     steps = [[later - before for before, later in pairwise([0.0, *each])] for each in times]
     rows = (("seconds", *(spread(each, ".1f") for each in zip(*steps, strict=True))),)
     return [PHASES + "\n", Table(("step", *PHASE_NAMES), rows).markdown() + "\n"]
@@ -195,12 +194,13 @@ def restore_table(runs: Sequence[Restored]) -> Table:
 
 def loss_table(runs: Sequence[Lost]) -> Table:
     """Return the seconds from SIGKILL."""
-    rows = []
-    for side in dict.fromkeys(run.side for run in runs):
-        mine = [run for run in runs if run.side == side]
-        first, published = [run.first for run in mine], [run.published for run in mine]
-        rows.append((side, str(len(mine)), spread(first, ".1f"), spread(published, ".1f")))
-    return Table(("side", "kills", "first new output", "published"), tuple(rows))
+    figures: tuple[Callable[[Lost], float], ...] = (
+        lambda run: run.first,
+        lambda run: run.beyond,
+        lambda run: run.published,
+    )
+    row = (str(len(runs)), *(spread([of(run) for run in runs], ".1f") for of in figures))
+    return Table(("kills", "first new output", "newer than all before", "published"), (row,))
 
 
 def start_table(runs: Sequence[Start]) -> Table:

@@ -69,15 +69,14 @@ class Restored(Model):
 
 
 class Lost(Model):
-    """The loss of an executor, or of one of Flink's TaskManagers.
+    """The loss of an executor: seconds from SIGKILL to new output, to later output, and to its publication.
 
-    Seconds from SIGKILL to new output, and until readers see results of records that came later. `phases` are those
-    until the driver knows of the loss, until the agent starts another Java, and until Spark has it; none for Flink.
+    `phases` are those until the driver knows of the loss, until the agent starts another Java, and until Spark has it.
     """
 
-    side: str
     round: int
     first: float
+    beyond: float
     published: float
     load_before: float
     phases: tuple[float, ...] = ()

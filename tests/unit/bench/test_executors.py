@@ -108,23 +108,11 @@ def test_the_cpu_of_threads_is_counted_between_the_nearest_samples() -> None:
 
 
 def test_the_steps_of_a_loss_are_shown() -> None:
-    lost = Lost(side="streamjob", round=0, first=7.0, published=9, load_before=1.0, phases=(0.5, 1.0, 3.0))
+    lost = Lost(round=0, first=7.0, beyond=7.0, published=9.0, load_before=1.0, phases=(0.5, 1.0, 3.0))
 
     text = render(Executors(loss=Losses(circumstances=WHERE, runs=(lost,))))
 
     assert "| seconds | 0.5 (0.5–0.5) | 0.5 (0.5–0.5) | 2.0 (2.0–2.0) | 4.0 (4.0–4.0) |" in text
-
-
-def test_losses_are_shown_for_each_side() -> None:
-    lost = [
-        Lost(side=side, round=0, first=first, published=first + 5, load_before=1.0)
-        for side, first in (("streamjob", 7.0), ("Flink", 11.0))
-    ]
-
-    text = render(Executors(loss=Losses(circumstances=WHERE, runs=tuple(lost))))
-
-    assert "| streamjob | 1 | 7.0 (7.0–7.0) | 12.0 (12.0–12.0) |" in text
-    assert "| Flink | 1 | 11.0 (11.0–11.0) | 16.0 (16.0–16.0) |" in text
 
 
 def test_a_further_executor_costs_the_requests_by_which_checkpoints_differ() -> None:
