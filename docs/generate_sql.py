@@ -151,7 +151,10 @@ def _fields(kind: str) -> str:
 
 
 def _settings() -> str:
-    rows = [f"| `{name}` | {_described(JobSpec, name)} |" for name in ("name", "parallelism", "maxParallelism")]
+    rows = [
+        f"| `{name}` | {_described(JobSpec, name)} |"
+        for name in ("name", "parallelism", "maxParallelism", "batchDuration")
+    ]
     for section, model in (("checkpointing", CheckpointingPolicy), ("channels", ChannelPolicy)):
         names = [field.alias or name for name, field in model.model_fields.items()]
         rows += [f"| `{section}.{name}` | {_described(model, name)} |" for name in names]

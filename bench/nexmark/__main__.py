@@ -61,7 +61,7 @@ class _Bench:
         for query in self._queries:
             for side in self._sides:
                 question = self._question(query, events[options.few], installed, f"compared-{side}")
-                out = benchmark.work / "out"
+                out = question.directory / "out"
                 measure(question.command(side, out), question.directory, options.timeout)
                 self._compared.setdefault(query, {})[side] = question.check(side, out)
                 question.forget()

@@ -24,8 +24,14 @@ def main() -> int:
     columns = ", ".join(f"CAST({each} AS VARCHAR) AS {each}" for each in query["columns"])
     late = f"WHERE {query['ends']} <= {query['until']}" if query["ends"] and query["until"] else ""
     connection.execute(f"CREATE TABLE expected AS SELECT {columns} FROM ({query['statement']}) {late}")
-    files = [str(each) for each in options.out.rglob("*") if each.is_file() and not each.name.startswith(("_", "."))]
-    files = [each for each in files if Path(each).stat().st_size > 0]
+    # Names that begin like this are those of files about the result, not of its rows.
+    files = [
+        str(each)
+        for each in options.out.rglob("*")
+        if not any(part.startswith(("_", ".")) for part in each.relative_to(options.out).parts)
+        and each.is_file()
+        and each.stat().st_size > 0
+    ]
     if files:
         found = f"SELECT {columns} FROM read_parquet({files!r}) {late}"
         connection.execute(f"CREATE TABLE found AS {found}")

@@ -45,6 +45,7 @@ class Job:
         max_parallelism: state partitions; default twice the parallelism.
         checkpointing: the policy, or its fields by name; durations like `10s`.
         channels: limits of the channels between chains: the policy, or its fields by name.
+        batch_duration: the time that a batch computes while more data waits, like `5s`.
         spark_conf: Spark's configuration.
     """
 
@@ -56,6 +57,7 @@ class Job:
         max_parallelism: int | None = None,
         checkpointing: CheckpointingPolicy | Mapping[str, Any] | None = None,
         channels: ChannelPolicy | Mapping[str, Any] | None = None,
+        batch_duration: str | float | None = None,
         spark_conf: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
@@ -65,6 +67,7 @@ class Job:
             maxParallelism=max_parallelism,
             checkpointing=_as_file(checkpointing),
             channels=_as_file(channels),
+            batchDuration=batch_duration,
             sparkConf=dict(spark_conf) if spark_conf else None,
         )
         self._sources: list[dict[str, Any]] = []

@@ -308,6 +308,13 @@ class JobSpec(Spec):
         default_factory=CheckpointingPolicy, description="When and how checkpoints are taken."
     )
     channels: ChannelPolicy = Field(default_factory=ChannelPolicy, description="Limits of the channels between chains.")
+    batch_duration: Seconds = Field(
+        default=5.0,
+        ge=0,
+        description="The time that a batch computes while more data waits: the size of batches follows it. Limits of "
+        "sources, such as `maxOffsetsPerTrigger`, and `channels.maxBatchRecords` are never exceeded. `0s`: only these "
+        "limits count.",
+    )
     sources: tuple[SourceSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Inputs.")
     tables: tuple[TableSpec, ...] = Field(
         default=(), max_length=MOST_PARTS, description="Tables that operators join with their inputs."

@@ -19,6 +19,7 @@ from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
+from streamjob_runtime.chain.batch_limits import BatchLimits
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import stop_query
@@ -95,6 +96,7 @@ class Chain:
         listener: is notified by the chain.
         place: decides where its queries open their state.
         before_batch: is called before each batch computes; an error fails the chain.
+        batch_duration: seconds that a batch is to take.
         idle_chains: the idle chains of the job; None if no input may be idle.
 
     Raises:
@@ -114,6 +116,7 @@ class Chain:
         listener: ChainListener,
         place: Place = lambda query, batch: None,
         before_batch: Callable[[], None] = lambda: None,
+        batch_duration: float = 0.0,
         idle_chains: IdleChains | None = None,
     ) -> None:
         output.check(dataflow.output)
@@ -130,6 +133,8 @@ class Chain:
         self._listener = listener
         self._place = place
         self._before_batch = before_batch
+        self._batch_duration = batch_duration
+        self._limits: BatchLimits | None = None
         self._placed: StreamingQuery | None = None
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
@@ -425,7 +430,11 @@ class Chain:
         if self._placed is not query:
             self._place(query, batch)
             self._placed = query
+            self._limits = self._batch_limits(query)
+        computing = self._clock()
         written = self.output.write(frame, batch)
+        if self._limits is not None:
+            self._limits.ran(self._clock() - computing)
         if self._reading and self._idle.watches:
             self._idle.pass_in_batch(query, begun)
         output = None
@@ -436,6 +445,12 @@ class Chain:
         if written.staged and not self._has_output:
             self._has_output = True
             self._listener.has_output()
+
+    def _batch_limits(self, query: StreamingQuery) -> BatchLimits | None:
+        bounds = self.dataflow.batch_bounds
+        if not bounds:
+            return None
+        return BatchLimits(self._spark, query, self.dataflow.sources, bounds, self._batch_duration)
 
     def _consumed(self, batch: BatchId) -> dict[ChainUid, int]:
         """Return the chain's positions in its channels after a batch; the lowest for a channel that it reads twice."""

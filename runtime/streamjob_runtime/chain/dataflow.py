@@ -15,7 +15,9 @@ from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan
 from streamjob.job.spec import OperatorSpec, SourceSpec, Watermark
+from streamjob.protocol.batch_size import Bounds
 from streamjob.snapshot.state_form import StateForm
+from streamjob_runtime.chain.batch_limits import channel_bounds, with_first_limit
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.changes import check_changes
 from streamjob_runtime.chain.channels.stream import Reading
@@ -58,8 +60,8 @@ class Dataflow:
     Input from another chain counts as a source with the uid of the node that produced it; `channels` has its chain.
     `forms` are the forms of its stateful operators' state, in the order of Spark's numbers. `output_delay_ms` is how
     far the event time of its output may be behind the query's watermark. `idle_timeouts` has the seconds without a row
-    after which an input does not hold the watermark back. `lookups` are those of its
-    operators.
+    after which an input does not hold the watermark back. `lookups` are those of its operators. `batch_bounds` has how
+    much its inputs may bring to a batch, where that changes with the time that batches take.
     """
 
     output: DataFrame
@@ -73,6 +75,7 @@ class Dataflow:
     output_delay_ms: int = 0
     idle_timeouts: Mapping[OperatorUid, float] = field(default_factory=dict)
     lookups: Mapping[OperatorUid, Lookup] = field(default_factory=dict)
+    batch_bounds: Mapping[OperatorUid, Bounds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +236,7 @@ class DataflowBuilder:
         self._bounded_readers: dict[OperatorUid, FileReader] = {}
         self._output_delay_ms = 0
         self._idle_timeouts: dict[OperatorUid, float] = {}
+        self._batch_bounds: dict[OperatorUid, Bounds] = {}
 
     def build(self) -> Dataflow:
         """Return the chain's query.
@@ -277,6 +281,7 @@ class DataflowBuilder:
             self._output_delay_ms,
             self._idle_timeouts,
             self._lookups,
+            self._batch_bounds,
         )
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
@@ -294,6 +299,10 @@ class DataflowBuilder:
 
         form, options = source.format, self._job.options(source)
         try:
+            if self._job.spec.batch_duration:
+                options, bounds = with_first_limit(form, options, self._job.spec.parallelism)
+                if bounds is not None:
+                    self._batch_bounds[source.uid] = bounds
             if source.bounded:
                 form, options = self._bounded(source, options)
             frame = read_stream(self._spark, *with_unread(source, form, options))
@@ -308,6 +317,9 @@ class DataflowBuilder:
     def _channel(self, name: str, uid: OperatorUid) -> DataFrame:
         reading = self._readings[name]
         self._remember(uid, reading.frame)
+        spec = self._job.spec
+        if spec.batch_duration:
+            self._batch_bounds[uid] = channel_bounds(spec.channels.max_batch_records, spec.parallelism)
         if reading.node is not None:
             self._nodes[uid] = reading.node
         return reading.frame

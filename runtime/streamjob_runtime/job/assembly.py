@@ -17,6 +17,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.loops import loops_of
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.protocol.cuts import Emissions
+from streamjob_runtime.chain.batch_limits import channel_bounds
 from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart, Place
 from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, LocalSegments, Reading, Stream
 from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
@@ -144,6 +145,7 @@ class Assembler:
                 listener=listener,
                 place=self._place(spark, chain),
                 before_batch=tables.check,
+                batch_duration=self._loaded.spec.batch_duration,
                 idle_chains=idle_chains,
             )
             streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
@@ -228,7 +230,9 @@ class Assembler:
     def _feedback_readings(self, chain: ChainPlan, stream: Stream) -> dict[tuple[ChainUid, str], Reading]:
         """Return the readers of the chains' feedback, before its producers are known."""
         return {
-            (channel.target, channel.name): stream.reader(channel.target, declared(channel))
+            (channel.target, channel.name): stream.reader(
+                channel.target, declared(channel), first_records=self._first_records
+            )
             for channel in self._plan.channels
             if channel.feedback and channel.source == chain.uid
         }
@@ -261,8 +265,16 @@ class Assembler:
                 schema,
                 event_time if timed else None,
                 begin=self._restoration.begin(channel.target, chain.uid),
+                first_records=self._first_records,
             )
             readings[(channel.target, chain.output)] = replace(reading, lost=lost)
+
+    @property
+    def _first_records(self) -> int:
+        spec = self._loaded.spec
+        if not spec.batch_duration:
+            return 0
+        return channel_bounds(spec.channels.max_batch_records, spec.parallelism).first
 
     def _dataflow(
         self,

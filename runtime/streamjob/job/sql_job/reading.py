@@ -31,7 +31,7 @@ from streamjob.job.variables import as_field
 
 SparkParser = Callable[[str], str | None]
 
-_TOP = ("name", "parallelism", "maxParallelism")
+_TOP = ("name", "parallelism", "maxParallelism", "batchDuration")
 _NESTED = ("checkpointing", "channels", "sparkConf")
 _SPARK = "spark."
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

@@ -67,7 +67,7 @@ def normal_schema(schema: str) -> str:
 
 
 def _settings(data: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("name", "parallelism", "maxParallelism"):
+    for name in ("name", "parallelism", "maxParallelism", "batchDuration"):
         if name in data:
             yield f"SET {_text(name)} = {_value(str(data[name]))};"
     for section in ("checkpointing", "channels"):
@@ -210,7 +210,8 @@ def _differences(spec: JobSpec, text: str) -> list[tuple[str, str]]:
         before, after = ({each.name: each for each in getattr(job, kind)} for job in (spec, other))
         names = [name for name, part in before.items() if name in problems or not _same(part, after.get(name))]
         different += [(kind, name) for name in names]
-    for name in ("name", "parallelism", "max_parallelism", "checkpointing", "channels", "spark_conf"):
+    fields = ("name", "parallelism", "max_parallelism", "checkpointing", "channels", "batch_duration", "spark_conf")
+    for name in fields:
         if getattr(spec, name) != getattr(other, name):
             different.append((name, ""))
     counts = [len(each.nodes()) + len(each.tables) for each in (spec, other)]

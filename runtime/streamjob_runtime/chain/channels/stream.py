@@ -151,7 +151,13 @@ class Stream:
         self._files.drop(names.splitlines())
 
     def reader(
-        self, consumer: str, schema: StructType, event_time: Sequence[str] | None = None, *, begin: int = 0
+        self,
+        consumer: str,
+        schema: StructType,
+        event_time: Sequence[str] | None = None,
+        *,
+        begin: int = 0,
+        first_records: int = 0,
     ) -> Reading:
         """Return a consumer's view of the stream.
 
@@ -161,12 +167,14 @@ class Stream:
             event_time: exactly the columns that have event time; the delay is the producer's. Only
                 `InputWatermarks.advance` moves the watermark of the reading, never the rows. None for no watermark.
             begin: the index of the consumer's first entry, if it has never read the stream.
+            first_records: the most records of the first batch, or one entry with more; 0 without a limit.
         """
         options = {
             "stream": self._id,
             "consumer": consumer,
             "directory": self._files.location,
             "begin": str(begin),
+            "firstRecords": str(first_records),
         }
         frame = self._spark.readStream.format(FORMAT).options(**options).schema(without_event_time(schema)).load()
         if event_time is None:

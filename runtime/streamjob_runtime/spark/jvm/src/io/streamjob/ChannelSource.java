@@ -17,7 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Spark's format of one consumer's reading of a stream: a schema, and the options `stream`, `consumer`, `directory` and
- * `begin`, the entry that is read first.
+ * `begin`, the entry that is read first; optionally `firstRecords`, the most records of the first batch.
  */
 public final class ChannelSource implements TableProvider {
   @Override
@@ -74,7 +74,11 @@ public final class ChannelSource implements TableProvider {
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
       return new ChannelStream(
-          options.get("stream"), options.get("consumer"), options.get("directory"), options.getLong("begin", 0));
+          options.get("stream"),
+          options.get("consumer"),
+          options.get("directory"),
+          options.getLong("begin", 0),
+          options.getLong("firstRecords", 0));
     }
 
     @Override

@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
 /** One consumer's reading of a stream. Its position is the index of the entry that it reads next. */
@@ -25,13 +26,26 @@ final class ChannelStream implements MicroBatchStream, SupportsTriggerAvailableN
   private final String consumer;
   private final String directory;
   private final long begin;
+  private final long firstRecords;
   private long last = Long.MAX_VALUE;
+  private volatile boolean limited;
 
-  ChannelStream(String stream, String consumer, String directory, long begin) {
+  ChannelStream(String stream, String consumer, String directory, long begin, long firstRecords) {
     this.stream = stream;
     this.consumer = consumer;
     this.directory = directory;
     this.begin = begin;
+    this.firstRecords = firstRecords;
+  }
+
+  /** Returns whether there was more to read than went into the last batch. */
+  boolean wasLimited() {
+    return limited;
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    return firstRecords > 0 ? ReadLimit.maxRows(firstRecords) : ReadLimit.allAvailable();
   }
 
   @Override
@@ -56,7 +70,16 @@ final class ChannelStream implements MicroBatchStream, SupportsTriggerAvailableN
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     long from = ((Position) start).index;
-    return from < last ? new Position(Math.min(Channels.end(stream, consumer, from), last)) : start;
+    if (from >= last) {
+      limited = false;
+      return start;
+    }
+    long most = limit instanceof ReadMaxRows ? ((ReadMaxRows) limit).maxRows() : Long.MAX_VALUE;
+    // Asked first: what is served in between does not make a batch one that was limited.
+    long frontier = Math.min(Channels.frontier(stream, consumer), last);
+    long end = Math.min(Channels.end(stream, consumer, from, most), last);
+    limited = end < frontier;
+    return new Position(end);
   }
 
   @Override

@@ -71,9 +71,12 @@ public final class Channels {
     LOGS.remove(stream);
   }
 
-  /** Returns how far a batch of a consumer that stands at `start` reads; `start` if there is nothing to read. */
-  static long end(String stream, String consumer, long start) {
-    return log(stream).end(consumer, start);
+  /**
+   * Returns how far a batch of a consumer that stands at `start` reads, by its own limit of records and another one;
+   * `start` if there is nothing to read.
+   */
+  static long end(String stream, String consumer, long start, long maxRecords) {
+    return log(stream).end(consumer, start, maxRecords);
   }
 
   /** Returns how far a consumer may read. */
@@ -137,17 +140,18 @@ public final class Channels {
       return reading == null ? base : reading.frontier();
     }
 
-    synchronized long end(String consumer, long start) {
+    synchronized long end(String consumer, long start, long maxRecords) {
       Reading reading = consumers.get(consumer);
       if (reading == null || start >= reading.frontier()) {
         return start;
       }
+      long most = Math.min(reading.maxRecords(), maxRecords);
       long end = start;
       long records = 0;
       for (List<Segment> segments : range(start, reading.frontier())) {
         long more = segments.stream().mapToLong(Segment::records).sum();
         // Entries without records cost nothing, and a batch of nothing else would not bring the consumer forward.
-        if (records > 0 && more > 0 && records + more > reading.maxRecords()) {
+        if (records > 0 && more > 0 && records + more > most) {
           break;
         }
         records += more;
