@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench import model
 from bench.entry import Benchmark, parser, run
 from bench.nexmark.events import make_events
 from bench.nexmark.queries import QUERIES
@@ -35,6 +36,7 @@ def arguments() -> argparse.Namespace:
     )
     add("--query", choices=list(QUERIES), action="append", help="measure only this one (all)")
     add("--side", choices=SIDES, action="append", help="measure only this side (all)")
+    add("--add", action="store_true", help="add rounds to those of nexmark.json; compare only what is not compared")
     add("--timeout", type=float, default=900.0, metavar="S", help="seconds that one run may take (900)")
     options = made.parse_args()
     if options.quick:
@@ -49,8 +51,10 @@ class _Bench:
         self._begun = time.time()
         self._queries = self._options.query or list(QUERIES)
         self._sides = self._options.side or list(SIDES)
-        self._answers: list[Answer] = []
-        self._compared: dict[str, dict[str, int]] = {}
+        before = model.load(Nexmark, RESULTS) if self._options.add else None
+        self._answers = list(before.answers) if before else []
+        self._compared = {query: dict(sides) for query, sides in before.compared.items()} if before else {}
+        self._first = max((each.round for each in self._answers), default=-1) + 1
 
     def run(self) -> None:
         """Compare each result with DuckDB's, then measure round by round; show and store after each."""
@@ -60,13 +64,16 @@ class _Bench:
         events = {size: make_events(benchmark.cache, size, CHUNK) for size in (options.few, options.events)}
         for query in self._queries:
             for side in self._sides:
+                if side in self._compared.get(query, {}):
+                    continue
                 question = self._question(query, events[options.few], installed, f"compared-{side}")
                 out = question.directory / "out"
                 measure(question.command(side, out), question.directory, options.timeout)
                 self._compared.setdefault(query, {})[side] = question.check(side, out)
                 question.forget()
                 benchmark.tell(f"{query}, {side}: {self._compared[query][side]:,} rows, as DuckDB has them")
-        for number, turn in rounds(self._sides, options.rounds, options.lock):
+        for further, turn in rounds(self._sides, options.rounds, options.lock):
+            number = self._first + further
             for query in self._queries:
                 for side in turn:
                     for size, directory in events.items():

@@ -33,8 +33,9 @@ events, so that start, warm-up and end do not count. {rounds} round(s); the medi
 {load_low:.1f} to {load_high:.1f}.
 
 - **Flink 2.3** from PyPI, in one process: state in RocksDB, object reuse, mini-batches; no checkpoints.
-- **Plain Spark 4.3** with its defaults (state on the heap), and four state partitions.
-- **streamjob** with its defaults: state in RocksDB, a checkpoint every 10 s into a directory.
+- **Plain Spark 4.3** with its defaults (state on the heap), four state partitions, and batches of a million events.
+- **streamjob** with its defaults: state in RocksDB, a checkpoint every 10 s into a directory, and batches whose size
+  follows the time that they take.
 """
 
 

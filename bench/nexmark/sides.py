@@ -21,6 +21,8 @@ from bench.processes import RunFailed, streamjob
 SIDES = ("flink", "spark", "streamjob")
 WATERMARK = 4
 """Seconds by which events may be late; none is."""
+SPARK_FILES = 4
+"""Files in a batch of plain Spark."""
 _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "person": {"id": "BIGINT", "name": "STRING", "city": "STRING", "state": "STRING"},
     "auction": {
@@ -103,7 +105,7 @@ class Question:
                 *(("--out", str(out)) if out else ()),
             ]
         job = self.directory / "job.yaml"
-        job.write_text(yaml.safe_dump(self._job(out if side == "streamjob" else None), sort_keys=False))
+        job.write_text(yaml.safe_dump(self._job(side, out), sort_keys=False))
         if side == "spark":
             places = ["--scratch", str(self.directory / "scratch"), *(("--out", str(out)) if out else ())]
             return [sys.executable, "-m", "bench.nexmark.spark_side", str(job), *places]
@@ -155,10 +157,12 @@ class Question:
             "result": ", ".join(f"`{name}` {kind}" for name, kind in self.query.columns.items()),
         }
 
-    def _job(self, out: Path | None) -> dict[str, Any]:
+    def _job(self, side: str, out: Path | None) -> dict[str, Any]:
         views = list(self.query.spark)
         discard = {"format": "noop"}
         written = {"format": "parquet", "options": {"path": str(out)}}
+        # Spark would read everything as one batch. streamjob finds the size of its batches by itself.
+        limit = {"maxFilesPerTrigger": SPARK_FILES} if side == "spark" else {}
         return {
             "name": f"nexmark-{self.name.replace(' ', '-').replace('_', '-')}",
             "parallelism": 2,
@@ -171,7 +175,7 @@ class Question:
                         f"{name} {kind}"
                         for name, kind in {**_COLUMNS[table], "ts": "TIMESTAMP", "extra": "STRING"}.items()
                     ),
-                    "options": {"path": str(self.events / "spark" / table), "maxFilesPerTrigger": 4},
+                    "options": {"path": str(self.events / "spark" / table), **limit},
                     "bounded": True,
                     "watermark": {"column": "ts", "delay": f"{WATERMARK}s"},
                 }
@@ -186,7 +190,7 @@ class Question:
                 }
                 for name, sql in self.query.spark.items()
             ],
-            "sinks": [{"name": "sink", "input": views[-1], **(written if out else discard)}],
+            "sinks": [{"name": "sink", "input": views[-1], **(written if out and side == "streamjob" else discard)}],
         }
 
     def _write(self, name: str, content: dict[str, Any]) -> Path:

@@ -77,7 +77,8 @@ class KafkaSourceFields(KafkaFields):
         "where -1 is the latest.",
     )
     max_offsets_per_trigger: int | None = Field(
-        default=None, description="Maximum number of records in a batch. Default: all available records."
+        default=None,
+        description="Maximum number of records in a batch. Default: as many as take `batchDuration`.",
     )
     include_headers: bool = Field(default=False, description="Whether rows have a column `headers`.")
     fail_on_data_loss: bool = Field(
