@@ -19,7 +19,14 @@ from streamjob_runtime.spark.gateway import authenticate_callbacks, our_java
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.job_files import JobFiles, copying_hint
-from streamjob_runtime.spark.jvm import CHECKPOINT_FILE_MANAGER, EXECUTORS_MASTER, JAR, JOB_FILE_SYSTEM, JOB_FILES
+from streamjob_runtime.spark.jvm import (
+    CHECKPOINT_FILE_MANAGER,
+    EXECUTORS_MASTER,
+    JAR,
+    JOB_FILE_SYSTEM,
+    JOB_FILES,
+    PLAN_RULES,
+)
 from streamjob_runtime.spark.page import VARIABLE as PAGE_SECRET
 from streamjob_runtime.spark.page import new_secret, settings_of_page
 from streamjob_runtime.spark.sockets import socket_directory
@@ -31,6 +38,7 @@ LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.propert
 SECRET = "_SPARK_AUTH_SECRET"
 """The environment variable in which Spark looks for the secret of its connections."""
 _STREAMING = "spark.sql.streaming."
+_EXTENSIONS = "spark.sql.extensions"
 _STATE = _STREAMING + "stateStore."
 
 FIXED: Mapping[str, str] = {
@@ -184,6 +192,7 @@ class SessionSettings:
             ),
             "spark.sql.shuffle.partitions": str(self.max_parallelism),
             "spark.jars": ",".join(filter(None, [str(JAR), self.conf.get("spark.jars", "")])),
+            _EXTENSIONS: ",".join(filter(None, [PLAN_RULES, self.conf.get(_EXTENSIONS, "")])),
         }
 
     @property

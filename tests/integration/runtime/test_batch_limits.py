@@ -41,7 +41,7 @@ def _batches(
     counts: list[int] = []
     limits: list[BatchLimits] = []
 
-    def process(batch: DataFrame, _: BatchId) -> None:
+    def process(batch: DataFrame, _: int) -> None:
         if not limits:
             limits.append(BatchLimits(spark, query, (UID,), {UID: bounds}, 5.0))
         counts.append(batch.count())

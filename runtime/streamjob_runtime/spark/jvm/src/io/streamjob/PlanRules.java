@@ -1,0 +1,33 @@
+package io.streamjob;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ColumnarRule;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.BoxedUnit;
+
+/** Adds our rules to a session: the class for `spark.sql.extensions`. */
+public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    extensions.injectColumnar(new ForSession());
+    return BoxedUnit.UNIT;
+  }
+
+  private static final class ForSession extends AbstractFunction1<SparkSession, ColumnarRule> {
+    @Override
+    public ColumnarRule apply(SparkSession session) {
+      return new OfPlans();
+    }
+  }
+
+  /** Spark applies these rules last, before it generates code. */
+  private static final class OfPlans extends ColumnarRule {
+    @Override
+    public Rule<SparkPlan> preColumnarTransitions() {
+      return new FlatWindows();
+    }
+  }
+}
