@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -116,3 +117,27 @@ def test_other_structs_stay_as_they_are(spark: SparkSession) -> None:
 
     assert "window_0#" not in _physical(frame)
     assert frame.count() == 6
+
+
+def test_state_does_not_depend_on_the_rule(spark: SparkSession, tmp_path: Path) -> None:
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+    counts: dict[str, int] = {}
+
+    def process(batch: DataFrame, _: int) -> None:
+        assert ("window_0#" in _physical(batch)) == flat
+        counts.update((row["start"], row["n"]) for row in batch.collect())
+
+    for run, flat in enumerate((True, False, True)):
+        (source / f"{run}.txt").write_text("".join(f"{second}\n" for second in range(40)))
+        with _setting(spark, SWITCH, str(flat).lower()):
+            lines = spark.readStream.text(str(source)).selectExpr("timestamp_seconds(CAST(value AS BIGINT)) AS ts")
+            lines.createOrReplaceTempView("flat")
+            frame = spark.sql(
+                "SELECT CAST(w.start AS STRING) AS start, n "
+                "FROM (SELECT window(ts, '10 seconds') AS w, count(*) AS n FROM flat GROUP BY window(ts, '10 seconds'))"
+            )
+            writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint))
+            writer.foreachBatch(process).trigger(availableNow=True).start().awaitTermination()
+
+    assert list(counts.values()) == [30, 30, 30, 30]
