@@ -15,6 +15,7 @@ from pydantic import (
     Field,
 )
 
+from streamjob.durations import Seconds
 from streamjob.job.encoding_spec import Encoding
 from streamjob.job.formats import default_delivery
 from streamjob.job.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
