@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,8 +70,14 @@ def compare(expected: Rows, found: Mapping[str, Rows]) -> None:
             raise ChaosFailed(f"sink {name}: {missing.total()} rows missing, {surplus.total()} surplus")
 
 
-def play(spark: SparkSession, seed: int, directory: Path) -> int:
+def play(spark: SparkSession, seed: int, directory: Path, *, on_executors: bool = False) -> int:
     """Play one round; return the number of its lives.
+
+    Args:
+        spark: a session for the batch.
+        seed: decides all.
+        directory: where everything is.
+        on_executors: whether the job runs on executors, which are killed as well.
 
     Raises:
         ChaosFailed: the job misbehaved, or its output is wrong.
@@ -85,7 +92,7 @@ def play(spark: SparkSession, seed: int, directory: Path) -> int:
     say(f"  {shape}")
     file = write_job(directory / "job", purchases.job(checkpointing=checkpointing, **changes))
     with job_runs(file, directory / "snapshots", "purchases") as runs:
-        played = Round(runs, chance, lambda text: say(f"  {text}"))
+        played = Round(runs, chance, lambda text: say(f"  {text}"), on_executors=on_executors)
         played.run()
     found = {"table": table_rows(spark, file.parent / "table"), "lines": line_rows(spark, file.parent / "lines")}
     compare(purchases.batch(spark), found)
@@ -135,7 +142,11 @@ def main() -> int:
     parser.add_argument(
         "--servers", action="store_true", help="from Kafka to Kafka, PostgreSQL and Iceberg, whose servers crash too"
     )
+    parser.add_argument("--executors", action="store_true", help="on two executors, which are killed as well")
     options = parser.parse_args()
+    if options.servers and options.executors:
+        parser.error("give either --servers or --executors")
+    play_once = play_on_servers if options.servers else partial(play, on_executors=options.executors)
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     # The jobs run in sessions of their own: being told to end has to reach them.
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -150,7 +161,7 @@ def main() -> int:
             directory.mkdir()
             say(f"round {rounds + 1}, --seed {seed}")
             try:
-                lives += (play_on_servers if options.servers else play)(spark, seed, directory)
+                lives += play_once(spark, seed, directory)
             except (ChaosFailed, AssertionError) as failure:
                 say(f"FAILED with --seed {seed}: {failure}\neverything is kept in {directory}")
                 return 1

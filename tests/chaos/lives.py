@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.runtime.executor_processes import LONG, ON_TWO, agents_of_executors, java_of_executors, kill
 from tests.integration.runtime.processes import WITHIN, JobProcess, JobRuns
 
 from streamjob.snapshot.record import RecordKind
@@ -53,10 +54,15 @@ class Round:
         runs: its processes.
         chance: decides all.
         say: told what happens.
+        on_executors: whether it runs on executors in processes of their own, which are killed on the way.
     """
 
-    def __init__(self, runs: JobRuns, chance: random.Random, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, runs: JobRuns, chance: random.Random, say: Callable[[str], None], *, on_executors: bool = False
+    ) -> None:
         self._runs = runs
+        self._options = ON_TWO if on_executors else ()
+        self._within = LONG if on_executors else WITHIN
         self._chance = chance
         self._say = say
         self._sleepers: list[JobProcess] = []
@@ -74,7 +80,12 @@ class Round:
                 break
         last = self._start()
         self._wake_some()
-        code = last.wait(4 * WITHIN)
+        hunter = self._hunter()
+        deadline = time.monotonic() + 4 * self._within
+        while last.exit_code is None and time.monotonic() < deadline:
+            hunter.look()
+            time.sleep(0.1)
+        code = last.wait(1.0)
         if code != 0:
             raise ChaosFailed(f"the last process ended with {code}:\n{last.output()}")
         while self._sleepers:
@@ -87,9 +98,11 @@ class Round:
         before = _State(self._runs)
         process = self._start()
         self._wake_some()
+        hunter = self._hunter()
         for _ in self._until(process, before, ending):
             if process.exit_code is not None:
                 break
+            hunter.look()
         else:
             time.sleep(ending.delay)
         code = process.exit_code
@@ -108,10 +121,10 @@ class Round:
 
     def _until(self, process: JobProcess, before: _State, ending: Ending) -> Iterator[None]:
         """Poll until the moment has come; some moments last only for milliseconds."""
-        deadline = time.monotonic() + 2 * WITHIN
+        deadline = time.monotonic() + 2 * self._within
         while not before.has_come(ending.moment):
             if time.monotonic() > deadline:
-                raise ChaosFailed(f"no {ending.moment} within {2 * WITHIN:.0f} s:\n{process.output()}")
+                raise ChaosFailed(f"no {ending.moment} within {2 * self._within:.0f} s:\n{process.output()}")
             time.sleep(0.02 if ending.moment in ("claim", "progress") else 0.0005)
             yield
 
@@ -120,7 +133,12 @@ class Round:
         # A sleeper keeps its own machine; who was killed is followed on the same one as often as on another.
         if self._sleepers or self._chance.random() < 0.5:
             self._machines += 1
-        return self._runs.start(workdir=f"work-{self._machines}")
+        return self._runs.start(*self._options, workdir=f"work-{self._machines}")
+
+    def _hunter(self) -> _Hunter:
+        """Return what kills executors of the newest process, if it has any."""
+        workdir = self._runs.file.parent / f"work-{self._machines}"
+        return _Hunter(workdir, self._chance, self._say, self._chance.randint(0, 3) if self._options else 0)
 
     def _wake_some(self) -> None:
         """Wake sleepers while their successor starts, or leave them for later."""
@@ -139,6 +157,39 @@ class Round:
         if code not in (0, SUPERSEDED):
             raise ChaosFailed(f"a sleeper ended with {code}:\n{process.output()}")
         self._say(f"a sleeper woke and ended with {code}")
+
+
+class _Hunter:
+    """Kills executors of a process at random moments.
+
+    Args:
+        workdir: the work directory of the process.
+        chance: decides all.
+        say: told what happens.
+        kills: how many times at most.
+    """
+
+    def __init__(self, workdir: Path, chance: random.Random, say: Callable[[str], None], kills: int) -> None:
+        self._workdir, self._chance, self._say = workdir, chance, say
+        self._left = kills
+        self._next = self._draw()
+
+    def look(self) -> None:
+        """Kill an agent or its Java if it is time."""
+        if self._left == 0 or time.monotonic() < self._next or not (self._workdir / "executors").is_dir():
+            return
+        find = self._chance.choice([agents_of_executors, java_of_executors])
+        there = find(self._workdir)
+        self._next = self._draw()
+        if not there:
+            return
+        victim = self._chance.choice(sorted(there))
+        kill(there[victim])
+        self._left -= 1
+        self._say(f"killed {'the agent' if find is agents_of_executors else 'the Java'} of {victim}")
+
+    def _draw(self) -> float:
+        return time.monotonic() + self._chance.uniform(5.0, 40.0)
 
 
 class _State:
