@@ -77,7 +77,6 @@ def test_driver_and_executors_die_together(jobs: StreamJobs) -> None:
     wait_for_numbers(jobs, seen)
 
 
-@pytest.mark.thorough
 def test_executors_are_scaled_from_one_to_three_and_to_two_while_rows_arrive(jobs: StreamJobs) -> None:
     apply(jobs, parallelism=1)
     status = before = wait_for_executors(jobs, 1)

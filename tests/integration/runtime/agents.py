@@ -52,10 +52,14 @@ class Agents:
         for _ in range(2):
             self.add()
 
-    def add(self) -> None:
-        """Start one more."""
-        directory = self._directory / f"executor-{len(self._processes)}"
-        directory.mkdir(parents=True)
+    def directory(self, number: int) -> Path:
+        """Return where the work directory and the log of one are."""
+        return self._directory / f"executor-{number}"
+
+    def add(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start one more, with variables of its own."""
+        directory = self.directory(len(self._processes))
+        directory.mkdir(parents=True, exist_ok=True)
         options = ["--driver", f"http://127.0.0.1:{self.port}", "--name", directory.name, "--memory", "600m"]
         with (directory / "log").open("wb") as output:
             self._processes.append(
@@ -64,7 +68,7 @@ class Agents:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    env={**os.environ, **self._environment, SECRET_VARIABLE: SECRET},
+                    env={**os.environ, **self._environment, **(environment or {}), SECRET_VARIABLE: SECRET},
                     start_new_session=True,
                 )
             )

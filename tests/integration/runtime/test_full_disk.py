@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
 from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows, write_job
+from tests.integration.runtime.small_disks import fill, small_disk_at
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
@@ -25,28 +25,8 @@ SIZE = 8 << 20
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own with little space."""
-    directory = tmp_path / "disk"
-    directory.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(directory)]
-    try:
-        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        pytest.skip(f"no file system can be mounted here: {error}")
-    if mounted.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    yield directory
-    subprocess.run(["umount", "--lazy", str(directory)], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """Take all space that is left; return the file that takes it."""
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"\0" * 65536)
-        except OSError:
-            return ballast
+    with small_disk_at(tmp_path / "disk", SIZE) as directory:
+        yield directory
 
 
 def wait_for_failure(job: EmbeddedJob) -> None:
