@@ -68,11 +68,11 @@ def send(number: signal.Signals, pids: list[int]) -> None:
         os.kill(pid, number)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_a_slow_store_a_full_disk_and_a_cut_connection_of_an_executor_lose_nothing(
     spark: SparkSession, s3: S3Server, small_disk: Path, agents: Agents, tmp_path: Path
 ) -> None:
-    made = Purchases.write(tmp_path / "input", files=30, rows=30)
+    made = Purchases.write(tmp_path / "input", files=16, rows=30)
     slow = Slow(0.5)
     with (
         FaultyProxy(s3.port) as proxy,
@@ -107,7 +107,7 @@ def test_a_slow_store_a_full_disk_and_a_cut_connection_of_an_executor_lose_nothi
         runs.wait(lambda: runs.epoch() > epoch, "epoch without the executor", process, LONG)
         send(signal.SIGCONT, cut_off)
 
-        assert process.wait(LONG) == 0, process.output()
+        assert process.wait(2 * LONG) == 0, process.output()
     expected = made.batch(spark)
     assert table_rows(spark, tmp_path / "table") == expected
     assert line_rows(spark, tmp_path / "lines") == expected
