@@ -1,4 +1,4 @@
-"""Programs for tests that come as Go modules: Helm, actionlint, and the Lua that Argo CD runs.
+"""Programs for tests that come as Go modules: Helm, actionlint, the Lua that Argo CD runs, OpenTelemetry's collector.
 
 A program is taken from the environment variable that names it, from the PATH, or from a cache, into which `go install`
 builds it once: seconds for Lua, some minutes for Helm. With `CI=true` it is required.
@@ -27,15 +27,17 @@ class GoTool:
 
     Args:
         name: of the program.
-        package: Go package that has it.
+        package: Go package that has it; empty if its source is here.
         version: of the package's module.
         variable: environment variable that may name another copy of the program.
+        source: directory of its source, with a go.mod and a go.sum.
     """
 
     name: str
     package: str
     version: str
     variable: str
+    source: Path | None = None
 
     @property
     def required(self) -> bool:
@@ -66,22 +68,33 @@ class GoTool:
             raise ToolMissing(f"{self.name} is not there: put it or Go on the PATH, or set {self.variable}")
         # Built elsewhere and moved, so that a build that is killed leaves no program.
         with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+            small = ("-trimpath", "-ldflags", "-s -w")
+            what = ("install", *small, f"{self.package}@{self.version}")
+            if self.source is not None:
+                what = ("build", *small, "-o", directory, ".")
             built = subprocess.run(
-                [go, "install", "-trimpath", "-ldflags", "-s -w", f"{self.package}@{self.version}"],
-                env={**os.environ, "GOBIN": directory, "GOFLAGS": "", "CGO_ENABLED": "0"},
-                cwd=directory,
+                [go, *what],
+                env={**os.environ, "GOBIN": directory, "GOFLAGS": "-buildvcs=false", "CGO_ENABLED": "0"},
+                cwd=self.source or directory,
                 capture_output=True,
                 text=True,
                 check=False,
             )
             if built.returncode != 0:
-                raise ToolMissing(f"{self.package}@{self.version} cannot be built:\n{built.stderr[-2000:]}")
+                raise ToolMissing(f"{self.name} {self.version} cannot be built:\n{built.stderr[-2000:]}")
             (Path(directory) / self.name).replace(target)
 
 
 HELM = GoTool(name="helm", package="helm.sh/helm/v4/cmd/helm", version="v4.3.1", variable="HELM")
 ACTIONLINT = GoTool(
     name="actionlint", package="github.com/rhysd/actionlint/cmd/actionlint", version="v1.7.7", variable="ACTIONLINT"
+)
+COLLECTOR = GoTool(
+    name="collector",
+    package="",
+    version="v0.162.0",
+    variable="OTEL_COLLECTOR",
+    source=Path(__file__).with_name("otel-collector"),
 )
 LUA = GoTool(name="glua", package="github.com/yuin/gopher-lua/cmd/glua", version="v1.1.2", variable="GLUA")
 

@@ -18,6 +18,7 @@ from streamjob_runtime.spark.connectors.finding import jars as find_jars
 from streamjob_runtime.spark.gateway import authenticate_callbacks, our_java
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
+from streamjob_runtime.spark.java_logging import logging_options, logging_variables
 from streamjob_runtime.spark.job_files import JobFiles, copying_hint
 from streamjob_runtime.spark.jvm import (
     CHECKPOINT_FILE_MANAGER,
@@ -34,7 +35,6 @@ from streamjob_runtime.spark.sockets import socket_directory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 SECRET = "_SPARK_AUTH_SECRET"
 """The environment variable in which Spark looks for the secret of its connections."""
 _STREAMING = "spark.sql.streaming."
@@ -187,7 +187,7 @@ class SessionSettings:
                     self._leaving_nothing(),
                     self.conf.get(java_options, DEFAULTS[java_options]),
                     quoted_option(f"-D{JOB_FILES}={self.files.root.absolute()}"),
-                    LOGGING,
+                    *logging_options(os.environ),
                 ]
             ),
             "spark.sql.shuffle.partitions": str(self.max_parallelism),
@@ -263,6 +263,8 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     builder = SparkSession.builder.master(settings.master).appName(settings.name)
     for key, value in conf.items():
         builder = builder.config(key, value)
+    # Java inherits them.
+    os.environ.update(logging_variables())
     secret = nullcontext() if settings.executors is None else _variable(SECRET, settings.executors.secret)
     with _variable("JAVA_HOME", str(java.home)), _variable(PAGE_SECRET, settings.page_secret), secret:
         try:

@@ -9,6 +9,7 @@ from typing import Protocol, TextIO
 from rich.console import Console
 
 from streamjob.client.models import CheckpointsView, JobView
+from streamjob.telemetry.logs import LogFormat, log_format
 
 
 class View(Protocol):
@@ -55,6 +56,8 @@ class Quiet:
 def open_view(*, quiet: bool = False, console: Console | None = None) -> View:
     """Return the view for standard output: live on a terminal that can move its cursor, otherwise plain lines.
 
+    If the log of this process is JSON, the events are records of the log, and standard output stays empty.
+
     Log through StandardErrorHandler, so that records appear above the live panel. Send the output of other processes to
     a file, since it would garble the panel.
 
@@ -64,6 +67,10 @@ def open_view(*, quiet: bool = False, console: Console | None = None) -> View:
     """
     if quiet:
         return Quiet()
+    if log_format() is LogFormat.JSON:
+        from streamjob_runtime.control.terminal.logged import LoggedView
+
+        return LoggedView()
     # Imported here, so that `run --help` and quiet runs stay fast.
     from streamjob_runtime.control.terminal.live import LiveView
     from streamjob_runtime.control.terminal.plain import PlainView
