@@ -49,6 +49,7 @@ class AcknowledgementMetrics:
     processed_data: int = 0
     persisted_data: int = 0
     unaligned: bool = False
+    objects: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
+from streamjob.telemetry.logs import within
 from streamjob_runtime.chain.batch_limits import BatchLimits
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.emission_lock import EmissionLock
@@ -153,7 +154,9 @@ class Chain:
         self._queries: list[StreamingQuery] = []
         self._ended = threading.Event()
         self._finished = False
-        self._thread = threading.Thread(target=self._run, name=f"chain-{plan.uid}", daemon=True)
+        self._thread = threading.Thread(
+            target=within, args=({"chain": plan.uid}, self._run), name=f"chain-{plan.uid}", daemon=True
+        )
 
     @property
     def queries(self) -> Sequence[StreamingQuery]:
@@ -400,7 +403,7 @@ class Chain:
 
     def _process(self, frame: DataFrame, number: int) -> None:
         try:
-            self._process_batch(frame, BatchId(number))
+            within({"chain": self.uid}, self._process_batch, frame, BatchId(number))
         except Exception as error:
             self._batch_error = error
             raise

@@ -150,6 +150,7 @@ class Acknowledger:
             processed_data=cut.processed_bytes,
             persisted_data=sum(file.length for file in files if is_segment(file.path)),
             unaligned=cut.unaligned,
+            objects=statistics.objects,
         )
         return self._acknowledgement(cut, held, files, metrics)
 

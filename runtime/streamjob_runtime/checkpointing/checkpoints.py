@@ -22,6 +22,7 @@ from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location
+from streamjob.telemetry.logs import within
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.outputs import Outputs
 from streamjob_runtime.checkpointing.acknowledging import Acknowledges
@@ -132,7 +133,10 @@ class Checkpoints:
         under_way = self._under_way.get(checkpoint)
         if under_way is not None and not self._closing.is_set():
             progress = under_way.progress[cut.chain]
-            task = self._chains_pool.submit(self._acknowledge, checkpoint, cut, under_way.savepoint, progress)
+            fields = {"checkpoint": checkpoint, "chain": cut.chain}
+            task = self._chains_pool.submit(
+                within, fields, self._acknowledge, checkpoint, cut, under_way.savepoint, progress
+            )
             under_way.acknowledging.append(task)
 
     def _hold(self, checkpoint: CheckpointId) -> Path:
@@ -182,8 +186,9 @@ class Checkpoints:
             progress.cancel()
         if not action.keep_files:
             self._ledger.aborted(action.id)
-        release_all = self._chains_pool.submit(self._release, action.id, under_way, action.keep_files)
-        release_all.add_done_callback(_report)
+        fields = {"checkpoint": action.id}
+        task = self._chains_pool.submit(within, fields, self._release, action.id, under_way, action.keep_files)
+        task.add_done_callback(partial(_report, action.id))
 
     def _release(self, checkpoint: CheckpointId, under_way: _UnderWay, keep_files: bool) -> None:
         # An acknowledgement may still be linking files there. It began before this task; the pool keeps the order.
@@ -203,7 +208,8 @@ class Checkpoints:
 
     def complete(self, action: m.CompleteCheckpoint) -> None:
         """Write the manifest, then the log's record."""
-        self._log_pool.submit(self._complete, action).add_done_callback(_report)
+        task = self._log_pool.submit(within, {"checkpoint": action.id}, self._complete, action)
+        task.add_done_callback(partial(_report, action.id))
 
     def _complete(self, action: m.CompleteCheckpoint) -> None:
         under_way = self._under_way.get(action.id)
@@ -247,7 +253,8 @@ class Checkpoints:
 
     def commit(self, action: m.CommitOutput) -> None:
         """Commit a completed checkpoint's committables in all sinks; collect garbage afterwards."""
-        self._log_pool.submit(self._commit, action.id).add_done_callback(_report)
+        task = self._log_pool.submit(within, {"checkpoint": action.id}, self._commit, action.id)
+        task.add_done_callback(partial(_report, action.id))
 
     def _commit(self, checkpoint: CheckpointId) -> None:
         under_way = self._under_way.pop(checkpoint)
@@ -270,7 +277,8 @@ class Checkpoints:
                 under_way.savepoint.close()
 
 
-def _report(task: Future[None]) -> None:
+def _report(checkpoint: CheckpointId, task: Future[None]) -> None:
     """Log a task's exception. Whatever the coordinator must know, the task has posted itself."""
     if (error := task.exception()) is not None:
-        log.error("Background work failed: %s", describe(error), exc_info=error)
+        extra = {"checkpoint": checkpoint}
+        log.error("Background work failed: %s", describe(error), exc_info=error, extra=extra)

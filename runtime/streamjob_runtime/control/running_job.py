@@ -59,6 +59,7 @@ from streamjob_runtime.monitoring.chain_meter import ChainMeter
 from streamjob_runtime.monitoring.memory_meter import MemoryMeter
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
+from streamjob_runtime.monitoring.query_progress import BatchProgress
 from streamjob_runtime.monitoring.restart_times import RestartTimes
 from streamjob_runtime.spark.gateway import running_java
 from streamjob_runtime.spark.page import SparkPage, is_enabled
@@ -77,6 +78,7 @@ class RunningJob:
         store: its store, whose failures are a part of the diagnosis; None in a test without one.
         recorders: returns the processes that can be profiled.
         spark_page: returns where Spark's own page is.
+        on_batch: receives each batch that has ended.
     """
 
     def __init__(
@@ -85,9 +87,11 @@ class RunningJob:
         store: MeteredStore | None = None,
         recorders: Callable[[], Sequence[Recorder]] = lambda: (),
         spark_page: Callable[[], SparkPage | None] = lambda: None,
+        on_batch: Callable[[ChainUid, BatchProgress], None] = lambda _chain, _batch: None,
     ) -> None:
         self._spark_page = spark_page
         self._runner = runner
+        self._on_batch = on_batch
         self._store = store
         self._restarts = RestartTimes()
         self._history = History([chain.uid for chain in runner.job.plan.chains])
@@ -122,6 +126,7 @@ class RunningJob:
             for batch in meter.observe(chain, epoch.emission, now, self._in_sinks(uid)):
                 if metrics is not None:
                     metrics.observe_batch(uid, batch.duration_ms / 1000)
+                self._on_batch(uid, batch)
 
     def record(self, job: JobView, checkpoints: CheckpointsView) -> None:
         """Remember figures and events of the job; the thread that observes it calls this about once a second."""

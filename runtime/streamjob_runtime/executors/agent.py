@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from streamjob.telemetry.logs import describe_process
 from streamjob_runtime.executors.build_id import this_build
 from streamjob_runtime.executors.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.java_process import JavaSettings, java_of_agent, start_java
@@ -127,6 +128,7 @@ class Agent:
                 self._say(error.what)
                 self._draining.wait(_RETRY_SECONDS)
                 continue
+            describe_process(**welcome.job, executor=self._settings.name)
             self._say(f"Executor {welcome.executor} starts for attempt {credentials.attempt}")
             begun = time.monotonic()
             self._serve(java, welcome, credentials.spark_secret, address)

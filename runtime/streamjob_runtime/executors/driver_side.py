@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.client.models import ExecutorsView
 from streamjob.clock import Clock
 from streamjob.ids import ChainUid
+from streamjob.telemetry.logs import process_fields
 from streamjob_runtime.executors.build_id import this_build
 from streamjob_runtime.executors.changes import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.credentials import Credentials, secret_of
@@ -104,6 +105,7 @@ class DriverSide:
                 application=address.application,
                 java_options=address.java_options,
                 store=self._store,
+                job=dict(process_fields()),
             )
         )
 

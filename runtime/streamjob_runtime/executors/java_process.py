@@ -14,8 +14,9 @@ from pathlib import Path
 from streamjob_runtime.executors.messages import Welcome
 from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.java import Java, find_java
+from streamjob_runtime.spark.java_logging import logging_options, logging_variables
 from streamjob_runtime.spark.jvm import JAR, JOB_FILES
-from streamjob_runtime.spark.session import LOGGING, SECRET
+from streamjob_runtime.spark.session import SECRET
 
 log = logging.getLogger("streamjob")
 
@@ -85,6 +86,7 @@ def start_java(
         stdin=subprocess.DEVNULL,
         env={
             **environment,
+            **logging_variables(),
             "PYTHONPATH": _absolute(environment.get("PYTHONPATH", "")),
             SECRET: spark_secret,
             "SPARK_LOCAL_DIRS": str(settings.scratch),
@@ -114,7 +116,7 @@ def arguments(settings: JavaSettings, welcome: Welcome, socket: Path, environmen
         f"-XX:ParallelGCThreads={settings.cores}",
         f"-Djava.io.tmpdir={settings.temporary}",
         f"-D{JOB_FILES}={settings.root}",
-        LOGGING,
+        *logging_options(environment),
         # Spark reads these before it asks the driver for its settings.
         "-Dspark.authenticate=true",
         "-Dspark.network.crypto.enabled=true",

@@ -51,6 +51,7 @@ class Welcome(_Message):
         application: Spark's id of the job.
         java_options: options that its Java needs.
         store: the URI of the job's root in its store.
+        job: its name, namespace and attempt, for the log.
     """
 
     executor: str
@@ -58,6 +59,7 @@ class Welcome(_Message):
     application: str
     java_options: tuple[str, ...]
     store: str
+    job: dict[str, str | int] = {}
 
 
 class Command(_Message):

@@ -20,6 +20,7 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.checkpointing.ledger import Ledger
 
 OnCompleted = Callable[[m.CompleteCheckpoint, Manifest], None]
+OnHandled = Callable[[Epoch, m.Event, Sequence[m.Action]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,7 @@ class Coordination:
         self._stop_completed = False
         self._has_run = False
         self._on_completed: OnCompleted = lambda action, manifest: None
+        self._on_handled: OnHandled | None = None
 
     @property
     def lifecycle(self) -> Lifecycle:
@@ -173,6 +175,10 @@ class Coordination:
         """Report each completed checkpoint to a function, which another thread calls."""
         self._on_completed = on_completed
 
+    def follow(self, on_handled: OnHandled) -> None:
+        """Report each handled event with its actions to a function, which is called under the state lock."""
+        self._on_handled = on_handled
+
     def claimed(self, ledger: Ledger) -> None:
         """Record the claim of the starting epoch."""
         with self._lock:
@@ -254,7 +260,13 @@ class Coordination:
         """Let the coordinator handle an event; return the actions."""
         assert self._coordinator is not None
         with self._lock:
-            return self._coordinator.handle(event)
+            return self._handle(self._coordinator, event)
+
+    def _handle(self, coordinator: Coordinator, event: m.Event) -> Sequence[m.Action]:
+        actions = coordinator.handle(event)
+        if self._on_handled is not None and self._ledger is not None:
+            self._on_handled(self._ledger.epoch, event, actions)
+        return actions
 
     def is_stopping(self) -> bool | None:
         """Return whether the coordinator is stopping the job; None once it has ended the epoch."""
@@ -271,8 +283,8 @@ class Coordination:
         assert self._coordinator is not None
         with self._lock:
             for event in rest:
-                self._coordinator.handle(event)
-            self._coordinator.handle(m.EpochEnded(now=self._clock()))
+                self._handle(self._coordinator, event)
+            self._handle(self._coordinator, m.EpochEnded(now=self._clock()))
             self._deliver = None
 
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:

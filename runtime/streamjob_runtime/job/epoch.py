@@ -7,7 +7,7 @@ import queue
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -42,6 +42,8 @@ from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources
+from streamjob_runtime.monitoring.traces.recorder import TraceRecorder
+from streamjob_runtime.monitoring.traces.starts import StartPhases
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings
@@ -98,6 +100,7 @@ class Job:
         offset_reports: counts failed reports to Kafka.
         executors: the executors in other processes; None if this process computes.
         at_hand: files of a checkpoint that were brought beforehand, for the first restore; None if there are none.
+        recorder: records traces; None if there are none.
     """
 
     loaded: LoadedJob
@@ -112,6 +115,7 @@ class Job:
     offset_reports: OffsetReports = field(default_factory=OffsetReports)
     executors: DriverSide | None = None
     at_hand: Path | None = None
+    recorder: TraceRecorder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._bad_input: JobFailed | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
+        self._start = StartPhases(ledger.epoch, job.clock)
 
     @property
     def held(self) -> Path | None:
@@ -190,6 +195,22 @@ class Epoch(ChainListener, CheckpointListener):
         resolution = self._ledger.resolve(self._restore_from)
         if resolution.manifest is not None:
             self._coordination.enter_if_possible(JobState.RESTORING)
+        with self._traced(resolution):
+            return self._run(resolution)
+
+    @contextmanager
+    def _traced(self, resolution: Resolution) -> Iterator[None]:
+        recorder, manifest = self._job.recorder, resolution.manifest
+        if recorder is None:
+            yield
+            return
+        recorder.starting(self._start, None if manifest is None else manifest.id, self._first_output)
+        try:
+            yield
+        finally:
+            recorder.not_started(self._start, self._job.clock(), "the epoch ended before its first batch")
+
+    def _run(self, resolution: Resolution) -> EpochOutcome:
         finished = self._ledger.finished and not resolution.fork
         surroundings = self._surroundings()
         max_parallelism = self._job.loaded.spec.max_parallelism
@@ -198,7 +219,8 @@ class Epoch(ChainListener, CheckpointListener):
             max_parallelism = self._compare(resolution)
         outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
         try:
-            recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
+            with self._start.part("recover output"):
+                recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
             if finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
             if self._coordination.stop_completed:
@@ -251,21 +273,27 @@ class Epoch(ChainListener, CheckpointListener):
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             # Spark takes seconds to start; download the files meanwhile.
             files = pool.submit(self._download, restoration, resolution)
-            spark = job.spark(max_parallelism)
+            with self._start.part("session"):
+                spark = job.spark(max_parallelism)
             files.result()
         if job.at_hand is not None:
             # Links of files that Spark deletes later would keep them on the disk.
             shutil.rmtree(job.at_hand, ignore_errors=True)
-        if executors is not None and not executors.wait(lambda: self._coordination.stop_asked):
-            return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while it waited for executors")
+        if executors is not None:
+            with self._start.part("executors"):
+                there = executors.wait(lambda: self._coordination.stop_asked)
+            if not there:
+                return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while it waited for executors")
         check_sources(spark, job.loaded, job.plan, restored)
-        self._rewrite_state(restoration, spark, max_parallelism)
+        with self._start.part("rewrite"):
+            self._rewrite_state(restoration, spark, max_parallelism)
         state = None if executors is None else executors.state
         home = "" if executors is None else self._ledger.home(resolution)
         if executors is not None:
             executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.lend)
         assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state)
-        assembled = assembler.build(spark, outputs, self)
+        with self._start.part("assemble"):
+            assembled = assembler.build(spark, outputs, self)
         if executors is not None:
             continued = restoration.state_files().items()
             restored_state = {uid: RestoredState(chain, home, refs) for uid, (chain, refs) in continued}
@@ -339,8 +367,12 @@ class Epoch(ChainListener, CheckpointListener):
     def has_output(self) -> None:
         """After a restore readers have waited long enough: commit the first output now, not after an interval."""
         if self._view.restored is not None:
-            trigger_id = TriggerId(f"first-output-of-epoch-{self._ledger.epoch}")
-            self.post(m.TriggerRequested(now=self._job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT))
+            now, kind = self._job.clock(), SnapshotKind.CHECKPOINT
+            self.post(m.TriggerRequested(now=now, trigger_id=self._first_output, kind=kind))
+
+    @property
+    def _first_output(self) -> TriggerId:
+        return TriggerId(f"first-output-of-epoch-{self._ledger.epoch}")
 
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
         """Record a completed checkpoint, and report its positions."""
@@ -356,7 +388,8 @@ class Epoch(ChainListener, CheckpointListener):
         if self._view.restored is None:
             return
         try:
-            restoration.download(self._ledger.locate(resolution))
+            with self._start.part("download"):
+                restoration.download(self._ledger.locate(resolution))
         except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
             raise self._ledger.explain_unusable(resolution, error.what) or error from error
 

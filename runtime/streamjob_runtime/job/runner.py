@@ -18,6 +18,7 @@ from streamjob.protocol.ownership import Identity
 from streamjob.protocol.restarts import GiveUp, RestartPolicy, Restarts
 from streamjob.protocol.restore import LATEST, ClaimMode
 from streamjob.store.base import Store
+from streamjob.telemetry.logs import describe_process
 from streamjob_runtime.chain.end_of_chains import check_ended
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.job.coordination import Coordination
@@ -197,6 +198,7 @@ class Runner:
         self._ledger, self._epoch = ledger, epoch
         if self._options.once:
             epoch.post(m.RestartRequested(now=self._job.clock(), message="only a checkpoint was asked for"))
+        describe_process(epoch=ledger.epoch)
         self._coordination.claimed(ledger)
         # Including one with the same number of another location's log, and remains of failed restores on a full disk.
         drop_epochs(self._job.workdir, () if held is None else (epoch_of(held, self._job.workdir),))

@@ -61,6 +61,8 @@ class StateProgress:
 class BatchProgress:
     """A batch in Spark's report: rows read, its duration in ms, and the number of rows that other chains wrote.
 
+    `begun` is its begin in seconds since 1970; None if Spark does not report it.
+
     `rows_by_source` has the number of rows by Spark's number of the source. `dropped_late` has Spark's name of each
     stateful operator with the number of late rows that it dropped; it is empty without a watermark.
     `not_decoded` has the number of records and rows that could not be decoded or computed, by source and operator.
@@ -69,6 +71,7 @@ class BatchProgress:
     batch: int
     rows_in: int
     duration_ms: int
+    begun: float | None = None
     rows_from_chains: int = 0
     rows_by_source: tuple[int, ...] = ()
     phases: Phases = field(default_factory=Phases)
@@ -123,6 +126,7 @@ class ProgressReader:
                     batch=report["batchId"],
                     rows_in=report["numInputRows"],
                     duration_ms=report["durationMs"]["triggerExecution"],
+                    begun=_seconds(report.get("timestamp")),
                     rows_from_chains=sum(
                         source["numInputRows"]
                         for source in report.get("sources", ())

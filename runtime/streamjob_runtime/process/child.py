@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from streamjob.errors import ExitCode, StreamJobError
+from streamjob.telemetry.logs import LogFormat, log_format, log_to, write_line
 from streamjob_runtime.process.run import ProcessOptions, run_process
 from streamjob_runtime.process.termination import VARIABLE, TerminationLog, leave_on_sigterm
 
@@ -46,12 +48,14 @@ def start(
 def main() -> None:
     """Run the child, with the options that its parent has written to its standard input."""
     leave_on_sigterm(TerminationLog.from_environment(os.environ))
+    if log_format() is LogFormat.JSON:
+        log_to(logging.StreamHandler(), LogFormat.JSON)
     options: ProcessOptions = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     try:
         code = run_process(options)
     except StreamJobError as error:
-        sys.stderr.write(f"error: {error}\n")
+        write_line(f"error: {error}", logging.ERROR)
         code = error.exit_code
     sys.exit(int(code))
 

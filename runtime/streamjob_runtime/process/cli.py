@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.log_options import LogFormatOption, logging_as
 from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
 from streamjob.errors import InvalidInput
 from streamjob.protocol.restore import ClaimMode
+from streamjob.telemetry.logs import LogFormat
 
 
 class TwoParallelisms(InvalidInput):
@@ -134,6 +136,7 @@ def run(
         ),
     ] = 30.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, only warnings and errors.")] = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run a job on an embedded Spark, from its latest checkpoint."""
     from streamjob_runtime.process.termination import TerminationLog, leave_on_sigterm
@@ -184,11 +187,12 @@ def run(
         executors=on_executors,
         standby=standby,
     )
-    if with_standby:
-        from streamjob_runtime.process.pair import run_pair
+    with logging_as(log_format):
+        if with_standby:
+            from streamjob_runtime.process.pair import run_pair
 
-        code = run_pair(options)
-    else:
-        code = int(run_process(options))
-    if code:
-        raise typer.Exit(code)
+            code = run_pair(options)
+        else:
+            code = int(run_process(options))
+        if code:
+            raise typer.Exit(code)

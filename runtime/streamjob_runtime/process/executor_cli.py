@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from streamjob.cli.log_options import LogFormatOption, logging_as
 from streamjob.errors import InvalidInput
+from streamjob.telemetry.logs import LogFormat, log_to
 
 _MEMORY = re.compile(r"[1-9]\d*[kmgKMG]?")
 
@@ -45,6 +47,7 @@ def executor(
             metavar="SECONDS",
         ),
     ] = 20.0,
+    log_format: LogFormatOption = LogFormat.TEXT,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Run an executor for a job whose driver runs elsewhere.
@@ -58,8 +61,7 @@ def executor(
 
     if _MEMORY.fullmatch(memory) is None:
         raise NoMemorySize(f"--memory is {memory!r}", "write a number and k, m or g, such as 1g")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
-    logging.getLogger("streamjob").addHandler(handler)
-    logging.getLogger("streamjob").setLevel(logging.INFO)
-    run_agent(AgentSettings(driver, name, cores, memory, work_dir, secret_of(), grace), with_parent=with_parent)
+    if log_format is LogFormat.TEXT:
+        log_to(logging.StreamHandler(), log_format)
+    with logging_as(log_format):
+        run_agent(AgentSettings(driver, name, cores, memory, work_dir, secret_of(), grace), with_parent=with_parent)

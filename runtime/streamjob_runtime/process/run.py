@@ -6,13 +6,13 @@ while the modules for the control API and the view are imported.
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import sys
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,8 @@ from streamjob.store.effects import drive
 from streamjob.store.opening import Location, snapshot_reference
 from streamjob.store.probe import probe
 from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_location
+from streamjob.telemetry.logs import LogFormat, describe_process, log_format, log_to
+from streamjob.telemetry.spans import TRACEPARENT
 from streamjob_runtime.executors.options import ExecutorOptions
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.process.termination import TerminationLog
@@ -141,6 +143,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
         check_on_executors(loaded.spec, planned, local_files=options.executors.reach_local_files)
     place = place_of(options, loaded)
     work, store = place.work, place.location.store()
+    describe_process(job=place.job.name, namespace=place.job.namespace, attempt=options.attempt)
     scratch = _make_scratch(work)
     try:
         executors = None
@@ -206,13 +209,16 @@ def _run_job(
     from streamjob_runtime.monitoring.metered_store import MeteredStore
     from streamjob_runtime.monitoring.metrics import Metrics
     from streamjob_runtime.process.on_one_disk import OnOneDisk
+    from streamjob_runtime.process.reporting import Reporting
     from streamjob_runtime.process.signals import Stopper
     from streamjob_runtime.process.standby import stand_by
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.from_spark import take_over
     from streamjob_runtime.spark.holder import SparkGone
 
-    _log_to_standard_error()
+    if log_format() is LogFormat.TEXT:
+        # With JSON, the log is set up already, since no panel must stay below it.
+        _log_to_standard_error()
     metered = MeteredStore(store)
     files = JobFiles(work)
     lock = RunningLock(work)
@@ -224,6 +230,8 @@ def _run_job(
     else:
         lock.acquire()
     lock.begin()
+    owner = options.owner or Owner(uuid.uuid4().hex)
+    reporting = Reporting(job_id, Attempt(options.attempt), owner, _for_reporting(options))
     job = Job(
         loaded=loaded,
         plan=plan(loaded.spec),
@@ -235,6 +243,7 @@ def _run_job(
         spark=spark.session,
         executors=executors,
         at_hand=at_hand,
+        recorder=reporting.recorder,
     )
     named = options.restore_from
     if named.startswith(FROM_SPARK):
@@ -249,22 +258,24 @@ def _run_job(
         restore_from,
         Attempt(options.attempt),
         RestartPolicy(attempts=RESTARTS),
-        owner=options.owner,
+        owner=owner,
         once=options.once,
         on_one_disk=OnOneDisk(options, work) if executors else None,
     )
     runner = Runner(job, metered, run_options)
-    control = RunningJob(runner, metered, lambda: recorders(spark, executors), lambda: spark.page)
+    control = RunningJob(runner, metered, lambda: recorders(spark, executors), lambda: spark.page, reporting.emitted)
     metrics = Metrics(control.job, control.checkpoints, store=metered, policy=lambda: runner.coordination.policy)
     view = open_view(quiet=options.quiet)
     lineage = probes.enter_context(lineage_of(runner, os.environ))
     watcher = Watcher(control, view, metrics, lineage, job.clock)
     job.sink_meters.on_call = metrics.observe_sink
     runner.coordination.listen(watcher.note_completion)
+    reporting.begin(runner.coordination, metrics.registry.collect, runner.started)
     stopper = Stopper(runner.coordination, view, options.grace, termination)
     probes.enter_context(MonitoringServer(control, metrics=metrics.render))
     agents = executors.routes if executors else None
-    with ControlServer(control, work, metrics=metrics.render, agents=agents) as server:
+    control_server = ControlServer(control, work, metrics=metrics.render, agents=agents, expect=reporting.expect)
+    with reporting, control_server as server:
         if executors is not None:
             executors.start(server.url)
         stopper.listen()
@@ -286,6 +297,15 @@ def _run_job(
     failure = None if state is JobState.FINISHED else status.failure
     termination.write(state, failure, code, control.last_checkpoint())
     return code
+
+
+def _for_reporting(options: ProcessOptions) -> Mapping[str, str]:
+    """Return the variables for traces and metrics."""
+    if options.once:
+        # A process that helps a job on executors is a part of its start.
+        return {}
+    # What waited for the first process does not wait for the standby that continues the job.
+    return {name: os.environ[name] for name in os.environ if not (options.standby and name == TRACEPARENT)}
 
 
 def _slots(loaded: LoadedJob, options: ProcessOptions) -> int:
@@ -323,8 +343,4 @@ def _make_scratch(work: Path) -> Path:
 def _log_to_standard_error() -> None:
     from streamjob_runtime.control.terminal import StandardErrorHandler
 
-    handler = StandardErrorHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
-    logger = logging.getLogger("streamjob")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    log_to(StandardErrorHandler(), LogFormat.TEXT)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from types import FrameType
 
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
 from streamjob.protocol.lifecycle import JobState
+from streamjob.telemetry.logs import write_line
 from streamjob_runtime.control.terminal import View
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.process.termination import TerminationLog
@@ -64,7 +64,7 @@ class Stopper:
         try:
             self._termination.write(JobState.STOPPED, _LEFT, ExitCode.OK)
             self._view.close()
-            sys.stderr.write(f"{_LEFT}\n")
+            write_line(_LEFT)
         finally:
             # The reader of our output may have left: one Ctrl-C ends a whole pipeline.
             os._exit(int(ExitCode.OK))

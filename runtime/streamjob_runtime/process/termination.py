@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.protocol.lifecycle import JobState
+from streamjob.telemetry.logs import write_line
 
 if TYPE_CHECKING:
     # Its import is slow, and a start must not wait for it.
@@ -86,7 +86,7 @@ def leave_on_sigterm(termination: TerminationLog) -> None:
     def leave(_number: int, _frame: FrameType | None) -> None:
         try:
             termination.write(JobState.STOPPED, _NOT_BEGUN, ExitCode.OK)
-            sys.stderr.write(f"{_NOT_BEGUN}\n")
+            write_line(_NOT_BEGUN)
         finally:
             # Spark may be starting; it ends with the process, so there is no need to wait.
             os._exit(int(ExitCode.OK))

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from starlette.testclient import TestClient
 from tests.integration.api.served import ServedJob, metrics_text, serving
 
 from streamjob.client.models import JobState, JobView, TriggerState
@@ -234,6 +235,19 @@ def test_an_outcome_that_came_with_the_job_has_been_seen() -> None:
     assert not triggering.wait_until_seen(0)
     triggering.report((), [asked])
     assert triggering.wait_until_seen(0)
+
+
+def test_a_request_with_a_traceparent_announces_it_before_the_job_hears_of_the_request() -> None:
+    job, heard = ServedJob(), []
+    triggering = Triggering(job, lambda trigger, parent: heard.append((trigger, parent, job.trigger(trigger))))
+    client = TestClient(create_app(job, "token", metrics=metrics_text, triggering=triggering))
+    headers = {"Authorization": "Bearer token", "traceparent": "00-parent"}
+
+    for path in ("/v1/checkpoints", "/v1/savepoints", "/v1/stop"):
+        assert client.post(path, json={"triggerId": path[4:]}, headers=headers).status_code == 202
+    client.post("/v1/checkpoints", json={"triggerId": "without"}, headers={"Authorization": "Bearer token"})
+
+    assert heard == [("checkpoints", "00-parent", None), ("savepoints", "00-parent", None), ("stop", "00-parent", None)]
 
 
 def test_checkpoints_carry_flinks_names(http: httpx.Client) -> None:

@@ -76,16 +76,22 @@ class Triggering:
 
     Args:
         control: receives the requests.
+        expect: receives the W3C `traceparent` that comes with a request, before the request itself.
     """
 
-    def __init__(self, control: JobControl) -> None:
+    def __init__(
+        self, control: JobControl, expect: Callable[[TriggerId, str], None] = lambda _trigger, _parent: None
+    ) -> None:
         self._control = control
+        self._expect = expect
         self._lock = threading.Lock()
         self._unseen: OrderedDict[TriggerId, None] = OrderedDict()
         self._seen = threading.Condition(self._lock)
         self._waiting: list[TriggerId] = []
 
-    def ask(self, kind: str, requested: TriggerId | None, call: Callable[[TriggerId], None]) -> TriggerId:
+    def ask(
+        self, kind: str, requested: TriggerId | None, call: Callable[[TriggerId], None], traceparent: str = ""
+    ) -> TriggerId:
         """Make the request, unless it was made before, and return its id.
 
         Raises:
@@ -98,6 +104,8 @@ class Triggering:
             if known is None:
                 if kind != "stop":
                     self._refuse_too_many(kind)
+                if traceparent:
+                    self._expect(trigger_id, traceparent)
                 call(trigger_id)
                 self._waiting.append(trigger_id)
                 self._unseen[trigger_id] = None
@@ -216,6 +224,12 @@ _Wanted = Annotated[
 ]
 
 
+_Parent = Annotated[
+    str,
+    Header(max_length=256, description="W3C trace context: the span that the snapshot's trace belongs to."),
+]
+
+
 _Since = Annotated[
     float | None,
     Query(allow_inf_nan=False, description="Only points later than this time, in seconds since 1970."),
@@ -272,23 +286,31 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         return Accepted(trigger_id=trigger_id)
 
     @app.post("/v1/checkpoints", status_code=202, tags=["checkpoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
-    def trigger_checkpoint(response: Response, request: Annotated[CheckpointRequest | None, Body()] = None) -> Accepted:
+    def trigger_checkpoint(
+        response: Response, request: Annotated[CheckpointRequest | None, Body()] = None, traceparent: _Parent = ""
+    ) -> Accepted:
         """Request a checkpoint."""
         wanted = request or CheckpointRequest()
-        return accept(response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint))
+        return accept(
+            response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint, traceparent)
+        )
 
     @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
-    def trigger_savepoint(response: Response, request: Annotated[SavepointRequest | None, Body()] = None) -> Accepted:
+    def trigger_savepoint(
+        response: Response, request: Annotated[SavepointRequest | None, Body()] = None, traceparent: _Parent = ""
+    ) -> Accepted:
         """Request a savepoint."""
         wanted = request or SavepointRequest()
 
         def call(trigger_id: TriggerId) -> None:
             control.trigger_savepoint(wanted.location, trigger_id)
 
-        return accept(response, triggering.ask("savepoint", wanted.trigger_id, call))
+        return accept(response, triggering.ask("savepoint", wanted.trigger_id, call, traceparent))
 
     @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID)
-    def stop(response: Response, request: Annotated[StopRequest | None, Body()] = None) -> Accepted:
+    def stop(
+        response: Response, request: Annotated[StopRequest | None, Body()] = None, traceparent: _Parent = ""
+    ) -> Accepted:
         """Request a stop with a savepoint or a last checkpoint."""
         wanted = request or StopRequest()
 
@@ -297,7 +319,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
                 savepoint=wanted.savepoint, location=wanted.location, drain=wanted.drain, trigger_id=trigger_id
             )
 
-        return accept(response, triggering.ask("stop", wanted.trigger_id, call))
+        return accept(response, triggering.ask("stop", wanted.trigger_id, call, traceparent))
 
     @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT | _INVALID)
     def patch_checkpointing(changes: CheckpointingChanges) -> CheckpointingView:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from streamjob.client.models import ControlFile
 from streamjob.clock import steady_clock
+from streamjob.ids import TriggerId
 from streamjob.page.files import names_of
 from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.app import Triggering, create_app
@@ -39,6 +40,7 @@ class ControlServer(Server):
             anyone on the network path can read the token: use this in a pod, not on a shared machine.
         port: port; None for STREAMJOB_PORT, or else any free one.
         agents: answers the agents of executors; None if the job has none.
+        expect: receives the W3C `traceparent` that comes with a request.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class ControlServer(Server):
         host: str | None = None,
         port: int | None = None,
         agents: AgentRoutes | None = None,
+        expect: Callable[[TriggerId, str], None] = lambda _trigger, _parent: None,
     ) -> None:
         super().__init__()
         self._control = control
@@ -58,7 +61,7 @@ class ControlServer(Server):
         self._host = host
         self._port = port
         self._agents = agents
-        self._triggering = Triggering(control)
+        self._triggering = Triggering(control, expect)
         self._streams = Streams(control, steady_clock())
         self._listener = Listener("control API", PORT_VARIABLE)
 
