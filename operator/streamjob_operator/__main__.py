@@ -15,6 +15,7 @@ import typer
 
 from streamjob.durations import parse_duration
 from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.telemetry.logs import JsonLines, LogFormat
 from streamjob_operator.main import run
 from streamjob_operator.settings import DEFAULT_IMAGE, LeaseSettings, Settings
 
@@ -28,26 +29,6 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """How they are written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
 
 
 @app.command()
@@ -215,7 +196,7 @@ def _peers(text: str) -> tuple[dict[str, Any], ...]:
 def _set_up_logging(level: LogLevel, form: LogFormat) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        _JsonLines() if form is LogFormat.JSON else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+        JsonLines() if form is LogFormat.JSON else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
     )
     logging.basicConfig(level=level.value.upper(), handlers=[handler], force=True)
     for noisy in ("httpx", "httpcore", "botocore", "kopf", "aiohttp", "kubernetes"):

@@ -11,9 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from streamjob.errors import ExitCode
+from streamjob.telemetry.process import Telemetry, open_telemetry
+from streamjob.telemetry.spans import Attribute
 from streamjob_operator import objects
 from streamjob_operator.cluster.api import Cluster, KubernetesCluster, connect
 from streamjob_operator.cluster.driver_api import Drivers
@@ -37,6 +40,7 @@ from streamjob_operator.reconciling.observing import Observer, SnapshotIndex, To
 from streamjob_operator.reconciling.pod_dry_run import Admissions
 from streamjob_operator.reconciling.reconciler import JobReconciler
 from streamjob_operator.reconciling.snapshot_reconciler import SnapshotReconciler
+from streamjob_operator.reconciling.tracing import Moves
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.settings import LeaseSettings, Settings
 from streamjob_operator.storage.job_stores import JobStores
@@ -57,10 +61,16 @@ _LEVELS = 20_000
 
 
 class DriverBuilder:
-    """Makes the objects of drivers as the settings say."""
+    """Makes the objects of drivers as the settings say.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        settings: the controller's settings.
+        traced: whether it sends traces.
+    """
+
+    def __init__(self, settings: Settings, *, traced: bool = False) -> None:
         self._image = settings.image
+        self._traced = traced
         self._controller = (
             objects.Controller(settings.own_namespace, settings.own_labels)
             if settings.own_namespace and settings.own_labels
@@ -78,7 +88,8 @@ class DriverBuilder:
         if self._controller is not None:
             executors = revision.instances > 0
             made.append(objects.network_policy(owner, self._controller, self._metrics_from, executors=executors))
-        return [*made, objects.driver_pod(owner, revision, action, default_image=self._image)]
+        pod = objects.driver_pod(owner, revision, action, default_image=self._image, traced=self._traced)
+        return [*made, pod]
 
     def executors(self, job: Object, revision: Revision, instances: int) -> Sequence[Object]:
         """Return the objects of executors, with their set last; none for a revision without executors."""
@@ -103,8 +114,10 @@ def controller_for(
     health: Health,
     metrics: Metrics,
     mirror: Mirror | None = None,
+    telemetry: Telemetry | None = None,
 ) -> Controller:
     """Return the controller, put together; the watched objects are in the mirror."""
+    traced = telemetry is not None and telemetry.settings.traces
     identity = settings.lease.identity if settings.lease is not None else ""
     mirror = mirror or Mirror()
     cluster = MirroredCluster(api, mirror)
@@ -112,14 +125,17 @@ def controller_for(
     index, tokens = SnapshotIndex(), Tokens(cluster)
     stored = JobStores(cluster, ambient=settings.ambient_credentials)
     events = EventRecorder(cluster, identity)
-    build = DriverBuilder(settings)
+    build = DriverBuilder(settings, traced=traced)
     admissions = Admissions(cluster, build, build.executors)
     observer = Observer(
         cluster, drivers, tokens, stored, index, admissions, wanted_triggers, wanted_trials, evaluations
     )
-    actor = Actor(cluster, drivers, tokens, stored, events, admissions)
+    actor = Actor(cluster, drivers, tokens, stored, events, admissions, traced=traced)
+    moves = Moves(telemetry.put) if telemetry is not None and traced else None
     own_writes, resources = OwnWrites(), Resources(evaluations)
-    jobs = JobReconciler(cluster, resources, observer.observe, decide, actor, metrics, events, wrote=own_writes.note)
+    jobs = JobReconciler(
+        cluster, resources, observer.observe, decide, actor, metrics, events, wrote=own_writes.note, moves=moves
+    )
     snapshots = SnapshotReconciler(cluster, resources, observer, actor, stored, events)
     controller = Controller(
         cluster,
@@ -150,6 +166,9 @@ async def run(settings: Settings) -> ExitCode:
     certificate = Certificate(settings.admission_certificate) if settings.admission_certificate is not None else None
     client = await connect(os.environ)
     metrics, health = Metrics(), Health()
+    telemetry = open_telemetry(os.environ, _about_process(settings))
+    if telemetry is not None:
+        telemetry.send_metrics(metrics.registry.collect, time.time())
     servers = [
         await serve(probe_server(health), settings.host, settings.probes_port),
         await serve(metrics_server(metrics.text), settings.host, settings.metrics_port),
@@ -161,29 +180,37 @@ async def run(settings: Settings) -> ExitCode:
             servers.append(await serve_reviews(app, certificate, settings.host, settings.admission_port))
         cluster = KubernetesCluster(client, observe=metrics.request)
         async with _page(settings, cluster, metrics) as page:
-            return await _in_turn(settings, cluster, health, metrics, stop, page)
+            return await _in_turn(settings, cluster, health, metrics, stop, page, telemetry)
     finally:
+        if telemetry is not None:
+            await asyncio.to_thread(telemetry.close)
         for server in servers:
             await server.cleanup()
         await client.close()  # type: ignore[no-untyped-call]
 
 
 async def _in_turn(
-    settings: Settings, cluster: Cluster, health: Health, metrics: Metrics, stop: asyncio.Event, page: Jobs | None
+    settings: Settings,
+    cluster: Cluster,
+    health: Health,
+    metrics: Metrics,
+    stop: asyncio.Event,
+    page: Jobs | None,
+    telemetry: Telemetry | None,
 ) -> ExitCode:
     """Act as soon as this replica leads."""
     # A replica on standby is ready: it takes over as soon as it may.
     health.ready = True
     if settings.lease is None:
         metrics.leader.set(1)
-        return await _act(settings, cluster, health, metrics, stop, election=None, page=page)
+        return await _act(settings, cluster, health, metrics, stop, election=None, page=page, telemetry=telemetry)
     election = Election(settings.lease, _client_of_the_election(settings.lease, metrics))
     election.start()
     try:
         if not await _first(election.acquired, stop, election.lost):
             return ExitCode.OK if stop.is_set() else ExitCode.FAILED
         metrics.leader.set(1)
-        return await _act(settings, cluster, health, metrics, stop, election=election, page=page)
+        return await _act(settings, cluster, health, metrics, stop, election=election, page=page, telemetry=telemetry)
     finally:
         await election.stop()
 
@@ -231,6 +258,16 @@ async def _page(settings: Settings, cluster: Cluster, metrics: Metrics) -> Async
             await server.cleanup()
 
 
+def _about_process(settings: Settings) -> dict[str, Attribute]:
+    identity = settings.lease.identity if settings.lease is not None else os.uname().nodename
+    about: dict[str, Attribute] = {
+        "service.name": "streamjob-controller",
+        "service.instance.id": identity,
+        "service.version": version("streamjob"),
+    }
+    return about | ({} if settings.own_namespace is None else {"service.namespace": settings.own_namespace})
+
+
 async def _first(wanted: asyncio.Event, *others: asyncio.Event) -> bool:
     """Wait for one of several events, and return whether it is the one that is wanted, and no other."""
     tasks = [asyncio.create_task(each.wait()) for each in (wanted, *others)]
@@ -249,12 +286,13 @@ async def _act(
     *,
     election: Election | None,
     page: Jobs | None,
+    telemetry: Telemetry | None,
 ) -> ExitCode:
     """Watch and reconcile until stopped; a replica that has lost its lease stops acting at once."""
     ended, ready = asyncio.Event(), asyncio.Event()
     async with Drivers(observe=metrics.control) as drivers, contextlib.aclosing(Evaluator()) as evaluator:
         mirror = Mirror()
-        controller = controller_for(settings, cluster, drivers, evaluator, health, metrics, mirror)
+        controller = controller_for(settings, cluster, drivers, evaluator, health, metrics, mirror, telemetry)
         await controller.begin()
         if page is not None:
             page.lead(mirror)

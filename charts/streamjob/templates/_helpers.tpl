@@ -107,6 +107,9 @@ default
 - {name: STREAMJOB_ALLOW_AMBIENT_CREDENTIALS, value: {{ .Values.allowAmbientCredentials | quote }}}
 - {name: STREAMJOB_LOG_LEVEL, value: {{ .Values.logLevel | quote }}}
 - {name: STREAMJOB_LOG_FORMAT, value: {{ .Values.logFormat | quote }}}
+{{- with .Values.otlp.endpoint }}
+- {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
+{{- end }}
 - {name: STREAMJOB_LEASE_NAME, value: {{ include "streamjob.fullname" . | quote }}}
 - {name: STREAMJOB_OWN_LABELS, value: {{ join "," $labels | quote }}}
 {{- if .Values.admission.enabled }}

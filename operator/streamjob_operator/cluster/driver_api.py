@@ -30,6 +30,7 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, HistoryView
+from streamjob.telemetry.spans import TRACEPARENT_HEADER, SpanContext
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _IDLE_SECONDS = 2.0
@@ -117,9 +118,9 @@ class Drivers:
         """Request a savepoint."""
         await self._ask(driver, "savepoint", "POST", "/v1/savepoints", Accepted, request)
 
-    async def stop(self, driver: DriverAddress, request: StopRequest) -> None:
-        """Ask the job to stop."""
-        await self._ask(driver, "stop", "POST", "/v1/stop", Accepted, request)
+    async def stop(self, driver: DriverAddress, request: StopRequest, parent: SpanContext | None = None) -> None:
+        """Ask the job to stop; the trace of its last snapshot belongs to the parent."""
+        await self._ask(driver, "stop", "POST", "/v1/stop", Accepted, request, parent)
 
     async def patch_checkpointing(self, driver: DriverAddress, changes: CheckpointingChanges) -> CheckpointingView:
         """Change the checkpointing policy where fields are set, and return the one in force."""
@@ -150,11 +151,14 @@ class Drivers:
         path: str,
         model: type[_Model],
         body: Request | dict[str, Any] | None = None,
+        parent: SpanContext | None = None,
     ) -> _Model:
         fields = body.model_dump(mode="json", exclude_none=True) if isinstance(body, Request) else body
         headers = {"Authorization": f"Bearer {driver.token}"}
         if fields is not None:
             headers["Content-Type"] = "application/json"
+        if parent is not None:
+            headers[TRACEPARENT_HEADER] = parent.traceparent
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:

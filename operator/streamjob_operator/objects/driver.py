@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamjob.telemetry.spans import TRACEPARENT, SpanContext
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.decisions.revision import Revision
-from streamjob_operator.objects import names
+from streamjob_operator.decisions.traces import start_context
+from streamjob_operator.objects import names, observability
 from streamjob_operator.objects.job_file import arguments
 from streamjob_operator.objects.merging import by_key, merged
 from streamjob_operator.objects.names import BLOCKS_PORT, CONTAINER, CONTROL_PORT, METRICS_PORT, RPC_PORT, Object
@@ -28,7 +30,9 @@ from streamjob_operator.resources.streamjob import StreamJobSpec
 _TERMINATION_LOG = "/dev/termination-log"
 
 
-def driver_pod(owner: Metadata, revision: Revision, action: CreateDriver, *, default_image: str) -> Object:
+def driver_pod(
+    owner: Metadata, revision: Revision, action: CreateDriver, *, default_image: str, traced: bool = False
+) -> Object:
     """Return the pod that runs a revision; it needs the revision's ConfigMap and the StreamJob's Secret.
 
     Args:
@@ -36,6 +40,7 @@ def driver_pod(owner: Metadata, revision: Revision, action: CreateDriver, *, def
         revision: the revision to run.
         action: its attempt, and the snapshot to start from.
         default_image: the image of the revisions that name none.
+        traced: whether a span of the controller waits for the driver.
 
     Raises:
         InvalidInput: the template is no template of a pod.
@@ -62,7 +67,7 @@ def driver_pod(owner: Metadata, revision: Revision, action: CreateDriver, *, def
             "enableServiceLinks": False,
             "securityContext": pod_security(driver),
             "initContainers": [*driver.init_containers, *fetching(spec, driver, image), *map(beside, driver.sidecars)],
-            "containers": [_container(owner, spec, action, image)],
+            "containers": [_container(owner, spec, action, image, traced=traced)],
             "volumes": by_key(spec.volumes, _volumes(owner, spec, revision), "name"),
             **placement(spec, driver),
         },
@@ -72,7 +77,7 @@ def driver_pod(owner: Metadata, revision: Revision, action: CreateDriver, *, def
     return merged(template(driver.template, "driver"), pod)
 
 
-def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image: str) -> Object:
+def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image: str, *, traced: bool) -> Object:
     driver = spec.driver
     own_mounts = [*mounts(), {"name": "control", "mountPath": names.CONTROL_DIRECTORY, "readOnly": True}]
     container: Object = {
@@ -80,7 +85,7 @@ def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image
         "image": image,
         "imagePullPolicy": spec.image_pull_policy,
         "args": arguments(owner, spec, action),
-        "env": _variables(owner, spec),
+        "env": _variables(owner, spec, start_context(owner.uid, action.attempt) if traced else None),
         "ports": _ports(spec),
         "resources": resources(driver, 1 + driver.standby),
         "volumeMounts": by_key(driver.volume_mounts, own_mounts, "mountPath"),
@@ -114,7 +119,7 @@ def _volumes(owner: Metadata, spec: StreamJobSpec, revision: Revision) -> list[O
     ]
 
 
-def _variables(owner: Metadata, spec: StreamJobSpec) -> list[Any]:
+def _variables(owner: Metadata, spec: StreamJobSpec, parent: SpanContext | None) -> list[Any]:
     own: list[Object] = [
         {"name": "STREAMJOB_HOST", "value": "*"},
         {"name": "STREAMJOB_PORT", "value": str(CONTROL_PORT)},
@@ -125,7 +130,10 @@ def _variables(owner: Metadata, spec: StreamJobSpec) -> list[Any]:
     if spec.executor is not None:
         address = {"fieldRef": {"fieldPath": "status.podIP"}}
         own += [executor_secret(owner), {"name": names.DRIVER_ADDRESS, "valueFrom": address}]
-    given = {each["name"]: dict(each) for each in (*variables(spec.storage), *spec.driver.env)}
+    if parent is not None:
+        own.append({"name": TRACEPARENT, "value": parent.traceparent})
+    reporting = observability.of_driver(spec.observability)
+    given = {each["name"]: dict(each) for each in (*variables(spec.storage), *reporting, *spec.driver.env)}
     return list((given | {each["name"]: each for each in own}).values())
 
 

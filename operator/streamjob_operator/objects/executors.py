@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from streamjob_operator.decisions.revision import Revision
-from streamjob_operator.objects import names
+from streamjob_operator.objects import names, observability
 from streamjob_operator.objects.access import from_executors
 from streamjob_operator.objects.merging import by_key, merged
 from streamjob_operator.objects.names import BLOCKS_PORT, CONTAINER, CONTROL_PORT, DRIVER, EXECUTOR, Object
@@ -214,7 +214,8 @@ def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, ima
 
 def _variables(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec) -> list[Any]:
     own = [executor_secret(owner), {"name": _POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
-    given = {each["name"]: dict(each) for each in (*variables(spec.storage), *executor.env)}
+    reporting = observability.of_executor(spec.observability)
+    given = {each["name"]: dict(each) for each in (*variables(spec.storage), *reporting, *executor.env)}
     return list((given | {each["name"]: each for each in own}).values())
 
 

@@ -51,6 +51,7 @@ from streamjob_operator.decisions.actions import (
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import Observation
 from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.traces import stop_context
 from streamjob_operator.objects.names import CONTAINER, NAME_LABEL, config_map_name, driver_service_name, executors_name
 from streamjob_operator.reconciling.observing import (
     FINALIZER,
@@ -82,6 +83,7 @@ class Actor:
         events: records events.
         admissions: creates drivers.
         clock: seconds since 1970.
+        traced: whether this controller sends traces.
     """
 
     def __init__(
@@ -93,6 +95,8 @@ class Actor:
         events: EventRecorder,
         admissions: Admissions,
         clock: Callable[[], float] = time.time,
+        *,
+        traced: bool = False,
     ) -> None:
         self._cluster = cluster
         self._drivers = drivers
@@ -101,6 +105,7 @@ class Actor:
         self._events = events
         self._admissions = admissions
         self._clock = clock
+        self._traced = traced
 
     async def __call__(self, job: Object, resource: Resource, seen: Observation, action: Action) -> None:
         """Carry out an action.
@@ -164,7 +169,8 @@ class Actor:
             drain=action.drain,
             trigger_id=TriggerId(action.trigger_id),
         )
-        await self._ask(job, seen, action.attempt, lambda driver: self._drivers.stop(driver, request))
+        parent = stop_context(resource.uid, action.attempt) if self._traced else None
+        await self._ask(job, seen, action.attempt, lambda driver: self._drivers.stop(driver, request, parent))
 
     @_do.register
     async def _(self, action: TriggerSavepoint, job: Object, resource: Resource, seen: Observation) -> None:

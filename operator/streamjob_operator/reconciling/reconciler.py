@@ -13,6 +13,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Protocol
 
+from streamjob.telemetry.logs import about
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
@@ -26,6 +27,7 @@ from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.metrics import JobSample, Metrics, ScalingSample
 from streamjob_operator.objects.names import ATTEMPT_LABEL, UID_LABEL
 from streamjob_operator.reconciling.failing import Failures
+from streamjob_operator.reconciling.tracing import Moves
 from streamjob_operator.resources.status import StreamJobStatus
 
 _log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class JobReconciler:
         events: EventRecorder,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         wrote: Callable[[Object], None] = lambda _job: None,
+        moves: Moves | None = None,
     ) -> None:
         self._cluster = cluster
         self._resources = resources
@@ -78,6 +81,8 @@ class JobReconciler:
         self._metrics = metrics
         self._failures = Failures(STREAM_JOB, cluster, events, self._stop_drivers, now)
         self._wrote = wrote
+        self._now = now
+        self._moves = moves
         self._unserved: dict[tuple[str, str], tuple[Object, Object]] = {}
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
@@ -89,7 +94,8 @@ class JobReconciler:
         started = time.monotonic()
         with self._metrics.reconciling.track_inprogress():
             try:
-                return await self._once(namespace, name)
+                with about(job=name, namespace=namespace):
+                    return await self._once(namespace, name)
             except Conflict as error:
                 _log.debug("%s/%s was written meanwhile: %s", namespace, name, error)
                 return 0.0
@@ -103,6 +109,8 @@ class JobReconciler:
             self._metrics.job(namespace, name, None)
             self._unserved.pop((namespace, name), None)
             self._failures.forget(namespace, name)
+            if self._moves is not None:
+                self._moves.forget(namespace, name)
             return WorkLoops.GONE
         try:
             requeue = await self._look(job)
@@ -126,6 +134,8 @@ class JobReconciler:
         status = status.model_copy(update={"conditions": self._failures.shown(status.conditions, job)})
         job = await self._store(job, status)
         self._measure(resource, status)
+        if self._moves is not None:
+            self._moves.note(resource, status, self._now())
         for action in decision.actions:
             _log.info("%s/%s: %s", resource.namespace, resource.name, told(action))
             await self._act(job, resource, seen, action)

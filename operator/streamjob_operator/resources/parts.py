@@ -10,6 +10,7 @@ from pydantic import Field
 from streamjob.autoscaling import Policy
 from streamjob.durations import Seconds
 from streamjob.job.spec import CheckpointingPolicy
+from streamjob.telemetry.logs import LogFormat
 from streamjob_operator.resources.base import Memory, ObjectName, Reference, SomeCpu, SpecPart
 
 UpgradeMode = Literal["savepoint", "last-state", "stateless"]
@@ -193,6 +194,37 @@ class Autoscaling(Policy, SpecPart):
         description="With `Act`: least memory (`driver.memory`) of a driver that used much less for six hours. It gets "
         "less when the job restarts for another number of task slots. Default: it gets no less.",
     )
+
+
+class Otlp(SpecPart):
+    """Traces and metrics of the driver by OTLP over HTTP.
+
+    Secrets, such as headers, belong into the variables of `driver.envFrom`: `OTEL_EXPORTER_OTLP_HEADERS`.
+    """
+
+    endpoint: str | None = Field(
+        default=None,
+        max_length=2048,
+        pattern=r"^https?://[^/@]+(/[^@]*)?$",
+        description="URL of a collector: `http://collector.observability:4318`. Default: nothing is sent, unless "
+        "OpenTelemetry's variables are in the driver's environment.",
+    )
+    traced_batches: float = Field(
+        default=0.01, ge=0, le=1, description="Share of batches with a trace. Checkpoints and starts always have one."
+    )
+    metrics_interval: Seconds = Field(
+        default=60.0, ge=0.1, le=86_400, description="Time between two exports of the metrics."
+    )
+
+
+class Observability(SpecPart):
+    """What the pods of a job report to other systems."""
+
+    log_format: LogFormat = Field(
+        default=LogFormat.TEXT,
+        description="Format of the logs of driver and executors: `text`, or `json` for one object per line.",
+    )
+    otlp: Otlp = Field(default_factory=Otlp, description="Traces and metrics of the driver by OTLP over HTTP.")
 
 
 class Dependencies(SpecPart):

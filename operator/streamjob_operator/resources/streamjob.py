@@ -17,6 +17,7 @@ from streamjob_operator.resources.parts import (
     DeletionPolicy,
     Dependencies,
     HealthCheck,
+    Observability,
     PullPolicy,
     RestartPolicy,
     Savepoints,
@@ -135,6 +136,9 @@ class StreamJobSpec(SpecPart):
     )
     deletion_policy: Annotated[DeletionPolicy, Change.IGNORE] = Field(
         default="Retain", description="Whether to keep or delete the checkpoints when the StreamJob is deleted."
+    )
+    observability: Annotated[Observability, Change.UPGRADE] = Field(
+        default_factory=Observability, description="What the pods report to other systems."
     )
     driver: Annotated[DriverSpec, Change.UPGRADE] = Field(
         default_factory=DriverSpec, description="The pod that runs the job."

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.operator.objects.samples import OWNER, argument, container, pod, revision, variables
+from tests.unit.operator.objects.samples import OWNER, action, argument, container, pod, revision, variables
 
-from streamjob_operator.objects import control_name
+from streamjob_operator.decisions.traces import start_context
+from streamjob_operator.objects import control_name, driver_pod
 
 
 def test_a_pod_is_named_by_its_attempt_and_labelled_by_its_job() -> None:
@@ -135,6 +136,31 @@ def test_credentials_come_from_the_secret_and_are_nowhere_else() -> None:
 
 def test_without_a_secret_the_driver_is_given_no_credentials() -> None:
     assert not [name for name in variables(pod()) if name.startswith("AWS_")]
+
+
+def test_a_driver_reports_as_the_spec_says_and_its_own_variables_come_first() -> None:
+    built = pod(
+        observability={"logFormat": "json", "otlp": {"endpoint": "http://collector:4318", "metricsInterval": "15s"}},
+        driver={"env": [{"name": "STREAMJOB_TRACED_BATCHES", "value": "1"}]},
+    )
+    given = variables(built)
+
+    assert given["STREAMJOB_LOG_FORMAT"] == "json"
+    assert given["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+    assert given["OTEL_METRIC_EXPORT_INTERVAL"] == "15000"
+    assert given["STREAMJOB_TRACED_BATCHES"] == "1"
+
+
+def test_without_settings_a_driver_reports_nothing() -> None:
+    assert not [name for name in variables(pod()) if name.startswith("OTEL_") or name == "STREAMJOB_LOG_FORMAT"]
+
+
+def test_a_driver_that_a_span_waits_for_has_the_span_in_its_environment() -> None:
+    of = revision()
+    built = driver_pod(OWNER, of, action(of), default_image="runtime:1", traced=True)
+
+    assert variables(built)["TRACEPARENT"] == start_context(OWNER.uid, 3).traceparent
+    assert "TRACEPARENT" not in variables(pod())
 
 
 def test_the_control_api_is_reached_from_outside_with_the_token_of_the_secret() -> None:
