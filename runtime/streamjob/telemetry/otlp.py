@@ -36,6 +36,8 @@ from streamjob.telemetry.prometheus import Family, HistogramPoint, Kind, Point
 from streamjob.telemetry.spans import Attribute, Span, SpanContext
 
 _SCOPE = "streamjob"
+_EXPORTERS = "opentelemetry.exporter.otlp"
+"""The exporters' logger; others are those of a job that uses OpenTelemetry itself."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
@@ -61,7 +63,7 @@ class Otlp:
 
     def __init__(self, about: Mapping[str, Attribute]) -> None:
         self._said = _LastMessage()
-        logger = logging.getLogger("opentelemetry")
+        logger = logging.getLogger(_EXPORTERS)
         logger.propagate = False
         logger.addHandler(self._said)
         self._resource = Resource.create(dict(about)).merge(OTELResourceDetector().detect())

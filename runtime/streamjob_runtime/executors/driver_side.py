@@ -105,7 +105,7 @@ class DriverSide:
                 application=address.application,
                 java_options=address.java_options,
                 store=self._store,
-                job=dict(process_fields()),
+                job={name: value for name, value in process_fields().items() if name != "epoch"},
             )
         )
 

@@ -128,8 +128,7 @@ class TraceRecorder:
     @_harmless
     def not_started(self, start: StartPhases, now: float, failure: str) -> None:
         """Record a start that has ended before a batch was emitted."""
-        if self._start is start:
-            self._end_start(start, now, failure)
+        self._end_start(start, now, failure)
 
     @_harmless
     def emitted(self, chain: ChainUid, batch: BatchProgress) -> None:
@@ -137,25 +136,24 @@ class TraceRecorder:
         start, epoch = self._start, self._epoch
         if start is not None and batch.begun is not None and batch.begun >= start.begun:
             end = batch.begun + batch.duration_ms / 1000
-            first = Span(
-                "first batch",
-                self._start_context(start).child("first batch"),
-                self._start_context(start),
-                batch.begun,
-                end,
-                {**self._about(start.epoch), "streamjob.chain": chain, "streamjob.batch": batch.batch},
-            )
-            self._put([first])
-            self._end_start(start, end, None)
+            known = {**self._about(start.epoch), "streamjob.chain": chain, "streamjob.batch": batch.batch}
+            above = self._start_context(start)
+            first = Span("first batch", above.child("first batch"), above, batch.begun, end, known)
+            self._end_start(start, end, None, [first])
         if self._random() < self._traced.batches:
             context = SpanContext.root(self._traced.process, "batch", chain, batch.batch, str(batch.begun))
             about = self._traced.about if epoch is None else self._about(epoch)
             self._put(batch_spans(chain, batch, context, about))
 
-    def _end_start(self, start: StartPhases, end: float, failure: str | None) -> None:
+    def _end_start(self, start: StartPhases, end: float, failure: str | None, last: Sequence[Span] = ()) -> None:
+        with self._lock:
+            # A batch and the end of the epoch may be noted at the same time, by two threads.
+            if self._start is not start:
+                return
+            self._start = None
         about = {**self._about(start.epoch), **self._restored}
-        self._put(start_spans(start, end, self._start_context(start), self._start_parent, about, failure))
-        self._start = None
+        spans = start_spans(start, end, self._start_context(start), self._start_parent, about, failure)
+        self._put([*spans, *last])
 
     def _requester(self) -> SpanContext | None:
         with self._lock:
