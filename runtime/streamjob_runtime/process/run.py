@@ -32,6 +32,7 @@ from streamjob.store.opening import Location, snapshot_reference
 from streamjob.store.probe import probe
 from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_location
 from streamjob.telemetry.logs import LogFormat, describe_process, log_format, log_to
+from streamjob.telemetry.settings import TelemetrySettings
 from streamjob.telemetry.spans import TRACEPARENT
 from streamjob_runtime.executors.options import ExecutorOptions
 from streamjob_runtime.process.lock import RunningLock
@@ -139,6 +140,8 @@ def run_process(options: ProcessOptions) -> ExitCode:
 def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCode:
     loaded = load(options)
     planned = plan(loaded.spec)
+    # Unusable settings are an error before anything starts.
+    TelemetrySettings.from_environment(os.environ)
     if options.executors is not None:
         check_on_executors(loaded.spec, planned, local_files=options.executors.reach_local_files)
     place = place_of(options, loaded)
