@@ -416,6 +416,7 @@ def test_volumes_variables_and_placement_reach_the_pod(render: Render) -> None:
         pytest.param({"watchNamespaces": ["Jobs"]}, id="a namespace that cannot be"),
         pytest.param({"logLevel": "verbose"}, id="an unknown level"),
         pytest.param({"reconcileInterval": 15}, id="a duration without its unit"),
+        pytest.param({"otlp": {"endpoint": "collector:4318"}}, id="an endpoint that is no URL"),
         pytest.param({"metrics": {"serviceMonitor": {"interval": "30"}}}, id="another duration without"),
         pytest.param({"image": {"digest": "latest"}}, id="a digest that is none"),
         pytest.param({"image": {"pullPolicy": "Sometimes"}}, id="an unknown pull policy"),
@@ -449,6 +450,13 @@ def test_every_value_is_in_the_schema_and_every_property_has_a_value() -> None:
         return found
 
     assert differing(schema, values) == [".global"]  # Helm's own
+
+
+def test_the_controller_sends_traces_only_to_a_collector_that_is_named(render: Render) -> None:
+    endpoint = "http://collector.observability:4318"
+
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" not in render().environment
+    assert render({"otlp": {"endpoint": endpoint}}).environment["OTEL_EXPORTER_OTLP_ENDPOINT"] == endpoint
 
 
 def test_the_page_is_off_by_default(render: Render) -> None:
