@@ -94,7 +94,8 @@ def families(metrics: Iterable[Metric]) -> Iterator[Family]:
 
 
 def _points(metric: Metric, name: str) -> tuple[Point, ...]:
-    return tuple(Point(dict(each.labels), each.value) for each in metric.samples if each.name == name)
+    # A collector may give a bool, which no protocol for numbers takes.
+    return tuple(Point(dict(each.labels), float(each.value)) for each in metric.samples if each.name == name)
 
 
 @dataclass

@@ -5,6 +5,7 @@ The effect of each setting was measured on Spark 4.3; see `docs/decisions/` for 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -314,11 +315,13 @@ def spare_pandas() -> None:
 
 
 def leave_errors_unlogged() -> None:
-    """Make PySpark raise errors of queries without logging them.
+    """Make PySpark and py4j raise errors of queries without logging them.
 
     PySpark logs each such error as pages of JSON while it creates the error, which itself names the problem. Its way to
     get a logger is not safe for threads. A logger of the wrong class raises a `TypeError` in place of Spark's error.
     """
+    # Otherwise it logs the error of a batch once more, where the root logger has a handler.
+    logging.getLogger("py4j").propagate = False
     from pyspark.errors import PySparkException
 
     def raised_only(self: PySparkException) -> None:

@@ -22,7 +22,7 @@ from streamjob.telemetry.spans import SpanContext
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
-WITHIN = 60.0
+WITHIN = 120.0
 JOB = """
 name: counted
 checkpointing: {interval: 1s, numRetained: 2}
@@ -110,6 +110,7 @@ def test_spans_of_a_job_add_up_to_its_statistics_and_have_their_parents(collecto
     waits_for_start, asks = SpanContext.root("start"), SpanContext.root("savepoint")
     process = started(runs, collector.url, TRACEPARENT=waits_for_start.traceparent, OTEL_SERVICE_NAME="words")
     runs.wait(lambda: len(runs.completions()) >= 2, "two checkpoints", process)
+    collector.received.wait_for(lambda spans: any(each.name == "first batch" for each in spans), WITHIN)
     endpoint = endpoint_of(runs)
     asked(endpoint, "POST", "/v1/savepoints", traceparent=asks.traceparent)
     collector.received.wait_for(lambda spans: any(each.name == "savepoint" for each in spans), WITHIN)
@@ -183,7 +184,7 @@ def _check_log(process: JobProcess, savepoint: ReceivedSpan) -> None:
 
 def test_a_collector_that_is_away_does_not_disturb_the_job(runs: JobRuns) -> None:
     process = started(runs, f"http://{LOOPBACK}:{free_port()}")
-    runs.wait(lambda: len(runs.completions()) >= 5, "five checkpoints", process)
+    runs.wait(lambda: "checkpoint 5 completed" in process.output(), "five checkpoints", process)
     process.send(15)
 
     assert process.wait() == 0

@@ -6,6 +6,7 @@ import pytest
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 
 from streamjob.telemetry.otlp import NotTaken, Otlp
 from streamjob.telemetry.prometheus import Family, HistogramPoint, Kind, Point, families
@@ -51,6 +52,12 @@ def test_a_histogram_without_labels_or_values_has_empty_buckets() -> None:
     (family,) = families(made.collect())
 
     assert family.histograms == (HistogramPoint({}, (1.0,), (0, 0), 0.0),)
+
+
+def test_a_bool_is_a_number() -> None:
+    (family,) = families([GaugeMetricFamily("flag", "Whether.", value=True)])
+
+    assert [(type(each.value), each.value) for each in family.points] == [(float, 1.0)]
 
 
 class Exporter:
