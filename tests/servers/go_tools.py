@@ -69,9 +69,9 @@ class GoTool:
         # Built elsewhere and moved, so that a build that is killed leaves no program.
         with tempfile.TemporaryDirectory(dir=target.parent) as directory:
             small = ("-trimpath", "-ldflags", "-s -w")
-            what = ("install", *small, f"{self.package}@{self.version}")
+            what = ["install", *small, f"{self.package}@{self.version}"]
             if self.source is not None:
-                what = ("build", *small, "-o", directory, ".")
+                what = ["build", *small, "-o", directory, "."]
             built = subprocess.run(
                 [go, *what],
                 env={**os.environ, "GOBIN": directory, "GOFLAGS": "-buildvcs=false", "CGO_ENABLED": "0"},
