@@ -12,8 +12,9 @@ from sqlglot.lineage import Node, lineage
 from sqlglot.optimizer.qualify import qualify
 
 from streamjob.job import ddl
+from streamjob.job.join_spec import JoinSpec
 from streamjob.job.plan import in_order
-from streamjob.job.spec import JobSpec, JoinSpec, OperatorSpec, SourceSpec, TableSpec
+from streamjob.job.spec import JobSpec, OperatorSpec, SourceSpec, TableSpec
 from streamjob.job.sql import NotAQuery, Unread, parse
 from streamjob_runtime.lineage.datasets import Dataset
 
