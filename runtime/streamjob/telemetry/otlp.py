@@ -96,7 +96,7 @@ class Otlp:
 
     def close(self) -> None:
         """End requests that are tried again, and close the connections."""
-        self._spans.shutdown()
+        self._spans.shutdown()  # type: ignore[no-untyped-call]
         self._metrics.shutdown()
 
     def _span(self, span: Span) -> ReadableSpan:

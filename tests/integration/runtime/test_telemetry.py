@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -125,7 +126,7 @@ def test_spans_of_a_job_add_up_to_its_statistics_and_have_their_parents(collecto
     asked(endpoint, "POST", "/v1/savepoints", traceparent=asks.traceparent)
     collector.received.wait_for(lambda spans: any(each.name == "savepoint" for each in spans), WITHIN)
     details = completed(endpoint)
-    process.send(15)
+    process.send(signal.SIGTERM)
     assert process.wait() == 0
     spans = collector.received.wait_for(lambda spans: any(each.name == "start" for each in spans), WITHIN)
 
@@ -194,7 +195,7 @@ def _check_log(process: JobProcess, savepoint: ReceivedSpan) -> None:
 def test_a_collector_that_is_away_does_not_disturb_the_job(runs: JobRuns) -> None:
     process = started(runs, f"http://{LOOPBACK}:{free_port()}")
     runs.wait(lambda: "checkpoint 5 completed" in process.output(), "five checkpoints", process)
-    process.send(15)
+    process.send(signal.SIGTERM)
 
     assert process.wait() == 0
     warned = [each for each in lines(process) if each["level"] == "warning"]

@@ -161,7 +161,7 @@ def _chain_spans(
     hold = max(record.triggered, upload - figures.sync_duration)
     barrier = min(hold, record.triggered + figures.start_delay)
     cut = min(hold, barrier + figures.alignment_duration)
-    parts = (
+    parts: tuple[tuple[str, float, float, dict[str, Attribute]], ...] = (
         ("alignment", barrier, cut, {"streamjob.processed_bytes": figures.processed_data}),
         ("commit wait", cut, hold, {}),
         ("hold", hold, upload, {}),
