@@ -22,7 +22,7 @@ from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location
-from streamjob.telemetry.logs import within
+from streamjob.telemetry.logs import Value, within
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.outputs import Outputs
 from streamjob_runtime.checkpointing.acknowledging import Acknowledges
@@ -133,7 +133,7 @@ class Checkpoints:
         under_way = self._under_way.get(checkpoint)
         if under_way is not None and not self._closing.is_set():
             progress = under_way.progress[cut.chain]
-            fields = {"checkpoint": checkpoint, "chain": cut.chain}
+            fields: Mapping[str, Value] = {"checkpoint": checkpoint, "chain": cut.chain}
             task = self._chains_pool.submit(
                 within, fields, self._acknowledge, checkpoint, cut, under_way.savepoint, progress
             )
@@ -186,7 +186,7 @@ class Checkpoints:
             progress.cancel()
         if not action.keep_files:
             self._ledger.aborted(action.id)
-        fields = {"checkpoint": action.id}
+        fields: Mapping[str, Value] = {"checkpoint": action.id}
         task = self._chains_pool.submit(within, fields, self._release, action.id, under_way, action.keep_files)
         task.add_done_callback(partial(_report, action.id))
 
