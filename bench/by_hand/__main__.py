@@ -21,6 +21,7 @@ from bench.processes import REPOSITORY, RunFailed, Used, environment, locked, me
 from bench.rounds import rounds
 from bench.running import command
 from pyarrow import compute, dataset
+from pydantic import ValidationError
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer, jdbc_driver
 
@@ -81,10 +82,16 @@ class _Inputs:
 
 
 def kept(file: Path, measured: Mapping[str, Case]) -> tuple[list[Run], dict[str, int]]:
-    """Return the runs and the numbers of compared rows that a file of results has of other cases."""
+    """Return the runs and the numbers of compared rows that a file of results has of other cases.
+
+    Results that were measured in another way have other fields, and are not kept.
+    """
     if not file.exists():
         return [], {}
-    known = ByHand.model_validate_json(file.read_bytes())
+    try:
+        known = ByHand.model_validate_json(file.read_bytes())
+    except ValidationError:
+        return [], {}
     others = {name: rows for name, rows in known.compared.items() if name not in measured}
     return [run for run in known.runs if run.case not in measured], others
 

@@ -55,6 +55,8 @@ def test_results_of_other_cases_are_kept(tmp_path: Path) -> None:
 
     assert kept(tmp_path / "by_hand.json", {"json": CASES["json"]}) == ([runs[1]], {"table": 6})
     assert kept(tmp_path / "none.json", CASES) == ([], {})
+    (tmp_path / "former.json").write_text('{"runs": [{"case": "json", "records": 1}]}')
+    assert kept(tmp_path / "former.json", {}) == ([], {})
 
 
 def test_the_sides_are_compared_within_their_rounds() -> None:
