@@ -60,7 +60,7 @@ _LISTS = frozenset(
 _HEAD = """\
 # The job file
 
-<!-- Written by docs/generate.py from the models in runtime/streamjob/job/spec.py; change it there. -->
+<!-- Written by docs/generate.py from the models in runtime/streamjob/job; change it there. -->
 
 A job is a YAML file, a `StreamJob` resource whose `spec.job` has the same content, a [SQL file](sql.md), or a
 [Python file](#in-python) that defines `job`. All of them produce the same model. Unknown fields are errors.
