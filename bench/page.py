@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,14 +89,14 @@ def body(benchmark: Benchmark) -> None:
     """Measure, and write the report."""
     from tests.integration.page.browser import chromium
 
-    seconds = 5.0 if benchmark.options.quick else 15.0
-    begun = time.time()
+    seconds = 3.0 if benchmark.options.quick else 8.0
+    begun, load = time.time(), os.getloadavg()[0]
     work = benchmark.work
     arguments = command(write_job(work), str(work / "store"), work / "work", {})
     found: dict[str, list[tuple[float, float]]] = {"alone": [], "pages": [], "profile": []}
     paints: list[float] = []
     with running(arguments, work / "work", work / "log", 180.0) as job, chromium() as browser:
-        time.sleep(6 * seconds)
+        time.sleep(5 * seconds)
         first = profiled(job, seconds)
         for number in range(ROUNDS):
             benchmark.tell(f"round {number + 1} of {ROUNDS}")
@@ -105,7 +106,8 @@ def body(benchmark: Benchmark) -> None:
                 time.sleep(1.0)
                 found["pages"].append(rate(job, seconds))
             found["profile"].append(profiled(job, seconds))
-    text = f"{report(found, first, paints, seconds)}\n{benchmark.circumstances(begun)}\n"
+    loads = f"Load average of the machine: {load:.1f} before, {os.getloadavg()[0]:.1f} behind."
+    text = f"{report(found, first, paints, seconds)}\n{benchmark.circumstances(begun)} {loads}\n"
     benchmark.console.print(text)
     if not benchmark.options.quick:
         REPORT.write_text(text)
