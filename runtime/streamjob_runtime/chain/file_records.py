@@ -16,6 +16,7 @@ from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
 from streamjob.job.formats import DECODED_FILES
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
+from streamjob_runtime.spark.gateway import once
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def without_unread(source: SourceSpec, frame: DataFrame) -> DataFrame:
     reads_all = f.bit_count(f.xxhash64(*(f.isnull(each) for each in columns))) >= 0
     broken = f.col(_UNREAD).isNotNull() & reads_all
     if source.on_error == "fail":
-        return frame.where(f.when(broken, _failure(source.name)).otherwise(True))
+        # Joined with a later filter, Spark would drop rows by their NULLs first, also in the reader.
+        return frame.where(once(frame.sparkSession, f.when(broken, _failure(source.name)).otherwise(True)))
     frame = frame.observe(OBSERVED + source.uid, f.count_if(broken).alias(COUNT))
     if source.on_error != DEAD_LETTER:
         return frame.where(~broken)

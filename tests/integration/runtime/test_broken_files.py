@@ -37,7 +37,7 @@ def write(directory: Path, form: str) -> None:
         hidden.rename(directory / "orders" / f"{file}.{form}")
 
 
-def life_of(directory: Path, form: str, *letters: dict[str, Any], **fields: Any) -> Life:
+def life_of(directory: Path, form: str, *letters: dict[str, Any], where: str = "", **fields: Any) -> Life:
     source = {
         "name": "orders",
         "format": form,
@@ -51,7 +51,7 @@ def life_of(directory: Path, form: str, *letters: dict[str, Any], **fields: Any)
         **fields,
     }
     # The query reads one column, and another one is broken.
-    rows = sql("rows", ["orders"], "SELECT id FROM orders")
+    rows = sql("rows", ["orders"], f"SELECT id FROM orders {where}")
     names = ["rows", *(each["name"] for each in letters)]
     spec = job(directory, [source], [rows, *letters], names, checkpointing={"interval": "1h"})
     return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
@@ -77,6 +77,14 @@ def test_a_job_ends_at_a_broken_record_or_drops_and_counts_such_records(
     assert "--set sources.orders.onError=drop" in str(error.value.fix)
     assert rows_of(output(tmp_path, "rows")) == GOOD_IDS
     assert dropped == 6
+
+
+def test_a_filter_behind_does_not_hide_a_broken_record(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, "json")
+
+    life = life_of(tmp_path, "json", where="WHERE amount > 1", onError="fail")
+    with running(spark, life) as ends, pytest.raises(RecordNotDecoded):
+        ends.wait()
 
 
 @pytest.mark.parametrize("form", core(["csv", "json"], "json"))
