@@ -36,7 +36,7 @@ def run_python(jobs: StreamJobs, pod: str, code: str, *arguments: str) -> str:
 
 def test_a_job_with_a_standby_goes_on_in_the_same_pod(jobs: StreamJobs) -> None:
     jobs.namespace.write(visits(0, 20))
-    jobs.apply(NAME, driver={"memory": "1g", "standby": 1})
+    jobs.apply(NAME, driver={**jobs.namespace.driver, "standby": 1})
     before = jobs.wait_for_checkpoint(NAME)
     (pod,) = jobs.drivers(NAME)
     ready = jobs.wait(
