@@ -48,7 +48,7 @@ def test_a_standby_continues_a_killed_job_and_not_one_that_was_stopped(
     assert runs.epoch() == epoch
 
     last = runs.start()
-    assert last.wait() == 0, last.output()
+    assert last.wait(300) == 0, last.output()
     assert runs.records()[-1].kind == "final"
     assert table_rows(spark, directory / "table") == expected
     assert line_rows(spark, directory / "lines") == expected
