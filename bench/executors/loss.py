@@ -20,7 +20,7 @@ from tests.integration.runtime.executor_processes import java_of_executors
 _INTERVAL = 5.0
 _KEYS = 10_000
 _PHASES = (b") is lost: ", b") starts on ", b") is here")
-"""What the driver logs, see `Lost.phases`; each comes behind the one before."""
+"""Lines of the driver's log, in their order; see `Lost.phases`."""
 
 
 def loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> tuple[Lost, ...]:

@@ -218,7 +218,7 @@ class Otlp(SpecPart):
 
 
 class Observability(SpecPart):
-    """What the pods of a job report to other systems."""
+    """Logs of the pods, and the receivers of their traces and metrics."""
 
     log_format: LogFormat = Field(
         default=LogFormat.TEXT,

@@ -138,7 +138,7 @@ class StreamJobSpec(SpecPart):
         default="Retain", description="Whether to keep or delete the checkpoints when the StreamJob is deleted."
     )
     observability: Annotated[Observability, Change.UPGRADE] = Field(
-        default_factory=Observability, description="What the pods report to other systems."
+        default_factory=Observability, description="Logs of the pods, and the receivers of their traces and metrics."
     )
     driver: Annotated[DriverSpec, Change.UPGRADE] = Field(
         default_factory=DriverSpec, description="The pod that runs the job."
