@@ -1,4 +1,4 @@
-"""Kills a job with SIGKILL, restarts it at once, and waits for its output and for readers to see it."""
+"""Kills a job with SIGKILL, has another process continue it at once, and waits until readers see its output."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ from pyarrow import ArrowInvalid, parquet
 
 JOB = REPOSITORY / "bench" / "jobs" / "live.yaml"
 RECORDS_A_SECOND = 10_000
+STANDBY = "s"
+"""The side of ours with a process that stands by."""
+_READY = b"is at hand"
+"""Logged by a process that stands by when it has the newest checkpoint's files."""
 _POLL_SECONDS = 0.03
 BATCHES_BEFORE_A_KILL = 3
 
@@ -105,16 +109,17 @@ def fed(directory: Path, keys: int) -> Iterator[None]:
 
 
 def recover(setting: RecoverySetting, kills: int, on_run: Callable[[Recovery], None]) -> list[Recovery]:
-    """Kill plain Spark and ours, each as often as asked.
+    """Kill plain Spark, ours, and ours with a process that stands by, each as often as asked.
 
     Raises:
         RunFailed: a job did not get going again.
     """
     runs: list[Recovery] = []
-    for side in ("a", "d"):
+    for side in ("a", "d", STANDBY):
         directory = setting.work / f"recovery-{side}"
+        kill = _takeovers(setting, directory, kills) if side == STANDBY else _kills(setting, side, directory, kills)
         with locked(setting.lock), fed(directory / "input", setting.keys):
-            for run in _kills(setting, side, directory, kills):
+            for run in kill:
                 runs.append(run)
                 on_run(run)
         shutil.rmtree(directory)
@@ -158,6 +163,40 @@ def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> 
         before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
 
 
+def _takeovers(setting: RecoverySetting, directory: Path, kills: int) -> Iterator[Recovery]:
+    chance = random.Random(1)
+    outputs = Outputs(directory / "output")
+    command = _command(setting, STANDBY, directory)
+    with contextlib.ExitStack() as processes:
+        log = directory / "log.txt"
+        active = processes.enter_context(started(command, log))
+        for number in range(kills):
+            next_log = directory / f"log-{number}.txt"
+            standby = processes.enter_context(started([*command, "--standby"], next_log))
+            watch = Watch(active, outputs, log, time.monotonic() + setting.timeout)
+            watch.until(lambda log=next_log: _READY in log.read_bytes())  # type: ignore[misc]
+            watch.until(partial(has_more, outputs, len(outputs.staged) + BATCHES_BEFORE_A_KILL))
+            watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
+            load, killed_at = os.getloadavg()[0], time.monotonic()
+            kill_tree(active)
+            outputs.look()
+            before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
+            active, log = standby, next_log
+            watch = Watch(active, outputs, log, time.monotonic() + setting.timeout)
+            first = watch.until(partial(has_more, outputs, len(before.staged)))
+            beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
+            published = watch.until(partial(is_newer, outputs.visible, newest(before.visible)))
+            yield Recovery(
+                side=STANDBY,
+                round=number,
+                first=first - killed_at,
+                beyond=beyond - killed_at,
+                published=published - killed_at,
+                load_before=load,
+                load_after=os.getloadavg()[0],
+            )
+
+
 def has_more(outputs: Outputs, count: int) -> bool:
     """Return whether there are more staged files than this."""
     return len(outputs.staged) > count
@@ -196,9 +235,9 @@ class Watch:
 def _command(setting: RecoverySetting, side: str, directory: Path) -> list[str]:
     source, sink = directory / "input", directory / "output"
     changed = settings({"sources.events.options.path": source, "sinks.report.options.path": sink})
-    if side == "d":
-        location = f"s3://{setting.store.server.bucket}/recovery"
-        places = ["--location", location, "--workdir", str(directory / "work"), "--quiet"]
+    if side != "a":
+        location = f"s3://{setting.store.server.bucket}/recovery-{side}"
+        places = ["--location", location, "--workdir", str(directory / "work")]
         return streamjob("run", str(JOB), *places, *changed, "--set", f"checkpointing.interval={setting.interval:g}s")
     places = ["--checkpoint", f"file://{directory}/checkpoint", "--scratch", str(directory)]
     return [sys.executable, "-m", "bench.plain", str(JOB), "--side", plain.DEFAULTS, *places, *changed]

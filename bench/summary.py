@@ -21,6 +21,9 @@ FEWER_REQUESTS = 10.0
 FIRST_OUTPUT_SECONDS, PUBLISHED_SECONDS = 9.0, 13.0
 """Flink 2.3 on this class of machine."""
 
+TAKEOVER_SECONDS = 4.0
+"""Most seconds from the kill of a process to the first new output of the one that stands by."""
+
 
 def quantile(values: Iterable[float], share: float) -> float:
     """Return the smallest value that at least `share` of all values do not exceed. Raises ValueError for none."""

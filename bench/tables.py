@@ -16,6 +16,7 @@ SIDE_NAMES = {
     "b": "plain Spark, our settings",
     "c": "plain Spark, checkpoint on s3a",
     "d": "streamjob, checkpoints on S3",
+    "s": "streamjob, with a standby",
 }
 
 

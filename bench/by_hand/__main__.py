@@ -52,7 +52,7 @@ def start_command(side: Side, place: Place, directory: Path) -> list[str]:
 
 
 class _Inputs:
-    """What the sides read, made when it is first asked for."""
+    """The input of the sides, made when it is first asked for."""
 
     def __init__(self, server: KafkaServer, database: PostgresqlServer, work: Path) -> None:
         self._kafka = server

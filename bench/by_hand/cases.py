@@ -1,4 +1,4 @@
-"""What is compared: each side as a job of streamjob, or as the name of a query in plain Spark."""
+"""The compared sides: each as a job of streamjob, or as the name of a query in plain Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.by_hand.data import DELAY, FILE_ROWS, ORDER_AVRO, ORDER_DDL, ORDER_PR
 
 BATCH = FILE_ROWS
 """Most records that a batch from Kafka has."""
-WARM_UP = 4
+WARM_UP = 8
 """Batches at the beginning of a run that do not count: Java compiles meanwhile."""
 SLOTS = 2
 
@@ -79,7 +79,7 @@ class Case:
     sides: Mapping[str, Side]
     form: str | None = None
     batch: int = BATCH
-    batches: int = 12
+    batches: int = 32
     open: int = 0
 
     @property
@@ -237,7 +237,7 @@ CASES: Mapping[str, Case] = {
         title="Join with a table",
         text="Orders in Parquet files, a million in a batch, and 10,000 products in another file.",
         batch=4 * FILE_ROWS,
-        batches=20,
+        batches=24,
         sides={
             "by hand": Side(title="plain Spark, join with a static DataFrame", query="table"),
             "streamjob": Side(title="streamjob, `tables`", job=_static, base="by hand"),
@@ -249,7 +249,7 @@ CASES: Mapping[str, Case] = {
             "Orders in Parquet files, 250,000 in a batch, and a table of 10,000 products in PostgreSQL. By hand, the"
             " keys of a batch are collected, and one query by JDBC asks for them."
         ),
-        batches=16,
+        batches=32,
         sides={
             "by hand": Side(title="plain Spark, `foreachBatch` with a query by JDBC", query="lookup"),
             "streamjob": Side(title="streamjob, `lookup` with its cache", job=_lookup(100_000), base="by hand"),
@@ -263,7 +263,7 @@ CASES: Mapping[str, Case] = {
             " has no such join. By hand it is `applyInPandasWithState` with `merge_asof`, its state pickled. The join"
             " with a table above is a lower bound, without event time and state."
         ),
-        batches=16,
+        batches=32,
         open=15_000,
         sides={
             "by hand": Side(title="plain Spark, `applyInPandasWithState`", query="versions"),

@@ -14,6 +14,7 @@ from bench.executors import report
 from bench.executors.checkpoints import checkpoints
 from bench.executors.cost import cost
 from bench.executors.crowd import crowd
+from bench.executors.flink import flink_loss
 from bench.executors.loss import loss
 from bench.executors.manifests import manifest_of
 from bench.executors.restore import restore
@@ -22,6 +23,7 @@ from bench.executors.results import (
     Costs,
     Crowds,
     Executors,
+    FlinkLosses,
     Losses,
     Manifests,
     Part,
@@ -37,7 +39,7 @@ T = TypeVar("T")
 RESULTS = REPOSITORY / "bench" / "executors.json"
 FILES = (1000, 10_000, 40_000)
 """Of the manifests that the part `manifest` measures."""
-PARTS = ("agents", "manifest", "start", "cost", "checkpoints", "restore", "loss")
+PARTS = ("agents", "manifest", "start", "cost", "checkpoints", "restore", "loss", "flink")
 
 
 def arguments() -> argparse.Namespace:
@@ -46,7 +48,7 @@ def arguments() -> argparse.Namespace:
     add = made.add_argument
     add("--part", choices=PARTS, action="append", help="measure these parts only, and keep the others' results")
     add("--records", type=int, default=8_000_000, metavar="N", help="of a run of the part `cost` (8000000)")
-    add("--rounds", type=int, default=5, metavar="N", help="of the parts `cost`, `start`, `agents` and `loss` (5)")
+    add("--rounds", type=int, default=5, metavar="N", help="of `cost`, `start`, `agents`, `loss` and `flink` (5)")
     add("--executors", type=int, nargs="*", default=(0, 1, 2, 4), metavar="N", help="of `checkpoints` (0 1 2 4)")
     add("--partitions", type=int, nargs="*", default=(8, 64, 200), metavar="N", help="of `checkpoints` (8 64 200)")
     add("--samples", type=int, default=7, metavar="N", help="checkpoints of each of these (7)")
@@ -104,6 +106,9 @@ def bench(benchmark: Benchmark) -> None:
             ),
             "loss": lambda begun: Losses(
                 runs=loss(setting, options.rounds, tell), circumstances=benchmark.circumstances(begun)
+            ),
+            "flink": lambda begun: FlinkLosses(
+                runs=flink_loss(setting, options.rounds, tell), circumstances=benchmark.circumstances(begun)
             ),
         }
         for name in options.part or PARTS:

@@ -9,7 +9,7 @@ from statistics import median
 from bench.executors.cost import LOCAL, REMOTE
 from bench.executors.paper import paper
 from bench.executors.results import Checkpoints, Cost, Crowd, Executors, Lost, Manifested, Part, Restored, Start
-from bench.executors.texts import PHASE_NAMES, PHASES, TEXTS, THREADS
+from bench.executors.texts import FLINK_PHASE_NAMES, FLINK_PHASES, PHASE_NAMES, PHASES, TEXTS, THREADS
 from bench.summary import loads, quantile, spread
 from bench.tables import MB, Table, goal_list
 
@@ -44,7 +44,9 @@ def render(results: Executors) -> str:
         if name == "cost":
             parts += _cost_parts(runs)
         if name == "loss":
-            parts += _loss_parts(runs)
+            parts += _loss_parts(runs, PHASES, PHASE_NAMES)
+        if name == "flink":
+            parts += _loss_parts(runs, FLINK_PHASES, FLINK_PHASE_NAMES)
     parts += paper(results)
     return "\n".join(parts)
 
@@ -61,14 +63,14 @@ def _cost_parts(runs: Sequence[Cost]) -> list[str]:
     return parts
 
 
-def _loss_parts(runs: Sequence[Lost]) -> list[str]:
-    """Return what belongs to the part `loss` besides its table, if it was measured: the steps."""
+def _loss_parts(runs: Sequence[Lost], text: str, names: Sequence[str]) -> list[str]:
+    """Return the steps of losses, if they were measured."""
     times = [[*run.phases, run.first] for run in runs if run.phases]
     if not times:
         return []
     steps = [[later - before for before, later in pairwise([0.0, *each])] for each in times]
     rows = (("seconds", *(spread(each, ".1f") for each in zip(*steps, strict=True))),)
-    return [PHASES + "\n", Table(("step", *PHASE_NAMES), rows).markdown() + "\n"]
+    return [text + "\n", Table(("step", *names), rows).markdown() + "\n"]
 
 
 def tables(results: Executors) -> dict[str, Table]:
@@ -82,6 +84,8 @@ def tables(results: Executors) -> dict[str, Table]:
         found["restore"] = restore_table(results.restore.runs)
     if results.loss:
         found["loss"] = loss_table(results.loss.runs)
+    if results.flink:
+        found["flink"] = loss_table(results.flink.runs)
     if results.start:
         found["start"] = start_table(results.start.runs)
     if results.agents:

@@ -140,6 +140,12 @@ class Losses(Part):
     runs: tuple[Lost, ...]
 
 
+class FlinkLosses(Part):
+    """The part `flink`; its phases are those until the JobManager knows of the loss, and until the job runs again."""
+
+    runs: tuple[Lost, ...]
+
+
 class Crowds(Part):
     """The part `agents`."""
 
@@ -160,5 +166,6 @@ class Executors(Model):
     checkpoints: AllCheckpoints | None = None
     restore: Restores | None = None
     loss: Losses | None = None
+    flink: FlinkLosses | None = None
     agents: Crowds | None = None
     manifest: Manifests | None = None

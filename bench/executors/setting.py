@@ -15,7 +15,7 @@ MEMORY = "600m"
 
 @dataclass(frozen=True)
 class Setting:
-    """What all parts share.
+    """The setting that all parts share.
 
     Args:
         work: directories of the jobs are made below it.

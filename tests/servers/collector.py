@@ -62,7 +62,7 @@ class ReceivedMetric:
 
 @dataclass
 class Received:
-    """What has passed through a collector."""
+    """The telemetry that has passed through a collector."""
 
     spans: list[ReceivedSpan] = field(default_factory=list)
     metrics: list[ReceivedMetric] = field(default_factory=list)

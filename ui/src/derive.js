@@ -1,4 +1,4 @@
-// What the views show, from the driver's document: pure functions.
+// Derives the content of the views from the driver's document: pure functions.
 
 import { seconds } from "./format.js";
 

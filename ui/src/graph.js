@@ -82,7 +82,7 @@ function end(kind, uid, data, parts) {
 
 const edge = (from, to, channel = null) => ({ id: `${from} ${to}`, from, to, channel });
 
-/** What the places depend on: figures may change without a new layout. */
+/** The input of the layout: figures may change without a new layout. */
 const shape = ({ nodes, edges }, direction) =>
   JSON.stringify([direction, nodes.map((node) => [node.id, node.width, node.height]), edges.map((each) => [each.id, !each.channel])]);
 

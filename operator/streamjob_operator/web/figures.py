@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class AskedFigures:
-    """What drivers said last, by the uid of their StreamJob; it stays when a driver goes away.
+    """The last answers of drivers, by the uid of their StreamJob; they stay when a driver goes away.
 
     No driver is asked while nobody looks, and at most 32 are asked in a second.
 

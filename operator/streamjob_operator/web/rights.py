@@ -17,7 +17,7 @@ from streamjob.page.audiences import WRITE_AUDIENCE
 
 
 class Verb(Enum):
-    """What a viewer wants of StreamJobs."""
+    """The access to StreamJobs that a viewer wants."""
 
     LIST = "list"
     GET = "get"

@@ -45,7 +45,7 @@ lifecycle, or from a choice of the user's, such as a store that the controller c
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a driver said at a moment, in seconds since 1970."""
+    """The answer of a driver at a moment, in seconds since 1970."""
 
     at: float
     diagnosis: Diagnosis

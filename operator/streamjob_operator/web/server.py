@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the page is made of.
+    """The parts of the page.
 
     Args:
         jobs: the StreamJobs.

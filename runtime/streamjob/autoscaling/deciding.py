@@ -49,7 +49,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do now, and why.
+    """The action to take now, and its reason.
 
     Args:
         memory: the memory with the report taken in, and the move.

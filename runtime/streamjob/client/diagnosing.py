@@ -44,7 +44,7 @@ _CODES: tuple[ReasonCode, ...] = get_args(ReasonCode)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What a job's view does not show; times are in seconds since 1970.
+    """Facts that a job's view does not show; times are in seconds since 1970.
 
     Args:
         now: the time.
@@ -232,7 +232,7 @@ def _behind(job: JobView, known: Circumstances) -> Iterator[Reason]:
     if lagging:
         chain, source, lag = max(lagging, key=lambda each: each[2])
         times = chain.batch_times
-        # What arrives during a batch waits for the next one.
+        # Rows that arrive during a batch wait for the next one.
         if lag < max(_BEHIND, 3 * (0.0 if times is None else times.seconds)):
             return
         catching_up = known.lag_change is not None and known.lag_change < -0.05

@@ -12,7 +12,7 @@ from streamjob.ids import ChainUid, OperatorUid
 
 
 class Verdict(StrEnum):
-    """What happens to a part of the job."""
+    """The fate of a part of the job."""
 
     RESTORED = "restored"
     """It continues from its position."""

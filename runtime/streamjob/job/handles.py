@@ -1,4 +1,4 @@
-"""What stands for the parts of a job that Python code defines, where other parts name them."""
+"""Handles that stand for the parts of a job that Python code defines, where other parts name them."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class BatchSize(Generic[K]):
         if memory_is_short:
             self._resize(self._size / 2)
             return
-        # What a batch below the limit has read is unknown; it was no more than the limit, so one that takes too long
+        # The size of a batch below the limit is unknown; it was no more than the limit, so one that takes too long
         # is a reason for a lower limit all the same.
         if not limited and seconds <= self._target:
             return

@@ -27,7 +27,7 @@ class InvalidTelemetry(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class TelemetrySettings:
-    """What a process sends.
+    """The telemetry that a process sends.
 
     Args:
         traces: whether it sends traces.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FIRST_RECORDS = 50_000
 FIRST_BYTES = 16 * 1024 * 1024
-"""What a task slot gets in the first batch of a query."""
+"""The share of a task slot in the first batch of a query."""
 _MAX_OFFSETS, _MIN_OFFSETS = "maxOffsetsPerTrigger", "minOffsetsPerTrigger"
 _MAX_FILES, _MAX_BYTES = "maxFilesPerTrigger", "maxBytesPerTrigger"
 

@@ -87,7 +87,7 @@ def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFr
         "*", *(once(spark, _read(spark, job, source, name)).alias(_READ.format(name)) for name in encodings)
     )
     if source.changes == DEBEZIUM:
-        # What describes no change counts as not decoded.
+        # A value that describes no change counts as not decoded.
         described = is_envelope(source, _decoded("value", encodings["value"]))
         read = read.withColumn(_READ.format("value"), once(spark, f.when(described, f.col(_READ.format("value")))))
     if source.on_error in ("drop", DEAD_LETTER):

@@ -6,8 +6,6 @@ for mistakes only in columns that a query reads, so the condition reads all of t
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
 from streamjob.job.formats import DECODED_FILES
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
+from streamjob_runtime.chain.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import once
 from streamjob_runtime.spark.quoting import quoted
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _UNREAD = "__streamjob_unread"
-_MARK, _END = "streamjob:file-record:", ":streamjob"
-_FOUND = re.compile(re.escape(_MARK) + r"(\{.*?\})" + re.escape(_END), re.DOTALL)
+_KIND = "file-record"
 _LONGEST = 500
 """Characters of a record in the message of a job that ends."""
 
@@ -40,8 +38,8 @@ class UnreadRecord:
 
 def unread_record_in(text: str) -> UnreadRecord | None:
     """Return the record that the text of one of Spark's errors is about; None if the error is another one."""
-    found = _FOUND.search(text)
-    return UnreadRecord(**json.loads(found[1])) if found else None
+    position = position_in(_KIND, text)
+    return UnreadRecord(**position) if position else None
 
 
 def with_unread(source: SourceSpec, form: str, options: Mapping[str, str]) -> tuple[SourceSpec, str, dict[str, str]]:
@@ -116,4 +114,4 @@ def _failure(source: str) -> Column:
         f.col("_metadata.file_path").alias("file"),
         f.left(f.col(_UNREAD), f.lit(_LONGEST)).alias("record"),
     )
-    return f.raise_error(f.concat(f.lit(_MARK), f.to_json(position), f.lit(_END))).cast("boolean")
+    return f.raise_error(error_at(_KIND, position)).cast("boolean")

@@ -6,8 +6,6 @@ So a row is computed once, by Spark's generated code, and its error concerns no 
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ from streamjob.errors import InvalidInput
 from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
 from streamjob.job.spec import OperatorSpec
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
+from streamjob_runtime.chain.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import java_errors, java_frame, our_java, thrown
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 _ERROR = "__streamjob_error"
 _ROW = "__streamjob_row"
-_MARK, _END = "streamjob:row-failed:", ":streamjob"
-_FAILED = re.compile(re.escape(_MARK) + r"(\{.*?\})" + re.escape(_END), re.DOTALL)
+_KIND = "row-failed"
 _LONGEST_ROW, _LONGEST_ERROR = 1000, 500
 """Characters in the message of a job that ends; more would be cut off somewhere on its way."""
 
@@ -43,8 +41,8 @@ class FailedRow:
 
 def failed_row_in(text: str) -> FailedRow | None:
     """Return the row that the text of one of Spark's errors is about; None if the error is another one."""
-    found = _FAILED.search(text)
-    return FailedRow(**json.loads(found[1])) if found else None
+    position = position_in(_KIND, text)
+    return FailedRow(**position) if position else None
 
 
 def with_failed_rows(spark: SparkSession, operator: OperatorSpec, rows: DataFrame, result: DataFrame) -> DataFrame:
@@ -82,8 +80,8 @@ def with_failed_rows(spark: SparkSession, operator: OperatorSpec, rows: DataFram
             f.left(row, f.lit(_LONGEST_ROW)).alias("row"),
             f.left(_ERROR, f.lit(_LONGEST_ERROR)).alias("error"),
         )
-        message = f.concat(f.lit(_MARK), f.to_json(position), f.lit(_END))
-        return tried.where(f.when(failed, f.raise_error(message).cast("boolean")).otherwise(True)).drop(_ERROR, _ROW)
+        raised = f.raise_error(error_at(_KIND, position))
+        return tried.where(f.when(failed, raised.cast("boolean")).otherwise(True)).drop(_ERROR, _ROW)
     tried = tried.observe(OBSERVED + operator.uid, f.count_if(failed).alias(COUNT))
     if operator.on_error != DEAD_LETTER:
         return tried.where(~failed).drop(_ERROR, _ROW)

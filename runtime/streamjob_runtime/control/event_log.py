@@ -1,4 +1,4 @@
-"""What happened in a job, in bounded memory."""
+"""The events of a job, in bounded memory."""
 
 from __future__ import annotations
 

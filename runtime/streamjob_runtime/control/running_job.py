@@ -177,7 +177,7 @@ class RunningJob:
         """Return the document that the job's page shows, as JSON without null fields."""
         now = self._runner.job.clock()
         look = self._look
-        # What was observed a moment ago is shown as it is: for many chains the views cost more than all the rest.
+        # An observation of a moment ago is shown as it is: for many chains the views cost more than all the rest.
         if look is None or now - self._looked > _FRESH_SECONDS:
             look = Look(self.job(), self.checkpoints())
         job = look.job.model_dump(mode="json", exclude_none=True, exclude={"graph"})

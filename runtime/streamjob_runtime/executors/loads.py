@@ -9,7 +9,7 @@ from streamjob_runtime.monitoring.query_progress import Rate
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the tasks of an executor have done since it came.
+    """The work of an executor's tasks since it came.
 
     Args:
         tasks: tasks that have ended.

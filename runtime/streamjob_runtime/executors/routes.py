@@ -1,4 +1,4 @@
-"""What agents ask the driver over HTTP, each request and answer signed with the attempt's key."""
+"""The requests of agents to the driver over HTTP, each request and answer signed with the attempt's key."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _of_query(query: str, inputs: Mapping[str, Columns], unknown: Mapping[str, t
         indirect = _with_indirect(qualified)
         found = lineage(None, qualified, schema=schema, dialect=_DIALECT, trim_selects=False)
     except (NotAQuery, Unread, SqlglotError, RecursionError, KeyError, ValueError, AttributeError):
-        # What sqlglot cannot follow has no lineage by columns; Spark itself has checked the query.
+        # A query that sqlglot cannot follow has no lineage by columns; Spark itself has checked the query.
         return None
     by_name = {name.lower(): node for name, node in found.items()}
     fields: dict[str, frozenset[Field] | None] = {}

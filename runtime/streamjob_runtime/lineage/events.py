@@ -80,7 +80,7 @@ class LineageOfJob:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What changes from event to event.
+    """The parts that change from event to event.
 
     Args:
         kind: what has happened.

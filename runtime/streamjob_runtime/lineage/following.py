@@ -18,7 +18,7 @@ _ENDS: Mapping[JobState, EventType] = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is seen of a job at a moment.
+    """The view of a job at a moment.
 
     Args:
         at: when, in seconds since 1970.
@@ -39,7 +39,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What was said about a job.
+    """The events that were sent about a job.
 
     Args:
         epoch: the last epoch of which something was said; None for none.

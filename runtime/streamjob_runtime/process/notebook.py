@@ -21,7 +21,6 @@ from streamjob.ids import Attempt, TriggerId
 from streamjob.job.dsl import Job
 from streamjob.job.load import LoadedJob, load_dsl
 from streamjob.job.plan import plan
-from streamjob.protocol.restarts import RestartPolicy
 from streamjob.stored.start_snapshot import job_location
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.control.background import BackgroundJob
@@ -104,7 +103,7 @@ class RunningJob:
 
     def __init__(self, job: RunnableJob, location: str | None) -> None:
         self._store = job_location(job.loaded, location).job(_NAMESPACE, job.name).store()
-        options = RunOptions(RestoreFrom(), Attempt(0), RestartPolicy(attempts=RESTARTS))
+        options = RunOptions(RestoreFrom(), Attempt(0), RESTARTS)
         self._job = BackgroundJob(job, self._store, options)
         control = self._job.control
         metrics = Metrics(control.job, control.checkpoints)

@@ -19,7 +19,7 @@ from typing import Protocol
 from streamjob.errors import ExitCode
 from streamjob.ids import Epoch
 from streamjob.protocol.log import JobId, read
-from streamjob.protocol.restarts import GiveUp, RestartPolicy, Restarts
+from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.store.base import Store, StoreError
 from streamjob.store.effects import drive
 from streamjob_runtime.process import child
@@ -148,7 +148,7 @@ def run_pair(options: ProcessOptions) -> int:
         lock.has_ended,
         time.monotonic,
         time.sleep,
-        Restarts(RestartPolicy(attempts=RESTARTS)),
+        Restarts(RESTARTS),
     )
     try:
         with _signals(pair.stop):

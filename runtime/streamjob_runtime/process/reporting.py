@@ -1,4 +1,4 @@
-"""What a driver sends by OTLP: traces of its job, and its metrics."""
+"""Sends a driver's telemetry by OTLP: the traces and metrics of its job."""
 
 from __future__ import annotations
 

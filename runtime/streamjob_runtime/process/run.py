@@ -25,6 +25,7 @@ from streamjob.job.on_executors import check_on_executors
 from streamjob.job.plan import plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId, read
+from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.restore import LATEST, NONE, ClaimMode
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
@@ -57,7 +58,7 @@ _ADDRESSES = frozenset(
         "spark.ui.port",
     }
 )
-RESTARTS = 10
+RESTARTS = RestartPolicy(initial_delay=0.1, multiplier=2.0, attempts=10)
 """Restarts within the process, counted again after ten quiet minutes; then it exits, to be restarted from outside."""
 
 
@@ -199,7 +200,6 @@ def _run_job(
     probes: ExitStack,
 ) -> ExitCode:
     from streamjob.clock import steady_clock
-    from streamjob.protocol.restarts import RestartPolicy
     from streamjob_runtime.checkpointing.ledger import RestoreFrom
     from streamjob_runtime.control.api.monitoring import MonitoringServer
     from streamjob_runtime.control.api.server import ControlServer
@@ -260,7 +260,7 @@ def _run_job(
     run_options = RunOptions(
         restore_from,
         Attempt(options.attempt),
-        RestartPolicy(attempts=RESTARTS),
+        RESTARTS,
         owner=owner,
         once=options.once,
         on_one_disk=OnOneDisk(options, work) if executors else None,
@@ -307,7 +307,7 @@ def _for_reporting(options: ProcessOptions) -> Mapping[str, str]:
     if options.once:
         # A process that helps a job on executors is a part of its start.
         return {}
-    # What waited for the first process does not wait for the standby that continues the job.
+    # The trace of the first start does not cover the standby that continues the job.
     return {name: os.environ[name] for name in os.environ if not (options.standby and name == TRACEPARENT)}
 
 

@@ -282,7 +282,7 @@ def execution_of_batch(
 
 @dataclass(frozen=True, slots=True)
 class DriverAddress:
-    """What an executor needs to register with Spark's driver.
+    """The settings that an executor needs to register with Spark's driver.
 
     Args:
         url: the driver's address.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LookupFigures:
-    """What a lookup has done.
+    """The work of a lookup.
 
     Args:
         hits: rows whose key was cached.

@@ -21,7 +21,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What distinguishes the rows of a sink from the expected ones.
+    """The differences between the rows of a sink and the expected ones.
 
     Args:
         expected: the number of expected rows.

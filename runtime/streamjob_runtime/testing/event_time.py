@@ -14,7 +14,7 @@ from streamjob_runtime.chain.chain import Chain
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a test raises.
+    """The error that a test raises.
 
     Args:
         inputs: the parts with whose rows chains keep the watermarks, by uid.

@@ -113,7 +113,7 @@ def test_records_of_several_schemas_are_read_by_the_numbers_of_their_fields(
     topic: str,
     tmp_path: Path,
 ) -> None:
-    # What a registry has is text, which may import what another subject has.
+    # A registry has text, which may import what another subject has.
     common = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
     schema_registry.register(f"{topic}-common", common, schemaType="PROTOBUF")
     money = [{"name": "shop/money.proto", "subject": f"{topic}-common", "version": 1}]

@@ -1,4 +1,4 @@
-"""What must hold in the small cluster, whatever has happened."""
+"""The invariants of the small cluster, after any events."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ A = TypeVar("A", bound=m.Action)
 
 @dataclass(frozen=True)
 class Resolved:
-    """What the caller of a request can read since the last event, or again because it has asked again."""
+    """The answer that the caller of a request can read since the last event, or again because it has asked again."""
 
     trigger_id: TriggerId
     outcome: TriggerOutcome

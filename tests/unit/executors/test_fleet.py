@@ -73,7 +73,7 @@ def test_a_number_never_comes_back() -> None:
 
 
 class Heard(FleetListener):
-    """What a listener has heard."""
+    """The events that a listener has heard."""
 
     def __init__(self) -> None:
         self.joins: list[str] = []

@@ -1,4 +1,4 @@
-"""What happened in a job."""
+"""The events of a job."""
 
 from __future__ import annotations
 

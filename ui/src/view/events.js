@@ -4,7 +4,7 @@ import { html } from "../html.js";
 
 const PAGE = 40;
 
-/** What happened, newest first. */
+/** The events, newest first. */
 export function Events({ picture, now }) {
   const { events } = picture;
   const [most, setMost] = useState(PAGE);

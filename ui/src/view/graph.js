@@ -20,12 +20,12 @@ export function GraphPanel({ doc, now, chosen, choose }) {
   const trouble = doc.diagnosis?.reasons?.find((each) => each.chain)?.chain ?? null;
   const wanted = chosen ?? trouble;
   useEffect(() => {
-    // What is wrong must be in sight, however large the graph.
+    // A chain in trouble must be in sight, however large the graph.
     if (wanted != null && !fits && !whole) show(frame.current, wanted);
   }, [wanted, fits, whole, width > 0]);
   return html`<section class="panel" aria-label="Graph">
     <div class="bar"><div class="start"><h2>Graph</h2>${!fits && html`<button type="button" class="plain" aria-pressed=${whole ? "true" : "false"} onClick=${() => setWhole(!whole)}>${whole ? "Readable size" : "Show all of it"}</button>`}</div><${Legend} /></div>
-    <div class="frame" ref=${frame}>${width > 0 && html`<${Picture} doc=${doc} now=${now} width=${width} whole=${whole} setFits=${setFits} chosen=${chosen} choose=${choose} />`}</div>
+    <div class="frame" tabindex="0" role="group" aria-label="Picture of the graph" ref=${frame}>${width > 0 && html`<${Picture} doc=${doc} now=${now} width=${width} whole=${whole} setFits=${setFits} chosen=${chosen} choose=${choose} />`}</div>
     ${doc.job.chains.length > 0 && html`<details class="astable"><summary>The graph as a table</summary><${Table} doc=${doc} now=${now} choose=${choose} /></details>`}
   </section>`;
 }

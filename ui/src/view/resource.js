@@ -8,7 +8,7 @@ const SIGNS = { critical: "✕", attention: "!", underway: "…", ok: "✓", sti
 
 export const Back = () => html`<a class="back" href="../../../../ui/">All jobs</a>`;
 
-/** What the controller knows of a job, for as long as its driver has said nothing to this page. */
+/** The controller's view of a job, for as long as its driver has said nothing to this page. */
 export function WithoutDriver({ live, picture }) {
   const { resource } = picture;
   const { row } = resource;

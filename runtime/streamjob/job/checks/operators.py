@@ -21,7 +21,7 @@ _INSTEAD = {
     "DISTINCT",
     "a subquery in an expression": "write a join",
 }
-"""What to write in place of keywords that streaming queries do not support."""
+"""Replacements for keywords that streaming queries do not support."""
 
 
 def code(subject: Subject) -> Iterator[Problem]:

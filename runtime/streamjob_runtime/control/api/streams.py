@@ -27,7 +27,7 @@ _log = logging.getLogger("streamjob.api")
 
 
 class Source(Protocol):
-    """What streams show; the methods return at once."""
+    """The content of streams; the methods return at once."""
 
     def live(self) -> Document:
         """Return the job's current document for its page, without null."""

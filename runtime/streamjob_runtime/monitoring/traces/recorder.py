@@ -44,7 +44,7 @@ def _harmless(method: _Method) -> _Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """What is traced.
+    """The job that is traced.
 
     Args:
         about: attributes of the job.

@@ -36,7 +36,7 @@ class CommitRecord(BaseModel):
 
 
 class Verdict(StrEnum):
-    """What to do with a batch of a completed checkpoint."""
+    """The action for a batch of a completed checkpoint."""
 
     DUE = "DUE"
     DONE = "DONE"

@@ -56,7 +56,7 @@ PROTOBUF = read_pins(
     org.jetbrains.kotlin:kotlin-stdlib:2.0.21 f31cc53f105a7e48c093683bbd5437561d1233920513774b470805641bedbc09
     """
 )
-"""What compiles .proto files; Spark itself has what reads and writes messages."""
+"""The compiler of .proto files; Spark itself has the library that reads and writes messages."""
 
 CONNECTORS: Mapping[str, tuple[Artifact, ...]] = {"kafka": KAFKA, "protobuf": PROTOBUF}
 """By format, of a part or of its records."""

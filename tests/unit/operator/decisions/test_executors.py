@@ -1,4 +1,4 @@
-"""What becomes of a job's executors, by what the job is about and what there is."""
+"""The fate of a job's executors, by the state of the job and of its objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request for a job needs, and what a token is good for."""
+"""The rights that a request for a job needs, and those that a token gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to do for a checkpoint's files."""
+"""The work that is left for a checkpoint's files."""
 
 from __future__ import annotations
 

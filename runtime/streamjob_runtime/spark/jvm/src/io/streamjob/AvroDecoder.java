@@ -39,7 +39,7 @@ public final class AvroDecoder implements RecordDecoder {
 
   private transient Task task;
 
-  /** What a task needs, made from the fields that Spark sends to it. */
+  /** The objects that a task needs, made from the fields that Spark sends to it. */
   private static final class Task {
     final Schema reader;
     final AvroDeserializer deserializer;

@@ -16,7 +16,6 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxBytes;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
-import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
@@ -100,12 +99,10 @@ public final class BatchLimits {
     if (source instanceof FileStreamSource) {
       return hasUnread((FileStreamSource) source);
     }
-    if (!(source instanceof SupportsAdmissionControl)) {
-      return false;
-    }
-    Offset latest = ((SupportsAdmissionControl) source).reportLatestOffset();
+    // A batch that was planned before a restart has none: the sources have not been asked since.
+    Option<Offset> latest = execution.latestOffsets().get(source);
     Option<Offset> end = execution.availableOffsets().get(source);
-    return latest != null && end.isDefined() && !latest.json().equals(end.get().json());
+    return latest.isDefined() && end.isDefined() && !latest.get().json().equals(end.get().json());
   }
 
   /** The source keeps the files that it has listed and not read; if it reads up to an end, it keeps all of them. */

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What a plan does with rows that are changes of other rows, which Spark takes for rows like any other. */
+/** Finds how a plan treats rows that are changes of other rows, which Spark takes for rows like any other. */
 public final class Changes {
   private Changes() {}
 

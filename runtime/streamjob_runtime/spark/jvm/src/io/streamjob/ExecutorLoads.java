@@ -14,7 +14,7 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What the tasks of each executor have done, and the rows of state that they had in the last batches. */
+/** The work of each executor's tasks, and the rows of state that they had in the last batches. */
 public final class ExecutorLoads extends SparkListener {
   /** Spark's name for the rows in the state of an operator. */
   private static final String STATE_ROWS = "number of total state rows";

@@ -76,7 +76,7 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
   /** How much is cached and for how long, and how patient a query is. */
   private record Limits(long rows, long ttlMs, int timeoutSeconds, int retries) implements Serializable {}
 
-  /** What a task has found in its batch. */
+  /** The rows that a task has found in its batch. */
   private static final class Found {
     private final Map<List<Object>, List<Row>> rows = new HashMap<>();
     private int size;
@@ -92,7 +92,7 @@ public final class Lookup implements MapPartitionsFunction<Row, Row> {
     }
   }
 
-  /** What all tasks of a process share. */
+  /** The state that all tasks of a process share. */
   private record Here(Cache<List<Object>, List<Row>> cache, Deque<Connection> idle) {
     private void close() {
       for (Connection connection = idle.poll(); connection != null; connection = idle.poll()) {

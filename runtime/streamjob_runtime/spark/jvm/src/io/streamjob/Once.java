@@ -1,7 +1,5 @@
 package io.streamjob;
 
-import java.io.Serializable;
-import java.util.List;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -10,8 +8,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.types.DataType;
 import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Computes an expression once for each row, where it stands.
@@ -20,13 +16,11 @@ import scala.jdk.javaapi.CollectionConverters;
  * which the later one may drop a row first. It does neither with what it takes for not deterministic. This costs nothing:
  * the generated code is that of the expression.
  */
-public final class Once extends Expression implements Serializable {
+public final class Once extends OneChild {
   private static final long serialVersionUID = 1L;
 
-  private final Expression child;
-
   private Once(Expression child) {
-    this.child = child;
+    super(child);
   }
 
   /** Returns a column that Spark computes once. */
@@ -46,11 +40,6 @@ public final class Once extends Expression implements Serializable {
   }
 
   @Override
-  public Seq<Expression> children() {
-    return CollectionConverters.asScala(List.of(child)).toSeq();
-  }
-
-  @Override
   public Expression withNewChildrenInternal(IndexedSeq<Expression> changed) {
     return new Once(changed.head());
   }
@@ -63,40 +52,5 @@ public final class Once extends Expression implements Serializable {
   @Override
   public boolean nullable() {
     return child.nullable();
-  }
-
-  @Override
-  public boolean foldable() {
-    return false;
-  }
-
-  @Override
-  public boolean deterministic() {
-    return false;
-  }
-
-  @Override
-  public int productArity() {
-    return 1;
-  }
-
-  @Override
-  public Object productElement(int number) {
-    return child;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof Once;
-  }
-
-  @Override
-  public boolean equals(Object other) {
-    return other instanceof Once once && child.equals(once.child);
-  }
-
-  @Override
-  public int hashCode() {
-    return 37 * child.hashCode();
   }
 }

@@ -35,7 +35,7 @@ public final class ProtobufDecoder implements RecordDecoder {
 
   private transient Task task;
 
-  /** What a task needs, made from the fields that Spark sends to it. */
+  /** The objects that a task needs, made from the fields that Spark sends to it. */
   private static final class Task {
     final Descriptor reader;
     final ProtobufRows rows;

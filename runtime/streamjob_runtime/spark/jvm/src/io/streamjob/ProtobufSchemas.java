@@ -26,7 +26,7 @@ import org.sparkproject.spark_core.protobuf.WrappersProto;
  * files that a file imports come before it.
  */
 public final class ProtobufSchemas {
-  /** What only a .proto file has. */
+  /** A keyword that only a .proto file has. */
   private static final String OF_TEXT = "{";
 
   private static final Map<String, FileDescriptor> WELL_KNOWN = new LinkedHashMap<>();

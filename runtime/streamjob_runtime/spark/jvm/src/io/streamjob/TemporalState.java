@@ -40,7 +40,7 @@ final class TemporalState {
   /** So many small blocks are joined to larger ones. */
   private static final int SMALL_BLOCKS = 16;
 
-  /** What a row or a version takes beside its columns. */
+  /** The bytes of a row or a version beside its columns. */
   private static final int ENTRY_BYTES = 48;
 
   /** A row or a version in time; versions come before rows of the same time. */
@@ -85,7 +85,7 @@ final class TemporalState {
   }
 
   /**
-   * What a key has at least.
+   * The least that a key has.
    *
    * @param validFrom the time of the version that is valid, in microseconds since 1970
    * @param valid its columns; null if none is

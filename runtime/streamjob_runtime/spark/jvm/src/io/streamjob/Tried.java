@@ -1,7 +1,5 @@
 package io.streamjob;
 
-import java.io.Serializable;
-import java.util.List;
 import org.apache.spark.SparkThrowable;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
@@ -19,8 +17,6 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Computes a struct of a row, and gives the error in its place if Spark raises one: {@code struct<value, error>}.
@@ -29,17 +25,16 @@ import scala.jdk.javaapi.CollectionConverters;
  * not deterministic, and looks for no common parts inside of what generates no code. The struct itself is computed by
  * generated code, inside of the {@code try}.
  */
-public final class Tried extends Expression implements CodegenFallback, Serializable {
+public final class Tried extends OneChild implements CodegenFallback {
   private static final long serialVersionUID = 1L;
   private static final String QUERY = "\n== ";
 
-  private final Expression child;
   private final StructType type;
   private transient UnsafeProjection computed;
 
   /** Tries an expression whose type is a struct. */
   public Tried(Expression child) {
-    this.child = child;
+    super(child);
     this.type = new StructType().add("value", child.dataType(), true).add("error", DataTypes.StringType, true);
   }
 
@@ -78,11 +73,6 @@ public final class Tried extends Expression implements CodegenFallback, Serializ
   }
 
   @Override
-  public Seq<Expression> children() {
-    return CollectionConverters.asScala(List.of(child)).toSeq();
-  }
-
-  @Override
   public Expression withNewChildrenInternal(IndexedSeq<Expression> changed) {
     return new Tried(changed.head());
   }
@@ -95,40 +85,5 @@ public final class Tried extends Expression implements CodegenFallback, Serializ
   @Override
   public boolean nullable() {
     return false;
-  }
-
-  @Override
-  public boolean foldable() {
-    return false;
-  }
-
-  @Override
-  public boolean deterministic() {
-    return false;
-  }
-
-  @Override
-  public int productArity() {
-    return 1;
-  }
-
-  @Override
-  public Object productElement(int number) {
-    return child;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof Tried;
-  }
-
-  @Override
-  public boolean equals(Object other) {
-    return other instanceof Tried tried && child.equals(tried.child);
-  }
-
-  @Override
-  public int hashCode() {
-    return 31 * child.hashCode();
   }
 }
