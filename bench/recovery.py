@@ -18,14 +18,18 @@ from pathlib import Path
 from bench import data, plain
 from bench.model import Recovery
 from bench.object_store import ObjectStore
-from bench.processes import REPOSITORY, RunFailed, kill_tree, locked, started, streamjob
+from bench.jobs import failing
+from bench.processes import REPOSITORY, RunFailed, environment, kill_tree, locked, started, streamjob
 from bench.running import settings
 from pyarrow import ArrowInvalid, parquet
 
 JOB = REPOSITORY / "bench" / "jobs" / "live.yaml"
+FAILING_JOB = REPOSITORY / "bench" / "jobs" / "failing.yaml"
 RECORDS_A_SECOND = 10_000
 STANDBY = "s"
 """The side of ours with a process that stands by."""
+WITHIN = "f"
+"""The side of ours in which an operator fails, and the process lives on."""
 _READY = b"is at hand"
 """Logged by a process that stands by when it has the newest checkpoint's files."""
 _POLL_SECONDS = 0.03
@@ -109,15 +113,20 @@ def fed(directory: Path, keys: int) -> Iterator[None]:
 
 
 def recover(setting: RecoverySetting, kills: int, on_run: Callable[[Recovery], None]) -> list[Recovery]:
-    """Kill plain Spark, ours, and ours with a process that stands by, each as often as asked.
+    """Kill plain Spark, ours, and ours with a process that stands by, and let ours fail, each as often as asked.
 
     Raises:
         RunFailed: a job did not get going again.
     """
     runs: list[Recovery] = []
-    for side in ("a", "d", STANDBY):
+    for side in ("a", "d", STANDBY, WITHIN):
         directory = setting.work / f"recovery-{side}"
-        kill = _takeovers(setting, directory, kills) if side == STANDBY else _kills(setting, side, directory, kills)
+        if side == STANDBY:
+            kill = _takeovers(setting, directory, kills)
+        elif side == WITHIN:
+            kill = _failures(setting, directory, kills)
+        else:
+            kill = _kills(setting, side, directory, kills)
         with locked(setting.lock), fed(directory / "input", setting.keys):
             for run in kill:
                 runs.append(run)
@@ -197,6 +206,37 @@ def _takeovers(setting: RecoverySetting, directory: Path, kills: int) -> Iterato
             )
 
 
+def _failures(setting: RecoverySetting, directory: Path, failures: int) -> Iterator[Recovery]:
+    chance = random.Random(1)
+    outputs, log, told = Outputs(directory / "output"), directory / "log.txt", directory / "fail"
+    with environment({failing.VARIABLE: str(told)}), started(_command(setting, WITHIN, directory), log) as process:
+        for number in range(failures):
+            watch = Watch(process, outputs, log, time.monotonic() + setting.timeout)
+            watch.until(partial(has_more, outputs, len(outputs.staged) + BATCHES_BEFORE_A_KILL))
+            watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
+            load = os.getloadavg()[0]
+            told.touch()
+            failed_at = watch.until(lambda: not told.exists())
+            before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
+            # Another task of the batch that fails may come to its end.
+            first = watch.until(lambda before=before: bool(_epochs(outputs) - _epochs(before)))  # type: ignore[misc]
+            beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
+            published = watch.until(partial(is_newer, outputs.visible, newest(before.visible)))
+            yield Recovery(
+                side=WITHIN,
+                round=number,
+                first=first - failed_at,
+                beyond=beyond - failed_at,
+                published=published - failed_at,
+                load_before=load,
+                load_after=os.getloadavg()[0],
+            )
+
+
+def _epochs(outputs: Outputs) -> set[Path]:
+    return {Path(each).parent.parent for each in outputs.staged}
+
+
 def has_more(outputs: Outputs, count: int) -> bool:
     """Return whether there are more staged files than this."""
     return len(outputs.staged) > count
@@ -234,10 +274,11 @@ class Watch:
 
 def _command(setting: RecoverySetting, side: str, directory: Path) -> list[str]:
     source, sink = directory / "input", directory / "output"
+    job = FAILING_JOB if side == WITHIN else JOB
     changed = settings({"sources.events.options.path": source, "sinks.report.options.path": sink})
     if side != "a":
         location = f"s3://{setting.store.server.bucket}/recovery-{side}"
         places = ["--location", location, "--workdir", str(directory / "work")]
-        return streamjob("run", str(JOB), *places, *changed, "--set", f"checkpointing.interval={setting.interval:g}s")
+        return streamjob("run", str(job), *places, *changed, "--set", f"checkpointing.interval={setting.interval:g}s")
     places = ["--checkpoint", f"file://{directory}/checkpoint", "--scratch", str(directory)]
     return [sys.executable, "-m", "bench.plain", str(JOB), "--side", plain.DEFAULTS, *places, *changed]

@@ -24,6 +24,9 @@ FIRST_OUTPUT_SECONDS, PUBLISHED_SECONDS = 9.0, 13.0
 TAKEOVER_SECONDS = 4.0
 """Most seconds from the kill of a process to the first new output of the one that stands by."""
 
+RESTART_SECONDS = 1.5
+"""Most seconds from the failure of an operator to the first new output of the same process."""
+
 
 def quantile(values: Iterable[float], share: float) -> float:
     """Return the smallest value that at least `share` of all values do not exceed. Raises ValueError for none."""

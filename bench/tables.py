@@ -17,6 +17,7 @@ SIDE_NAMES = {
     "c": "plain Spark, checkpoint on s3a",
     "d": "streamjob, checkpoints on S3",
     "s": "streamjob, with a standby",
+    "f": "streamjob, a failure within the process",
 }
 
 

@@ -79,7 +79,7 @@ class Case:
     sides: Mapping[str, Side]
     form: str | None = None
     batch: int = BATCH
-    batches: int = 32
+    batches: int = 24
     open: int = 0
 
     @property
@@ -249,7 +249,7 @@ CASES: Mapping[str, Case] = {
             "Orders in Parquet files, 250,000 in a batch, and a table of 10,000 products in PostgreSQL. By hand, the"
             " keys of a batch are collected, and one query by JDBC asks for them."
         ),
-        batches=32,
+        batches=24,
         sides={
             "by hand": Side(title="plain Spark, `foreachBatch` with a query by JDBC", query="lookup"),
             "streamjob": Side(title="streamjob, `lookup` with its cache", job=_lookup(100_000), base="by hand"),
@@ -263,7 +263,7 @@ CASES: Mapping[str, Case] = {
             " has no such join. By hand it is `applyInPandasWithState` with `merge_asof`, its state pickled. The join"
             " with a table above is a lower bound, without event time and state."
         ),
-        batches=32,
+        batches=24,
         open=15_000,
         sides={
             "by hand": Side(title="plain Spark, `applyInPandasWithState`", query="versions"),

@@ -6,8 +6,6 @@ an expression that it computes once, see `Once.java`.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +18,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.options import encodings_of
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.changes import is_envelope
+from streamjob_runtime.chain.error_positions import error_at, position_in
 from streamjob_runtime.kafka.schemas import SchemaRegistry, check_compiler, decoded, decoder
 from streamjob_runtime.spark.gateway import once
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_MARK = "streamjob:not-decoded:"
-_UNDECODED = re.compile(re.escape(_MARK) + r"(\{[^{}]*\})")
+_KIND = "not-decoded"
 OBSERVED = "streamjob-not-decoded:"
 """Before the uid of a source or operator, the name under which Spark reports what it could not decode or compute."""
 COUNT = "records"
@@ -54,8 +52,8 @@ class Undecoded:
 
 def undecoded_in(text: str) -> Undecoded | None:
     """Return the record that the text of one of Spark's errors is about; None if the error is another one."""
-    found = _UNDECODED.search(text)
-    return Undecoded(**json.loads(found[1])) if found else None
+    position = position_in(_KIND, text)
+    return Undecoded(**position) if position else None
 
 
 def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
@@ -187,7 +185,7 @@ def _failure(source: str, part: str) -> Column:
     from pyspark.sql import functions as f
 
     position = f.struct(f.lit(source).alias("source"), f.lit(part).alias("part"), "topic", "partition", "offset")
-    return f.raise_error(f.concat(f.lit(_MARK), f.to_json(position)))
+    return f.raise_error(error_at(_KIND, position))
 
 
 def _fields(encoding: Encoding) -> StructType:

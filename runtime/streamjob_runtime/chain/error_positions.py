@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -17,17 +17,17 @@ def error_at(kind: str, position: Column) -> Column:
 
     Args:
         kind: the kind of position, such as "row-failed".
-        position: a struct of strings.
+        position: a struct of texts and numbers.
     """
     from pyspark.sql import functions as f
 
     return f.concat(f.lit(_mark(kind)), f.to_json(position), f.lit(_END))
 
 
-def position_in(kind: str, text: str) -> dict[str, str] | None:
+def position_in(kind: str, text: str) -> dict[str, Any] | None:
     """Return the fields of the position of a kind that the text of an error names; None if it names none."""
     found = re.search(re.escape(_mark(kind)) + r"(\{.*?\})" + re.escape(_END), text, re.DOTALL)
-    return json.loads(found[1]) if found else None
+    return dict(json.loads(found[1])) if found else None
 
 
 def _mark(kind: str) -> str:

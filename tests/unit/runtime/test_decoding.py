@@ -15,7 +15,7 @@ from streamjob_runtime.job.bad_input import record_not_decoded
 RECORD = Undecoded(source="orders", part="value", topic="or.ders", partition=3, offset=17)
 SAID = (
     "SparkException: Job aborted due to stage failure: [USER_RAISED_EXCEPTION] streamjob:not-decoded:"
-    '{"source":"orders","part":"value","topic":"or.ders","partition":3,"offset":17} SQLSTATE: P0001'
+    '{"source":"orders","part":"value","topic":"or.ders","partition":3,"offset":17}:streamjob SQLSTATE: P0001'
 )
 
 

@@ -1,0 +1,30 @@
+"""An operator that fails once each time when it is told to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+VARIABLE = "BENCH_FAILURE"
+
+
+def when_told(records: DataFrame) -> DataFrame:
+    """Return the records; fail, and remove the file that the variable names, if it exists."""
+    told = os.environ[VARIABLE]
+
+    # Workers do not know this module: a nested function travels by value.
+    def check(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        import os
+
+        for part in parts:
+            if os.path.exists(told):
+                os.unlink(told)
+                raise ValueError("told to fail")
+            yield part
+
+    return records.mapInPandas(check, records.schema)
