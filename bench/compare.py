@@ -148,9 +148,14 @@ def plain_batches(report: Path) -> list[Batch]:
     return [Batch(*each) for each in json.loads(report.read_text())]
 
 
-def our_batches(workdir: Path) -> list[Batch]:
-    """Return the batches that a job ran, from what Spark left in its work directory."""
-    (checkpoint,) = workdir.glob("*/*/checkpoint")
+def our_batches(workdir: Path, chain: str = "*") -> list[Batch]:
+    """Return the batches that a chain ran, from the files that Spark left in the job's work directory.
+
+    Args:
+        workdir: of the job.
+        chain: its uid; it can be left out if the job has only one.
+    """
+    (checkpoint,) = workdir.glob(f"*/{chain}/checkpoint")
     return batches_of(checkpoint)
 
 

@@ -139,7 +139,10 @@ class _Bench:
         )
 
     def _batches(self, side: Side, directory: Path) -> list[Batch]:
-        return our_batches(directory / "work") if side.job else batches_of(directory / "scratch" / "checkpoint")
+        if side.job is None:
+            return batches_of(directory / "scratch" / "checkpoint")
+        # Dead letters are behind a channel, in a chain of their own.
+        return our_batches(directory / "work", "orders" if side.keeps_bad else "*")
 
     def _compare(self, name: str, case: Case) -> int:
         """Return the number of rows that all sides write. Raises RunFailed if they differ."""
