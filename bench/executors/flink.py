@@ -92,6 +92,7 @@ class _Cluster:
         """Submit the job when the TaskManagers are there."""
         command = [str(installed.python), str(Path(__file__).with_name("flink_job.py")), "--port", str(self._port)]
         where = ["--jars", ",".join(map(str, installed.jars)), "--directory", str(self._directory)]
+        where += ["--interval", f"{_INTERVAL:g}s"]
         done = subprocess.run([*command, *where], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RunFailed(f"Flink did not take the job: {done.stdout[-1000:]}{done.stderr[-2000:]}")
@@ -176,9 +177,6 @@ def _cluster(installed: Installed, directory: Path) -> Iterator[_Cluster]:
         "taskmanager.bind-host": "127.0.0.1",
         "taskmanager.numberOfTaskSlots": 1,
         "taskmanager.memory.process.size": "1200m",
-        "state.backend.type": "rocksdb",
-        "execution.checkpointing.interval": f"{_INTERVAL:g}s",
-        "execution.checkpointing.dir": (directory / "checkpoints").as_uri(),
     }
     (settings / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
     variables = {"FLINK_HOME": str(home), "FLINK_CONF_DIR": str(settings), "FLINK_LOG_DIR": str(directory / "logs")}

@@ -12,6 +12,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True, help="of the cluster's REST API on this machine")
     parser.add_argument("--jars", required=True, help="jars, separated by commas")
     parser.add_argument("--directory", type=Path, required=True, help="with the input, for the output and checkpoints")
+    parser.add_argument("--interval", required=True, help="of the checkpoints, such as 5s")
     options = parser.parse_args()
 
     from pyflink.common import Configuration
@@ -25,6 +26,10 @@ def main() -> None:
         "parallelism.default": "2",
         "pipeline.jars": ";".join(f"file://{each}" for each in options.jars.split(",")),
         "table.local-time-zone": "UTC",
+        # Without it the job has no checkpoints and no restarts: the cluster's setting does not count.
+        "execution.checkpointing.interval": options.interval,
+        "execution.checkpointing.dir": (options.directory / "checkpoints").as_uri(),
+        "state.backend.type": "rocksdb",
     }.items():
         configuration.set_string(key, value)
     settings = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration).build()
