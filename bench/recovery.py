@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from bench import data, plain
+from bench.jobs import failing
 from bench.model import Recovery
 from bench.object_store import ObjectStore
-from bench.jobs import failing
 from bench.processes import REPOSITORY, RunFailed, environment, kill_tree, locked, started, streamjob
 from bench.running import settings
 from pyarrow import ArrowInvalid, parquet

@@ -132,8 +132,8 @@ def _recovery(recovery: Recoveries) -> Iterable[str]:
     yield "## Time to recover\n"
     yield f"""\
 Seconds from SIGKILL of the whole process tree; the job is started again at once, or continued by a process that stands
-by (s), once that is ready. In (f) an operator in Python fails once, and the process restarts the job. Windows over a file of
-{RECORDS_A_SECOND:,} records a second, which keep arriving in the meantime; streamjob takes checkpoints every
+by (s), once that is ready. In (f) an operator in Python fails once, and the process restarts the job. Windows over a
+file of {RECORDS_A_SECOND:,} records a second, which keep arriving in the meantime; streamjob takes checkpoints every
 {recovery.interval:g} s to the S3 server, plain Spark (a) with its checkpoint on the local disk. "First new output" is
 the first batch that the new process stages, "beyond" the first with newer windows than any that the killed process had
 staged, "published" the first of these that readers of the sink see: at once in plain Spark, after the next checkpoint

@@ -30,8 +30,9 @@ One of two executors is killed with SIGKILL while a file a second arrives; a che
 the kill to the first new output of a sink, to output that is newer than all before, and until readers see that.
 """
 
-_FLINK = """The same job and the same input on Flink 2.3: a JobManager and two TaskManagers with a slot each, RocksDB, a checkpoint
-every 5 s, everything else by default. One TaskManager is killed with SIGKILL, and another one is started in the same
+_FLINK = """\
+The same job and the same input on Flink 2.3: a JobManager and two TaskManagers with a slot each, RocksDB, a
+checkpoint every 5 s, and Flink's defaults. One TaskManager is killed with SIGKILL, and another one starts in the same
 moment. The first new output is a printed row; the file sink's rows are published behind a checkpoint.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,15 +16,13 @@ VARIABLE = "BENCH_FAILURE"
 
 def when_told(records: DataFrame) -> DataFrame:
     """Return the records; fail, and remove the file that the variable names, if it exists."""
-    told = os.environ[VARIABLE]
+    told = Path(os.environ[VARIABLE])
 
     # Workers do not know this module: a nested function travels by value.
     def check(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        import os
-
         for part in parts:
-            if os.path.exists(told):
-                os.unlink(told)
+            if told.exists():
+                told.unlink()
                 raise ValueError("told to fail")
             yield part
 

@@ -1,4 +1,4 @@
-"""The memory that scaling has of a job, all of it in `status.autoscaling`: a controller that restarts decides as before."""
+"""The memory that scaling has of a job, all in `status.autoscaling`: a controller that restarts decides as before."""
 
 from __future__ import annotations
 
