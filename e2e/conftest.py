@@ -16,6 +16,8 @@ from e2e.harness.controller import ControllerProcess, StreamJobs, define_resourc
 from e2e.harness.helm import Release
 from e2e.harness.images import Images, prepare_images
 from e2e.harness.namespace import Namespace
+from e2e.harness.shouting import PARTITIONS
+from tests.servers.kafka import KafkaServer
 from tests.servers.s3 import S3Server
 
 _NAMESPACES = pytest.StashKey[list[Namespace]]()
@@ -50,6 +52,15 @@ def images(cluster: Cluster) -> Images:
 def s3(cluster: Cluster) -> Iterator[S3Server]:
     """An S3 server on this machine, where pods reach it: `$E2E_HOST`, or this side of the way to the cluster."""
     with S3Server(host=cluster.way_back) as server:
+        yield server
+
+
+@pytest.fixture
+def kafka(cluster: Cluster) -> Iterator[KafkaServer]:
+    """A broker on this machine, where pods reach it, with the topics `words` and `shouts`."""
+    with KafkaServer(host=cluster.way_back) as server:
+        for topic in ("words", "shouts"):
+            server.create_topic(topic, partitions=PARTITIONS)
         yield server
 
 

@@ -1,96 +1,27 @@
-"""A producer steps, ramps, spikes and goes silent: the controller gives the job task slots, and takes them away."""
+"""A producer steps, spikes and goes silent: the controller gives the job task slots, and takes them away."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from e2e.harness.cluster import Cluster, Object
+from e2e.harness.cluster import Object
 from e2e.harness.controller import ControllerProcess, StreamJobs
 from e2e.harness.namespace import SMALL
 from e2e.harness.nodes import full_node
+from e2e.harness.shouting import NAME, TIME, WORK, Producer, apply, check_output
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1500)]
 
-NAME = "shouting"
-PARTITIONS = 8
-TIME = "left(reflect('java.lang.Thread', 'sleep', 5L), 0)"
-"""5 ms, but no processor."""
-WORK = "left(sha2(repeat(CAST(value AS STRING), 60000), 512), 0)"
-"""Processors, and no time beside it."""
 SLOW, FAST = 30, 400
-"""Records per second. By time, a slot processes at most 200."""
+"""Records per second."""
 
 
-@pytest.fixture
-def kafka(cluster: Cluster) -> Iterator[KafkaServer]:
-    """A broker on this machine, where pods reach it."""
-    with KafkaServer(host=cluster.way_back) as server:
-        server.create_topic("words", partitions=PARTITIONS)
-        server.create_topic("shouts", partitions=PARTITIONS)
-        yield server
-
-
-class Producer:
-    """Writes words to the topic, at the rate that the test sets.
-
-    Args:
-        kafka: where they go.
-    """
-
-    def __init__(self, kafka: KafkaServer) -> None:
-        self.rate = 0
-        self.written = 0
-        self._kafka = kafka
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Producer:
-        """Begin."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End, and wait until the last word is written."""
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        last, due = time.monotonic(), 0.0
-        while not self._ended.wait(1.0):
-            now = time.monotonic()
-            due += self.rate * (now - last)
-            last, count = now, int(due)
-            due -= count
-            if count:
-                self._kafka.produce("words", words(self.written, self.written + count))
-                self.written += count
-
-
-def words(start: int, end: int) -> list[tuple[str, str]]:
-    return [(str(number), f"word {number}") for number in range(start, end)]
-
-
-def shouting(kafka: KafkaServer, effort: str, *, most: int) -> Object:
-    """Return a job whose records cost an effort: an expression of SQL that is an empty text.
-
-    Args:
-        kafka: the broker.
-        effort: the expression.
-        most: records of a batch.
-    """
-    broker = {"kafka.bootstrap.servers": kafka.bootstrap}
-    source = {"subscribe": "words", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(most)}
-    query = f"SELECT key, concat(upper(CAST(value AS STRING)), {effort}) AS value FROM words"
-    return {
-        "sources": [{"name": "words", "format": "kafka", "options": {**broker, **source}}],
-        "operators": [{"name": "shouts", "inputs": ["words"], "sql": query}],
-        "sinks": [{"name": "out", "input": "shouts", "format": "kafka", "options": {**broker, "topic": "shouts"}}],
-    }
+def act(**autoscaling: object) -> Object:
+    """Return the section `autoscaling` of a job that the controller scales."""
+    return {"mode": "Act", "maxLag": "30s", **autoscaling}
 
 
 def processors(jobs: StreamJobs) -> str:
@@ -113,43 +44,10 @@ def uids(jobs: StreamJobs, component: str) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.namespace.all("Pod", labels)}
 
 
-def check_output(kafka: KafkaServer, number: int) -> None:
-    """Wait until as many words are shouted, and compare them with those of a batch."""
-    found = Counter(shouted(kafka, number))
-    wanted = Counter(word.upper() for _, word in words(0, number))
-    assert (wanted - found).total() == 0, f"missing: {list(wanted - found)[:5]}"
-    assert (found - wanted).total() == 0, f"more than once, or wrong: {list(found - wanted)[:5]}"
-
-
-def shouted(kafka: KafkaServer, number: int) -> list[str]:
-    """Wait until as many shouts are committed, and return them."""
-    end = time.monotonic() + 240
-    while len(found := [(message.value or b"").decode() for message in kafka.consume("shouts")]) < number:
-        assert time.monotonic() < end, f"what is committed stayed at {len(found)} of {number} rows"
-        time.sleep(3)
-    return found
-
-
 def test_a_job_follows_its_load_with_its_driver_and_controller_killed_in_the_middle(
     jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
 ) -> None:
-    jobs.apply(
-        NAME,
-        job=shouting(kafka, TIME, most=1600),
-        maxParallelism=PARTITIONS,
-        # Each slot has a producer with buffers of its own.
-        driver={**jobs.namespace.driver, "memory": "1536m"},
-        checkpointing={"location": jobs.namespace.location, "interval": "5s"},
-        restartPolicy={"onFailureRetryInterval": "1s"},
-        autoscaling={
-            "mode": "Act",
-            "max": 6,
-            "maxLag": "30s",
-            "scaleDownDelay": "1m",
-            "cpuPerSlot": "50m",
-            "means": ["Restart"],
-        },
-    )
+    apply(jobs, kafka, TIME, autoscaling=act(max=6, scaleDownDelay="1m", cpuPerSlot="50m", means=["Restart"]))
     with Producer(kafka) as producer:
         producer.rate = SLOW
         jobs.wait_until_ready(NAME)
@@ -186,26 +84,16 @@ def test_a_job_follows_its_load_with_its_driver_and_controller_killed_in_the_mid
 def test_a_job_follows_its_load_by_executors_without_a_new_driver(
     jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
 ) -> None:
-    jobs.apply(
-        NAME,
-        job=shouting(kafka, TIME, most=1600),
-        maxParallelism=PARTITIONS,
-        driver=SMALL,
-        executor=SMALL,
-        volumes=[],
-        checkpointing={"location": jobs.namespace.location, "interval": "5s"},
-        restartPolicy={"onFailureRetryInterval": "1s"},
-        autoscaling={"mode": "Act", "max": 4, "maxLag": "30s", "scaleDownDelay": "3m"},
-    )
+    # Executors have no volume in common, and this job needs none.
+    pods: dict[str, Any] = {"driver": SMALL, "executor": SMALL, "volumes": []}
+    apply(jobs, kafka, TIME, **pods, autoscaling=act(max=4, scaleDownDelay="3m"))
     with Producer(kafka) as producer:
         producer.rate = SLOW
         jobs.wait_until_ready(NAME)
         scaling(jobs, lambda status: status.get("state") == "Steady", what="steady job")
-        (driver,) = uids(jobs, "driver").items()
+        driver = uids(jobs, "driver")
 
-        for rate in (SLOW * 2, SLOW * 4, FAST):
-            producer.rate = rate
-            time.sleep(20)
+        producer.rate = FAST
         moved = scaling(jobs, lambda status: status.get("parallelism", 1) > 1, what="decision for more executors")
         assert moved["means"] == "Executors"
         controller.kill()
@@ -215,7 +103,7 @@ def test_a_job_follows_its_load_by_executors_without_a_new_driver(
             lambda status: status["executors"]["ready"] == status["autoscaling"]["parallelism"] > 1,
             what="more executors",
         )
-        assert (driver,) == tuple(uids(jobs, "driver").items())
+        assert uids(jobs, "driver") == driver
         assert wider["jobStatus"]["attempt"] == 1
         jobs.namespace.delete("Pod", sorted(uids(jobs, "executor"))[0], grace=0)
         scaling(jobs, lambda status: status.get("lagSeconds", 99) < 5, what="job that has caught up", within=600)
@@ -224,65 +112,54 @@ def test_a_job_follows_its_load_by_executors_without_a_new_driver(
     last = jobs.wait(NAME, lambda status: status["executors"]["desired"] == 1, what="one executor")
 
     assert last["jobStatus"]["attempt"] == 1
-    assert (driver,) == tuple(uids(jobs, "driver").items())
+    assert uids(jobs, "driver") == driver
     check_output(kafka, producer.written)
 
 
 def test_a_job_follows_its_load_in_place_and_a_full_node_limits_it(
     jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
 ) -> None:
-    jobs.apply(
-        NAME,
-        job=shouting(kafka, WORK, most=1600),
-        maxParallelism=PARTITIONS,
-        driver={**jobs.namespace.driver, "memory": "1536m"},
-        checkpointing={"location": jobs.namespace.location, "interval": "5s"},
-        restartPolicy={"onFailureRetryInterval": "1s"},
-        autoscaling={
-            "mode": "Act",
-            "max": 4,
-            "maxLag": "30s",
-            "scaleDownDelay": "6m",
-            "cpuPerSlot": "200m",
-            "means": ["InPlace"],
-        },
-    )
+    slot = "300m"
+    apply(jobs, kafka, WORK, autoscaling=act(max=4, scaleDownDelay="6m", cpuPerSlot=slot, means=["InPlace"]))
     with Producer(kafka) as producer:
         producer.rate = 10
         jobs.wait_until_ready(NAME)
         scaling(jobs, lambda status: status.get("state") == "Steady", what="steady job")
-        (driver,) = uids(jobs, "driver").items()
-        assert processors(jobs) == "200m"
+        driver = uids(jobs, "driver")
+        assert processors(jobs) == slot
 
         spike(producer, jobs)
         controller.kill()
         controller.start_again()
-        jobs.wait(NAME, lambda status: processors(jobs) != "200m", what="driver with more processors")
+        jobs.wait(NAME, lambda _: jobs.events(NAME, "Resized"), what="driver with more processors")
+        assert processors(jobs) != slot
         scaling(jobs, lambda status: status.get("lagSeconds", 99) < 5, what="job that has caught up", within=600)
-        assert jobs.events(NAME, "Resized")
         producer.rate = 0
         scaling(jobs, lambda status: status.get("parallelism") == 1, what="decision for one slot", within=600)
-        jobs.wait(NAME, lambda status: processors(jobs) == "200m", what="driver with fewer processors")
-        assert (driver,) == tuple(uids(jobs, "driver").items())
+        jobs.wait(NAME, lambda _: processors(jobs) == slot, what="driver with fewer processors")
+        assert uids(jobs, "driver") == driver
         assert jobs.status(NAME)["jobStatus"]["attempt"] == 1
 
         with full_node(jobs.namespace):
             spike(producer, jobs)
-            limited = scaling(jobs, lambda status: status.get("state") == "Limited", what="limited job")
-            assert "cannot have the processors" in limited["limit"]
+            limited = scaling(
+                jobs, lambda status: "cannot have the processors" in status.get("limit", ""), what="limited job"
+            )
+            assert limited["state"] == "Limited"
             assert limited["limit"] in limited["reason"]
             assert jobs.events(NAME, "ScalingLimited")
         producer.rate = 0
-    assert (driver,) == tuple(uids(jobs, "driver").items())
+    assert uids(jobs, "driver") == driver
     check_output(kafka, producer.written)
 
 
 def spike(producer: Producer, jobs: StreamJobs) -> None:
     """Let more arrive than one slot processes until the decision is made for more of them."""
-    slow = scaling(jobs, lambda status: status.get("capacity"), what="known capacity")
-    producer.rate = max(30, min(FAST, round(slow["capacity"] * 1.8)))
-    scaling(
-        jobs,
-        lambda status: status.get("parallelism", 1) > 1 or status.get("state") == "Limited",
-        what="decision for more slots",
-    )
+
+    def is_decided(status: Object) -> bool:
+        # Each batch tells better how much a slot processes.
+        producer.rate = max(producer.rate, SLOW, min(FAST, round(1.8 * (status.get("capacity") or 0))))
+        return bool(status.get("parallelism", 1) > 1 or status.get("state") == "Limited")
+
+    scaling(jobs, lambda status: status.get("capacity"), what="known capacity")
+    scaling(jobs, is_decided, what="decision for more slots")

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from e2e.harness.cluster import Cluster, Object
+from e2e.harness.cluster import Object
 from e2e.harness.controller import StreamJobs
 from tests.servers.kafka import KafkaServer
 
 pytestmark = pytest.mark.timeout(900)
 
 NAME = "shouting"
-
-
-@pytest.fixture
-def kafka(cluster: Cluster) -> Iterator[KafkaServer]:
-    """A broker on this machine, where pods reach it."""
-    with KafkaServer(host=cluster.way_back) as server:
-        server.create_topic("words", partitions=2)
-        server.create_topic("shouts", partitions=2)
-        yield server
 
 
 def test_a_job_between_topics_whose_driver_is_killed_writes_each_row_once(jobs: StreamJobs, kafka: KafkaServer) -> None:

@@ -217,6 +217,8 @@ _API = {
     "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",
     "ValidatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1",
     "ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+    "APIService": "apiregistration.k8s.io/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
     **dict.fromkeys(
         (
             "ConfigMap",

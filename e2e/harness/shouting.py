@@ -1,0 +1,113 @@
+"""A job from topic to topic whose records cost an effort: its output shows whether a record is lost or doubled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+from e2e.harness.cluster import Object
+from e2e.harness.controller import StreamJobs
+from tests.servers.kafka import KafkaServer
+
+NAME = "shouting"
+PARTITIONS = 8
+"""Of each topic, and of the job's state if it has any."""
+TIME = "left(reflect('java.lang.Thread', 'sleep', 5L), 0)"
+"""5 ms, but no processor: a slot processes at most 200 records per second."""
+WORK = "left(sha2(repeat(CAST(value AS STRING), 60000), 512), 0)"
+"""Processors, and no time beside it."""
+
+
+def apply(jobs: StreamJobs, kafka: KafkaServer, effort: str, *, most: int = 1600, **spec: Any) -> None:
+    """Create the job.
+
+    Args:
+        jobs: the StreamJobs of the scenario's namespace.
+        kafka: the broker.
+        effort: the cost of each record, as an expression of SQL that is an empty text.
+        most: records of a batch.
+        spec: fields to add to the spec, or to replace.
+    """
+    wanted: dict[str, Any] = {
+        "job": _job(kafka, effort, most),
+        "maxParallelism": PARTITIONS,
+        # Each slot has a producer with buffers of its own.
+        "driver": {**jobs.namespace.driver, "memory": "1536m"},
+        "checkpointing": {"location": jobs.namespace.location, "interval": "5s"},
+        "restartPolicy": {"onFailureRetryInterval": "1s"},
+    }
+    jobs.apply(NAME, **{**wanted, **spec})
+
+
+def _job(kafka: KafkaServer, effort: str, most: int) -> Object:
+    broker = {"kafka.bootstrap.servers": kafka.bootstrap}
+    source = {"subscribe": "words", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(most)}
+    query = f"SELECT key, concat(upper(CAST(value AS STRING)), {effort}) AS value FROM words"
+    return {
+        "sources": [{"name": "words", "format": "kafka", "options": {**broker, **source}}],
+        "operators": [{"name": "shouts", "inputs": ["words"], "sql": query}],
+        "sinks": [{"name": "out", "input": "shouts", "format": "kafka", "options": {**broker, "topic": "shouts"}}],
+    }
+
+
+class Producer:
+    """Writes words to the topic, at the rate that the scenario sets.
+
+    Args:
+        kafka: the broker.
+    """
+
+    def __init__(self, kafka: KafkaServer) -> None:
+        self.rate = 0
+        self.written = 0
+        self._kafka = kafka
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Producer:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End, and wait until the last word is written."""
+        self._ended.set()
+        self._thread.join()
+
+    def write(self, count: int) -> None:
+        """Write the next words at once; only while the rate is 0."""
+        self._kafka.produce("words", _words(self.written, self.written + count))
+        self.written += count
+
+    def _run(self) -> None:
+        last, due = time.monotonic(), 0.0
+        while not self._ended.wait(1.0):
+            now = time.monotonic()
+            due += self.rate * (now - last)
+            last, count = now, int(due)
+            due -= count
+            if count:
+                self.write(count)
+
+
+def check_output(kafka: KafkaServer, number: int) -> None:
+    """Wait until as many words are shouted, and compare them with those of a batch."""
+    found = Counter(_shouted(kafka, number))
+    wanted = Counter(word.upper() for _, word in _words(0, number))
+    assert (wanted - found).total() == 0, f"missing: {list(wanted - found)[:5]}"
+    assert (found - wanted).total() == 0, f"more than once, or wrong: {list(found - wanted)[:5]}"
+
+
+def _shouted(kafka: KafkaServer, number: int) -> list[str]:
+    """Wait until as many shouts are committed, and return them."""
+    end = time.monotonic() + 240
+    while len(found := [(message.value or b"").decode() for message in kafka.consume("shouts")]) < number:
+        assert time.monotonic() < end, f"what is committed stayed at {len(found)} of {number} rows"
+        time.sleep(3)
+    return found
+
+
+def _words(start: int, end: int) -> list[tuple[str, str]]:
+    return [(str(number), f"word {number}") for number in range(start, end)]
