@@ -53,6 +53,9 @@ def observe(memory: Memory, load: LoadReport) -> Memory:
         base = _beginning(seen, load) if seen is not None and restarted else load
     else:
         base = seen
+    if seen is None and any(chain.batches for chain in load.chains):
+        # A first start may have waited for an image: it says nothing of how long restarts take.
+        new.down_since = None
     if new.down_since is not None:
         if not _has_progress(base, load):
             if restarted:

@@ -11,6 +11,7 @@ from bench.autoscaler.world import Kind
 from tests.unit.autoscaling.jobs import CALM, RESTARTS, Life, hours, moves
 
 from streamjob.autoscaling import (
+    ChainLoad,
     Decision,
     LoadReport,
     Means,
@@ -199,6 +200,19 @@ def test_a_start_without_input_is_no_restart_that_lasts() -> None:
 
     assert memory.pauses == ()
     assert memory.down_since is None
+
+
+def test_a_job_that_starts_for_the_first_time_runs_as_soon_as_it_has_a_batch_and_its_start_is_no_restart() -> None:
+    starting = LoadReport(time=0, slots=2, rows=0, chains=(), sources=(), running=False)
+    chain = ChainLoad("report", 100.0, 3, 1.0)
+    working = LoadReport(
+        time=90, slots=2, rows=100, chains=(chain,), process="a", sources=(SourceLoad("in", 0.0, 9.0),)
+    )
+
+    memory = decide(RESTARTS, decide(RESTARTS, Memory(), starting, 0).memory, working, 90).memory
+
+    assert memory.down_since is None
+    assert memory.pauses == ()
 
 
 def test_memory_and_reports_are_read_as_they_were_written() -> None:
