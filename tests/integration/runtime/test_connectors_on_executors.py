@@ -76,6 +76,7 @@ def table(database: Database, name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "format": "jdbc", "options": options, **fields}
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_joins_changes_protobuf_dead_letters_and_a_lake_table_outlive_an_executor(
     kafka_server: KafkaServer, database: Database, postgresql_driver: Path, tmp_path: Path

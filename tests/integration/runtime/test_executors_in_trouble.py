@@ -68,6 +68,7 @@ def send(number: signal.Signals, pids: list[int]) -> None:
         os.kill(pid, number)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_a_slow_store_a_full_disk_and_a_cut_connection_of_an_executor_lose_nothing(
     spark: SparkSession, s3: S3Server, small_disk: Path, agents: Agents, tmp_path: Path
