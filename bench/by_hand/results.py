@@ -114,6 +114,9 @@ def render(results: ByHand) -> str:
     parts.append(
         "Over the goal:\n\n" + "\n".join(f"- {each}" for each in over) + "\n" if over else "All reach the goal.\n"
     )
+    known = {run.case for run in runs}
+    if unknown := [case.title for name, case in CASES.items() if name not in known]:
+        parts.append(f"Not measured: {', '.join(unknown)}.\n")
     for name, case in CASES.items():
         measured = table(runs, name)
         if not measured.rows:
