@@ -69,6 +69,10 @@ class Outputs:
     staged: dict[str, float] = field(default_factory=dict)
     visible: dict[str, float] = field(default_factory=dict)
 
+    def copy(self) -> Outputs:
+        """Return what is known now."""
+        return Outputs(self.directory, dict(self.staged), dict(self.visible))
+
     def look(self) -> None:
         """Take in new files."""
         for file in self.directory.glob("_streamjob/staged/*/*/part-*.parquet"):
@@ -140,27 +144,16 @@ def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> 
     outputs = Outputs(directory / "output")
     command = _command(setting, side, directory)
     log = directory / "log.txt"
-    ours = side == "d"
-    killed_at: float | None = None
+    killed_at = time.monotonic()
     before = Outputs(outputs.directory)
     for number in range(kills + 1):
         load = os.getloadavg()[0]
         with started(command, log) as process:
-            watch = Watch(process, outputs, log, time.monotonic() + setting.timeout)
-            first = watch.until(partial(has_more, outputs, len(before.staged)))
-            beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
-            # Readers of plain Spark's output see what was written; those of ours, what was published.
-            published = watch.until(partial(is_newer, outputs.visible, newest(before.visible))) if ours else beyond
-            if killed_at is not None:
-                yield Recovery(
-                    side=side,
-                    round=number - 1,
-                    first=first - killed_at,
-                    beyond=beyond - killed_at,
-                    published=published - killed_at,
-                    load_before=load,
-                    load_after=os.getloadavg()[0],
-                )
+            watch = Watch(process, outputs.look, log, time.monotonic() + setting.timeout)
+            has_first = partial(has_more, outputs, len(before.staged))
+            recovered = _recovered(side, number - 1, watch, outputs, before, killed_at, load, has_first)
+            if number > 0:
+                yield recovered
             if number == kills:
                 return
             watch.until(partial(has_more, outputs, len(outputs.staged) + BATCHES_BEFORE_A_KILL))
@@ -169,7 +162,7 @@ def _kills(setting: RecoverySetting, side: str, directory: Path, kills: int) -> 
             killed_at = time.monotonic()
             kill_tree(process)
         outputs.look()
-        before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
+        before = outputs.copy()
 
 
 def _takeovers(setting: RecoverySetting, directory: Path, kills: int) -> Iterator[Recovery]:
@@ -182,28 +175,18 @@ def _takeovers(setting: RecoverySetting, directory: Path, kills: int) -> Iterato
         for number in range(kills):
             next_log = directory / f"log-{number}.txt"
             standby = processes.enter_context(started([*command, "--standby"], next_log))
-            watch = Watch(active, outputs, log, time.monotonic() + setting.timeout)
+            watch = Watch(active, outputs.look, log, time.monotonic() + setting.timeout)
             watch.until(lambda log=next_log: _READY in log.read_bytes())  # type: ignore[misc]
             watch.until(partial(has_more, outputs, len(outputs.staged) + BATCHES_BEFORE_A_KILL))
             watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
             load, killed_at = os.getloadavg()[0], time.monotonic()
             kill_tree(active)
             outputs.look()
-            before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
+            before = outputs.copy()
             active, log = standby, next_log
-            watch = Watch(active, outputs, log, time.monotonic() + setting.timeout)
-            first = watch.until(partial(has_more, outputs, len(before.staged)))
-            beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
-            published = watch.until(partial(is_newer, outputs.visible, newest(before.visible)))
-            yield Recovery(
-                side=STANDBY,
-                round=number,
-                first=first - killed_at,
-                beyond=beyond - killed_at,
-                published=published - killed_at,
-                load_before=load,
-                load_after=os.getloadavg()[0],
-            )
+            watch = Watch(active, outputs.look, log, time.monotonic() + setting.timeout)
+            has_first = partial(has_more, outputs, len(before.staged))
+            yield _recovered(STANDBY, number, watch, outputs, before, killed_at, load, has_first)
 
 
 def _failures(setting: RecoverySetting, directory: Path, failures: int) -> Iterator[Recovery]:
@@ -211,26 +194,46 @@ def _failures(setting: RecoverySetting, directory: Path, failures: int) -> Itera
     outputs, log, told = Outputs(directory / "output"), directory / "log.txt", directory / "fail"
     with environment({failing.VARIABLE: str(told)}), started(_command(setting, WITHIN, directory), log) as process:
         for number in range(failures):
-            watch = Watch(process, outputs, log, time.monotonic() + setting.timeout)
+            watch = Watch(process, outputs.look, log, time.monotonic() + setting.timeout)
             watch.until(partial(has_more, outputs, len(outputs.staged) + BATCHES_BEFORE_A_KILL))
             watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, setting.interval)))
             load = os.getloadavg()[0]
             told.touch()
             failed_at = watch.until(lambda: not told.exists())
-            before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
+            before = outputs.copy()
             # Another task of the batch that fails may come to its end.
-            first = watch.until(lambda before=before: bool(_epochs(outputs) - _epochs(before)))  # type: ignore[misc]
-            beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
-            published = watch.until(partial(is_newer, outputs.visible, newest(before.visible)))
-            yield Recovery(
-                side=WITHIN,
-                round=number,
-                first=first - failed_at,
-                beyond=beyond - failed_at,
-                published=published - failed_at,
-                load_before=load,
-                load_after=os.getloadavg()[0],
-            )
+            has_first = partial(_has_epoch, outputs, _epochs(before))
+            yield _recovered(WITHIN, number, watch, outputs, before, failed_at, load, has_first)
+
+
+def _recovered(
+    side: str,
+    number: int,
+    watch: Watch,
+    outputs: Outputs,
+    before: Outputs,
+    since: float,
+    load: float,
+    has_first: Callable[[], bool],
+) -> Recovery:
+    """Wait for new output, for output newer than before, and for readers; return the seconds since a moment."""
+    first = watch.until(has_first)
+    beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
+    # Readers of plain Spark's output see what was written; those of ours, what was published.
+    published = beyond if side == "a" else watch.until(partial(is_newer, outputs.visible, newest(before.visible)))
+    return Recovery(
+        side=side,
+        round=number,
+        first=first - since,
+        beyond=beyond - since,
+        published=published - since,
+        load_before=load,
+        load_after=os.getloadavg()[0],
+    )
+
+
+def _has_epoch(outputs: Outputs, known: set[Path]) -> bool:
+    return not _epochs(outputs) <= known
 
 
 def _epochs(outputs: Outputs) -> set[Path]:
@@ -252,19 +255,33 @@ def is_past(moment: float) -> bool:
     return time.monotonic() >= moment
 
 
-class Watch:
-    """Waits for what a process writes."""
+def says(log: Path, since: int, text: bytes) -> bool:
+    """Return whether a process has logged a text since its log had a size."""
+    with log.open("rb") as file:
+        file.seek(since)
+        return text in file.read()
 
-    def __init__(self, process: subprocess.Popen[bytes], outputs: Outputs, log: Path, deadline: float) -> None:
+
+class Watch:
+    """Waits for the output of a process.
+
+    Args:
+        process: the process.
+        look: takes in new output, before each look at a condition.
+        log: of the process.
+        deadline: on the monotonic clock.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], look: Callable[[], None], log: Path, deadline: float) -> None:
         self._process = process
-        self._outputs = outputs
+        self._look = look
         self._log = log
         self._deadline = deadline
 
     def until(self, condition: Callable[[], bool]) -> float:
         """Wait for a condition; return the time on the monotonic clock at which it held."""
         while True:
-            self._outputs.look()
+            self._look()
             if condition():
                 return time.monotonic()
             if self._process.poll() is not None or time.monotonic() > self._deadline:

@@ -9,7 +9,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,15 +16,16 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from bench.executors.loss import lost
 from bench.executors.results import Lost
 from bench.executors.setting import Setting
 from bench.nexmark.sides import Installed, install
 from bench.processes import RunFailed, environment, started
-from bench.recovery import BATCHES_BEFORE_A_KILL, fed, is_past
+from bench.recovery import BATCHES_BEFORE_A_KILL, Watch, fed, is_past, says
+from tests.servers.process import free_port
 
 _INTERVAL = 5.0
 _KEYS = 10_000
-_POLL_SECONDS = 0.03
 _ROW = re.compile(rb"row:\d> \+I\[\d+, (\S+?),")
 _MANAGERS = 2
 
@@ -46,7 +46,8 @@ def flink_loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> 
     with fed(directory / "input", _KEYS), _cluster(installed, directory) as cluster:
         cluster.submit(installed)
         for number in range(kills):
-            watch = _Watch(cluster, time.monotonic() + setting.timeout)
+            # Each condition looks by itself.
+            watch = Watch(cluster.manager, lambda: None, cluster.log, time.monotonic() + setting.timeout)
             watch.until(partial(cluster.is_beyond, cluster.emitted() + BATCHES_BEFORE_A_KILL * 60))
             watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, _INTERVAL)))
             load, logged = os.getloadavg()[0], cluster.log.stat().st_size
@@ -54,22 +55,13 @@ def flink_loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> 
             killed_at = time.monotonic()
             before = cluster.emitted()
             # Until here the other TaskManager may emit rows.
-            known = watch.until(partial(cluster.says, logged, b"to RESTARTING"))
-            again = watch.until(partial(cluster.says, logged, b"from state RESTARTING to RUNNING"))
+            known = watch.until(partial(says, cluster.log, logged, b"to RESTARTING"))
+            again = watch.until(partial(says, cluster.log, logged, b"from state RESTARTING to RUNNING"))
             rows = cluster.rows()
             first = watch.until(lambda rows=rows: cluster.rows() > rows)  # type: ignore[misc]
             beyond = watch.until(partial(cluster.is_beyond, before))
             published = watch.until(partial(cluster.has_published, before))
-            found.append(
-                Lost(
-                    round=number,
-                    first=first - killed_at,
-                    beyond=beyond - killed_at,
-                    published=published - killed_at,
-                    load_before=load,
-                    phases=(known - killed_at, again - killed_at),
-                )
-            )
+            found.append(lost(number, killed_at, load, (known, again), first, beyond, published))
             on_run(found[-1])
     shutil.rmtree(directory)
     return tuple(found)
@@ -84,7 +76,7 @@ class _Cluster:
         self._processes = processes
         self._managers: list[subprocess.Popen[bytes]] = []
         self._read: dict[Path, float] = {}
-        self._manager = processes.enter_context(started(self._command("jobmanager"), self.log))
+        self.manager = processes.enter_context(started(self._command("jobmanager"), self.log))
         for number in range(_MANAGERS):
             self._managers.append(self._started(number))
 
@@ -101,12 +93,6 @@ class _Cluster:
         """Kill a TaskManager with SIGKILL, and start another one."""
         os.killpg(self._managers[number].pid, signal.SIGKILL)
         self._managers[number] = self._started(number)
-
-    def says(self, since: int, text: bytes) -> bool:
-        """Return whether the JobManager has logged a text since its log had a size."""
-        with self.log.open("rb") as file:
-            file.seek(since)
-            return text in file.read()
 
     def rows(self) -> int:
         """Return the number of printed rows."""
@@ -129,10 +115,6 @@ class _Cluster:
                 self._read[file] = max((_seconds(json.loads(each)["begin"]) for each in rows), default=0.0)
         return max(self._read.values(), default=0.0) > window
 
-    def is_alive(self) -> bool:
-        """Return whether the JobManager runs."""
-        return self._manager.poll() is None
-
     def _logs(self) -> list[Path]:
         return sorted(self._directory.glob("taskmanager-*.log"))
 
@@ -144,27 +126,13 @@ class _Cluster:
         return ["bash", str(self._home / "bin" / f"{kind}.sh"), "start-foreground"]
 
 
-class _Watch:
-    def __init__(self, cluster: _Cluster, deadline: float) -> None:
-        self._cluster = cluster
-        self._deadline = deadline
-
-    def until(self, condition: Callable[[], bool]) -> float:
-        """Wait for a condition; return the time on the monotonic clock at which it held."""
-        while not condition():
-            if not self._cluster.is_alive() or time.monotonic() > self._deadline:
-                raise RunFailed.told_by(self._cluster.log, "Flink's job got no further")
-            time.sleep(_POLL_SECONDS)
-        return time.monotonic()
-
-
 @contextlib.contextmanager
 def _cluster(installed: Installed, directory: Path) -> Iterator[_Cluster]:
     home = next(installed.python.parent.parent.glob("lib/python*/site-packages/pyflink"))
     settings = directory / "conf"
     settings.mkdir()
     shutil.copy(home / "conf" / "log4j-console.properties", settings)
-    rpc, port = _free_port(), _free_port()
+    rpc, port = free_port(), free_port()
     lines = {
         "jobmanager.rpc.address": "127.0.0.1",
         "jobmanager.rpc.port": rpc,
@@ -182,12 +150,6 @@ def _cluster(installed: Installed, directory: Path) -> Iterator[_Cluster]:
     variables = {"FLINK_HOME": str(home), "FLINK_CONF_DIR": str(settings), "FLINK_LOG_DIR": str(directory / "logs")}
     with environment(variables), contextlib.ExitStack() as processes:
         yield _Cluster(directory, home, port, processes)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _seconds(text: str) -> float:

@@ -7,14 +7,14 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from bench.executors.results import Lost
 from bench.executors.setting import Setting, on_executors
 from bench.processes import started
-from bench.recovery import BATCHES_BEFORE_A_KILL, Outputs, Watch, fed, has_more, is_newer, is_past, newest
+from bench.recovery import BATCHES_BEFORE_A_KILL, Outputs, Watch, fed, has_more, is_newer, is_past, newest, says
 from tests.integration.runtime.executor_processes import java_of_executors
 
 _INTERVAL = 5.0
@@ -37,7 +37,7 @@ def loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> tuple[
     chance, found = random.Random(1), list[Lost]()
     with fed(directory / "input", _KEYS), started(job, log) as process:
         for number in range(kills):
-            watch = Watch(process, outputs, log, time.monotonic() + setting.timeout)
+            watch = Watch(process, outputs.look, log, time.monotonic() + setting.timeout)
             more = len(outputs.staged) + BATCHES_BEFORE_A_KILL
             watch.until(partial(_all_work, outputs, more, workdir))
             watch.until(partial(is_past, time.monotonic() + chance.uniform(0.0, _INTERVAL)))
@@ -46,32 +46,30 @@ def loss(setting: Setting, kills: int, on_run: Callable[[Lost], None]) -> tuple[
             os.kill(victim[1], signal.SIGKILL)
             killed_at = time.monotonic()
             outputs.look()
-            before = Outputs(outputs.directory, dict(outputs.staged), dict(outputs.visible))
-            phases = [watch.until(partial(_says, log, logged, phase)) - killed_at for phase in _PHASES]
+            before = outputs.copy()
+            phases = [watch.until(partial(says, log, logged, phase)) for phase in _PHASES]
             # Until here the one that is left may have completed files, and no new epoch has begun.
             first = watch.until(partial(has_more, outputs, len(outputs.staged)))
             beyond = watch.until(partial(is_newer, outputs.staged, newest(before.staged)))
             published = watch.until(partial(is_newer, outputs.visible, newest(before.staged)))
-            found.append(
-                Lost(
-                    round=number,
-                    first=first - killed_at,
-                    beyond=beyond - killed_at,
-                    published=published - killed_at,
-                    load_before=load,
-                    phases=tuple(phases),
-                )
-            )
+            found.append(lost(number, killed_at, load, phases, first, beyond, published))
             on_run(found[-1])
     shutil.rmtree(directory)
     return tuple(found)
 
 
-def _says(log: Path, since: int, text: bytes) -> bool:
-    """Return whether the driver has logged a text since its log had a size."""
-    with log.open("rb") as file:
-        file.seek(since)
-        return text in file.read()
+def lost(
+    number: int, killed_at: float, load: float, phases: Sequence[float], first: float, beyond: float, published: float
+) -> Lost:
+    """Return the seconds from a kill to its phases and outputs, all of which are on the monotonic clock."""
+    return Lost(
+        round=number,
+        first=first - killed_at,
+        beyond=beyond - killed_at,
+        published=published - killed_at,
+        load_before=load,
+        phases=tuple(each - killed_at for each in phases),
+    )
 
 
 def _all_work(outputs: Outputs, count: int, workdir: Path) -> bool:

@@ -1,4 +1,4 @@
-"""An operator that fails once each time when it is told to."""
+"""An operator that fails once for each request."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from e2e.harness.cluster import Object
@@ -31,7 +32,7 @@ def apply(jobs: StreamJobs, kafka: KafkaServer, effort: str, *, most: int = 1600
         spec: fields to add to the spec, or to replace.
     """
     wanted: dict[str, Any] = {
-        "job": _job(kafka, effort, most),
+        "job": shouting(kafka, effort, most),
         "maxParallelism": PARTITIONS,
         # Each slot has a producer with buffers of its own.
         "driver": {**jobs.namespace.driver, "memory": "1536m"},
@@ -41,7 +42,8 @@ def apply(jobs: StreamJobs, kafka: KafkaServer, effort: str, *, most: int = 1600
     jobs.apply(NAME, **{**wanted, **spec})
 
 
-def _job(kafka: KafkaServer, effort: str, most: int) -> Object:
+def shouting(kafka: KafkaServer, effort: str, most: int) -> Object:
+    """Return the job; see `apply`."""
     broker = {"kafka.bootstrap.servers": kafka.bootstrap}
     source = {"subscribe": "words", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(most)}
     query = f"SELECT key, concat(upper(CAST(value AS STRING)), {effort}) AS value FROM words"
@@ -78,7 +80,7 @@ class Producer:
 
     def write(self, count: int) -> None:
         """Write the next words at once; only while the rate is 0."""
-        self._kafka.produce("words", _words(self.written, self.written + count))
+        self._kafka.produce("words", words(self.written, self.written + count))
         self.written += count
 
     def _run(self) -> None:
@@ -94,20 +96,30 @@ class Producer:
 
 def check_output(kafka: KafkaServer, number: int) -> None:
     """Wait until as many words are shouted, and compare them with those of a batch."""
-    found = Counter(_shouted(kafka, number))
-    wanted = Counter(word.upper() for _, word in _words(0, number))
+    found = Counter(wait_for_shouts(kafka, lambda shouts: len(shouts) >= number, within=240, every=3))
+    wanted = Counter(word.upper() for _, word in words(0, number))
     assert (wanted - found).total() == 0, f"missing: {list(wanted - found)[:5]}"
     assert (found - wanted).total() == 0, f"more than once, or wrong: {list(found - wanted)[:5]}"
 
 
-def _shouted(kafka: KafkaServer, number: int) -> list[str]:
-    """Wait until as many shouts are committed, and return them."""
-    end = time.monotonic() + 240
-    while len(found := [(message.value or b"").decode() for message in kafka.consume("shouts")]) < number:
-        assert time.monotonic() < end, f"what is committed stayed at {len(found)} of {number} rows"
-        time.sleep(3)
+def wait_for_shouts(
+    kafka: KafkaServer, condition: Callable[[list[str]], object], *, within: float, every: float
+) -> list[str]:
+    """Wait until the committed shouts fulfil a condition, and return them.
+
+    Args:
+        kafka: the broker.
+        condition: gets all of them.
+        within: most seconds.
+        every: seconds between two looks.
+    """
+    end = time.monotonic() + within
+    while not condition(found := [(message.value or b"").decode() for message in kafka.consume("shouts")]):
+        assert time.monotonic() < end, f"the committed rows stayed at {len(found)}"
+        time.sleep(every)
     return found
 
 
-def _words(start: int, end: int) -> list[tuple[str, str]]:
+def words(start: int, end: int) -> list[tuple[str, str]]:
+    """Return the keys and values of some of the words."""
     return [(str(number), f"word {number}") for number in range(start, end)]

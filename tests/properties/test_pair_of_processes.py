@@ -101,6 +101,11 @@ class World:
             Restarts(RestartPolicy(initial_delay=0.1, attempts=MOST_DEATHS)),
         )
 
+    def close(self) -> None:
+        """Close the files of the locks that are still open."""
+        for lock in (self.first, *(each.lock for each in self.started if each.ended is None)):
+            lock.release()
+
     def _start(self, standby: bool) -> Process:
         self.started.append(Process(self, standby))
         return self.started[-1]
@@ -130,7 +135,10 @@ def between_looks(events: list[tuple[str, int]], cuts: list[int]) -> Iterator[li
 def test_a_pair_ends_with_its_job_in_any_order_of_events(events: list[tuple[str, int]], cuts: list[int]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory), between_looks(events, cuts))
-        code = world.pair.run()
+        try:
+            code = world.pair.run()
+        finally:
+            world.close()
         assert len(world.outcomes) <= 1, "the job ended twice"
         if world.outcomes and world.outcomes[0] is world.pair.running:
             assert code == ExitCode.OK
