@@ -60,6 +60,7 @@ def test_what_cannot_work_is_refused_at_the_start(
     assert lake.database.server.password not in str(raised.value)
 
 
+@pytest.mark.usefixtures("checks_credentials")
 def test_a_key_that_may_not_write_is_refused_at_the_start(bucket_lake: Lake) -> None:
     bucket_lake.make("db.report")
     options = bucket_lake.options("db.report")

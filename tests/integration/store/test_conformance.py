@@ -32,3 +32,7 @@ class TestS3Store(StoreConformance):
 
     def make_store(self, place: Path, prefix: str) -> Store:
         return S3Store(self.connection, self.bucket, f"{self.suite}/{prefix}")
+
+    @pytest.mark.usefixtures("decides_races")
+    def test_of_racing_creators_one_wins_and_its_content_stays(self, store: Store) -> None:
+        super().test_of_racing_creators_one_wins_and_its_content_stays(store)

@@ -168,15 +168,10 @@ def test_a_store_that_is_away_is_unavailable_and_not_unsuitable(patient_store: S
         run_probe(patient_store)
 
 
-def needs_credentials(server: S3Server) -> None:
-    if not server.is_versitygw:
-        pytest.skip("moto takes any credentials")
-
-
+@pytest.mark.usefixtures("checks_credentials")
 def test_wrong_credentials_are_invalid_input(
     s3_server: S3Server, s3_credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs_credentials(s3_server)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
     store = S3Store(S3Connection(S3Settings(endpoint=s3_server.endpoint)), s3_server.bucket, "probe")
 
@@ -187,10 +182,10 @@ def test_wrong_credentials_are_invalid_input(
     assert "not-the-secret" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("checks_credentials")
 def test_an_unknown_access_key_is_invalid_input(
     s3_server: S3Server, s3_credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs_credentials(s3_server)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     store = S3Store(S3Connection(S3Settings(endpoint=s3_server.endpoint)), s3_server.bucket, "probe")
 

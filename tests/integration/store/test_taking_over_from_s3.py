@@ -68,6 +68,7 @@ def test_an_empty_prefix_and_a_missing_bucket_are_refused(s3_server: S3Server, p
     assert not (taker.directory / "root").exists()
 
 
+@pytest.mark.usefixtures("checks_credentials")
 def test_wrong_credentials_are_refused(place: str, taker: Taker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 
