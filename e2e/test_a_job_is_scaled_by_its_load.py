@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1500)]
 
 SLOW, FAST = 30, 400
 """Records per second."""
+KEEPS_UP = 45.0
+"""Seconds without lag after which a spike is too low."""
 
 
 def act(**autoscaling: object) -> Object:
@@ -155,10 +158,16 @@ def test_a_job_follows_its_load_in_place_and_a_full_node_limits_it(
 
 def spike(producer: Producer, jobs: StreamJobs) -> None:
     """Let more arrive than one slot processes until the decision is made for more of them."""
+    raised = time.monotonic()
 
     def is_decided(status: Object) -> bool:
-        # Each batch tells better how much a slot processes.
-        producer.rate = max(producer.rate, SLOW, min(FAST, round(1.8 * (status.get("capacity") or 0))))
+        nonlocal raised
+        # Each batch tells better how much a slot processes. A slot that keeps up processes more than is known.
+        rate = max(producer.rate, SLOW, min(FAST, round(1.8 * (status.get("capacity") or 0))))
+        if time.monotonic() - raised > KEEPS_UP and status.get("lagSeconds", 0) < 2:
+            rate = min(FAST, rate * 3 // 2)
+        if rate != producer.rate:
+            producer.rate, raised = rate, time.monotonic()
         return bool(status.get("parallelism", 1) > 1 or status.get("state") == "Limited")
 
     scaling(jobs, lambda status: status.get("capacity"), what="known capacity")

@@ -252,10 +252,6 @@ def test_the_examples_are_accepted(server: Server, example: dict[str, Any]) -> N
         ({"executor": {"instances": 2, "cores": 2}, "maxParallelism": 3}, "parallelism is above maxParallelism"),
         ({"executor": {}}, "set executor.instances, or a parallelism"),
         ({"executor": {"cores": 2}, "parallelism": 3}, "a multiple of executor.cores"),
-        (
-            {"executor": {"cores": 2}, "parallelism": 2, "autoscaling.mode": "Act"},
-            "give them one core each",
-        ),
         ({"executor": {"instances": 0}}, "spec.executor.instances"),
         (
             {"executor": {"instances": 2}, "checkpointing": None, "upgradeMode": "stateless"},
@@ -283,6 +279,7 @@ def test_a_job_that_cannot_be_used_is_refused(server: Server, changes: dict[str,
         {"driver.coreRequest": "500m", "driver.coreLimit": "1"},
         {"executor": {"instances": 2}},
         {"executor": {"instances": 2, "cores": 2}, "parallelism": 4, "maxParallelism": 4},
+        {"executor": {"cores": 2}, "parallelism": 2, "autoscaling.mode": "Act"},
         {"executor": {"cores": 2}, "parallelism": 4},
         {"executor": {}, "parallelism": 4, "autoscaling.mode": "Act"},
         {"executor": {"cores": 2}, "job.parallelism": 4},

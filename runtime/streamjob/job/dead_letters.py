@@ -62,9 +62,14 @@ def is_read(name: str, spec: JobSpec) -> bool:
     return name in (*edges, *(each.input for each in spec.sinks))
 
 
+def rows_of(part: OperatorUid) -> OperatorUid:
+    """Return the uid of the operator with the rows of a source or operator that has `onError: deadLetter`."""
+    return OperatorUid(f"{part}.rows")
+
+
 def functions_of_rows(spec: JobSpec, functions: Mapping[OperatorUid, Callable[..., Any]]) -> dict[OperatorUid, Any]:
     """Return the functions of a job by uid, those of sources with dead letters also by that of their rows."""
-    rows = {_uid(each, "rows"): functions[each.uid] for each in spec.sources if each.uid in functions}
+    rows = {rows_of(each.uid): functions[each.uid] for each in spec.sources if each.uid in functions}
     return {**functions, **rows}
 
 
@@ -92,7 +97,7 @@ def as_the_author_knows_it(problem: Problem, spec: JobSpec) -> Problem:
 
 
 def _has_dead_letters(part: SourceSpec | OperatorSpec, spec: JobSpec) -> bool:
-    made = _uid(part, "rows")
+    made = rows_of(part.uid)
     return part.on_error == DEAD_LETTER and all(each.uid != made for each in spec.operators)
 
 
@@ -106,7 +111,7 @@ def _of_operator(operator: OperatorSpec, spec: JobSpec) -> list[OperatorSpec]:
             f"current_timestamp() AS failed FROM `{tried}` WHERE `{BROKEN}` IS NOT NULL"
         )
         made.append(_operator(dead_letters_of(operator.name), _uid(operator, "dead-letters"), tried, sql=dead))
-    return [*made, _operator(operator.name, _uid(operator, "rows"), tried, sql=good, **_timed(operator))]
+    return [*made, _operator(operator.name, rows_of(operator.uid), tried, sql=good, **_timed(operator))]
 
 
 def _records(source: SourceSpec) -> SourceSpec:
@@ -167,9 +172,9 @@ def _outputs(source: SourceSpec, spec: JobSpec, good: str, dead: str) -> list[Op
     if source.python is not None:
         rows = source.name + _ROWS
         made.append(_operator(rows, _uid(source, "decoded"), source.name + _RECORDS, sql=good))
-        made.append(_operator(source.name, _uid(source, "rows"), rows, python=source.python, **timed))
+        made.append(_operator(source.name, rows_of(source.uid), rows, python=source.python, **timed))
         return made
-    made.append(_operator(source.name, _uid(source, "rows"), source.name + _RECORDS, sql=good, **timed))
+    made.append(_operator(source.name, rows_of(source.uid), source.name + _RECORDS, sql=good, **timed))
     return made
 
 

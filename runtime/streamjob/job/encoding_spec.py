@@ -10,6 +10,7 @@ from streamjob.job.protobuf import is_text
 from streamjob.job.spec_fields import Options, Spec, as_text
 
 AVRO = "avro"
+JSON = "json"
 PROTOBUF = "protobuf"
 BINARY = frozenset({AVRO, PROTOBUF})
 """Forms of records whose schemas are written in languages of their own, and can be in a registry."""

@@ -1,4 +1,4 @@
-"""Decodes the keys and values of Kafka records by Spark's own functions, each once, and finds those that it cannot.
+"""Decodes the keys and values of Kafka records by Spark's own code, each once, and finds those that it cannot.
 
 Spark moves a filter below the projection that it is about, and would decode each record twice. So what is decoded is
 an expression that it computes once, see `Once.java`.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from streamjob.job.changes import DEBEZIUM
 from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
-from streamjob.job.encoding_spec import BINARY, Encoding
+from streamjob.job.encoding_spec import BINARY, JSON, Encoding
 from streamjob.job.kafka import subject_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import encodings_of
@@ -30,6 +30,7 @@ _KIND = "not-decoded"
 OBSERVED = "streamjob-not-decoded:"
 """Before the uid of a source or operator, the name under which Spark reports what it could not decode or compute."""
 COUNT = "records"
+_BY_DECODER = BINARY | {JSON}
 _UNREAD = "__streamjob_unread"
 _READ = "__streamjob_{}"
 
@@ -137,14 +138,12 @@ def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) ->
     from pyspark.sql.types import StringType
 
     encoding = encodings_of(source)[name]
-    if encoding.format in BINARY:
+    if encoding.format in _BY_DECODER:
         return decoded(spark, f.col(name), _decoder(spark, job, source, name))
     text = f.col(name).cast("string")
     if encoding.format == "text":
         return text
-    options = _options(encoding)
-    schema = _fields(encoding).add(_UNREAD, StringType())
-    return f.from_json(text, schema, options) if encoding.format == "json" else f.from_csv(text, _ddl(schema), options)
+    return f.from_csv(text, _ddl(_fields(encoding).add(_UNREAD, StringType())), _options(encoding))
 
 
 def _decoder(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Any:
@@ -164,7 +163,7 @@ def _is_broken(name: str, encoding: Encoding) -> Column:
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return ~f.is_valid_utf8(read)
-    if encoding.format in BINARY:
+    if encoding.format in _BY_DECODER:
         return f.col(name).isNotNull() & read.isNull()
     return f.col(name).isNotNull() & (read.isNull() | read.getField(_UNREAD).isNotNull())
 
@@ -175,10 +174,10 @@ def _decoded(name: str, encoding: Encoding) -> Column:
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return read
-    if encoding.format in BINARY:
+    if encoding.format in _BY_DECODER:
         return read.getField("value")
-    fields = f.struct(*(read.getField(each).alias(each) for each in _fields(encoding).fieldNames()))
-    return f.when(read.isNotNull(), fields)
+    # Spark reads a field of this without making the struct.
+    return read.dropFields(_UNREAD)
 
 
 def _failure(source: str, part: str) -> Column:

@@ -1,4 +1,4 @@
-"""Decoders and encoders of Avro and Protobuf in Spark's Java, with schemas of the job file or of a schema registry."""
+"""Decoders and encoders of records in Spark's Java, with schemas of the job file or of a schema registry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.encoding_spec import AVRO, PROTOBUF, Encoding
+from streamjob.job.encoding_spec import AVRO, JSON, PROTOBUF, Encoding
 from streamjob.job.options import redacted, secrets_in
 from streamjob_runtime.spark.gateway import (
     column_of,
@@ -151,13 +151,13 @@ def check_compiler(spark: SparkSession, who: str, encoding: Encoding) -> None:
 
 
 def decoder(spark: SparkSession, who: str, encoding: Encoding, schema: str, registry: SchemaRegistry | None) -> Any:
-    """Return what decodes Avro or Protobuf, for `decoded`.
+    """Return what decodes JSON, Avro or Protobuf, for `decoded`.
 
     Args:
         spark: the session.
         who: the source, at the beginning of a message.
-        encoding: the form, with the options of Spark's `from_avro` or `from_protobuf`.
-        schema: the schema that rows have.
+        encoding: the form, with the options of Spark's `from_json`, `from_avro` or `from_protobuf`.
+        schema: the schema that rows have, the fields for JSON.
         registry: the registry of the schemas that records name; None if records name none.
 
     Raises:
@@ -166,13 +166,15 @@ def decoder(spark: SparkSession, who: str, encoding: Encoding, schema: str, regi
     java, options = our_java(spark), dict(encoding.options)
     asked = registry.java if registry is not None else None
     try:
+        if encoding.format == JSON:
+            return java.JsonDecoder(schema, options, spark.conf.get("spark.sql.session.timeZone"))
         if encoding.format == PROTOBUF:
             message = java.ProtobufSchemas.message(schema, encoding.message)
             return java.ProtobufDecoder(message, options, asked)
         return java.AvroDecoder(schema, options, asked)
     except java_errors() as error:
-        what = f"{who}: its schema cannot be read as a type of Spark: {_message(thrown(error))}"
-        raise UnusableSchema(what, "correct the schema") from None
+        what = f"{who}: its schema cannot be read as a type of Spark, with its options: {_message(thrown(error))}"
+        raise UnusableSchema(what, "correct the schema, or the options") from None
 
 
 def encoder(

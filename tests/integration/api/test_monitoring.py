@@ -14,9 +14,10 @@ from tests.integration.api.served import ServedJob, metrics_text
 
 from streamjob.client.models import JobState
 from streamjob.errors import InvalidInput
-from streamjob_runtime.control.api.app import Triggering, create_app
+from streamjob_runtime.control.api.app import create_app
 from streamjob_runtime.control.api.monitoring import MonitoringServer, create_monitoring_app
 from streamjob_runtime.control.api.server import ControlServer
+from streamjob_runtime.control.api.triggering import Triggering
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from tests.integration.api.served import ServedJob, metrics_text, serving
 
 from streamjob.client.models import JobState, JobView, TriggerState
 from streamjob.ids import TriggerId
-from streamjob_runtime.control.api.app import Triggering, create_app
+from streamjob_runtime.control.api.app import create_app
+from streamjob_runtime.control.api.triggering import Triggering
 
 PROBLEM = "application/problem+json"
 

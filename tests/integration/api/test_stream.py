@@ -16,10 +16,11 @@ from tests.unit.page.test_merging import patched
 
 from streamjob.client.models import JobState
 from streamjob_runtime.control.api.admission import Limits
-from streamjob_runtime.control.api.app import Triggering, create_app
+from streamjob_runtime.control.api.app import create_app
 from streamjob_runtime.control.api.guard import GuardedServer
 from streamjob_runtime.control.api.server import ControlServer
 from streamjob_runtime.control.api.streams import MOST
+from streamjob_runtime.control.api.triggering import Triggering
 
 Event = tuple[str, str, Any]
 TOKEN = "the-token-of-the-test"

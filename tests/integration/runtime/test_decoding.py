@@ -109,6 +109,25 @@ def test_a_job_ends_at_a_record_that_it_cannot_decode_and_the_named_command_goes
     assert ids(tmp_path) == [each for each in range(30) if each != 17]
 
 
+@pytest.mark.parametrize(
+    ("form", "bad"),
+    [("json", "no json"), ("json", ""), ("json", b"\xff\xfe"), ("csv", "seventeen,n17,2026-01-01")],
+)
+def test_a_record_that_cannot_be_decoded_ends_the_job_also_if_no_query_reads_its_fields(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, form: str, bad: str | bytes
+) -> None:
+    good = as_json(1) if form == "json" else "1,n1,2026-01-01"
+    kafka_server.produce(topic, [("k", good), ("k", bad)], partition=1)
+    read = source(kafka_server, topic, value={"format": form, "schema": FIELDS})
+
+    said = f"the value of partition 1 of topic '{topic}' at offset 1 is not {form}"
+    with (
+        pytest.raises(RecordNotDecoded, match=said),
+        running(spark, life_of(tmp_path, rows_job(tmp_path, read, "offset AS id"))) as job,
+    ):
+        job.wait()
+
+
 @pytest.mark.core
 def test_records_that_cannot_be_decoded_are_dropped_and_counted_across_a_kill(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

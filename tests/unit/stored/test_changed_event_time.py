@@ -10,6 +10,7 @@ from tests.unit.runtime.test_restoring import COUNTS, URI, job, query, snapshot,
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import OutputModeChanged
 from streamjob.comparison.verdicts import Comparison
+from streamjob.job.dead_letters import with_dead_letters
 from streamjob.job.plan import plan
 from streamjob.job.spec import JobSpec
 
@@ -34,6 +35,21 @@ def timed(watermark: dict[str, str] | None) -> JobSpec:
     spec = counting("append", None).model_dump(mode="json", by_alias=True, exclude_unset=True)
     spec["operators"][0] |= {} if watermark is None else {"watermark": watermark}
     return JobSpec.model_validate(spec)
+
+
+def events(**fields: Any) -> JobSpec:
+    """Return a job that counts the decoded records of a topic."""
+    read = {
+        "name": "events",
+        "format": "kafka",
+        "options": {"subscribe": "events"},
+        "value": {"format": "json", "schema": "at TIMESTAMP, n INT"},
+        "columns": ["value.*"],
+        "watermark": AT,
+        **fields,
+    }
+    spec = counting("append").model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return with_dead_letters(JobSpec.model_validate({**spec, "sources": [read]}))
 
 
 def changed(then: JobSpec, now: JobSpec, *, allow: bool = False) -> Comparison:
@@ -138,3 +154,23 @@ def test_another_watermark_is_told_with_what_follows(
     assert compared.refusals == ()
     assert why(compared, "events").endswith(told) or f"{told}:" in why(compared, "events")
     assert bool(compared.undecided) is (then != now)
+
+
+@pytest.mark.parametrize("switched_on", [True, False])
+def test_a_source_that_gets_or_loses_dead_letters_keeps_its_name_and_its_watermark(switched_on: bool) -> None:
+    plain, dead = events(onError="fail"), events(onError="deadLetter")
+    then, now = (plain, dead) if switched_on else (dead, plain)
+
+    told = why(changed(then, now), "events")
+
+    assert "its handling of errors has changed" in told
+    assert "watermark" not in told
+    assert "another name" not in told
+
+
+def test_a_watermark_that_changes_with_dead_letters_is_told() -> None:
+    later = {"column": "at", "delay": "5s"}
+
+    told = why(changed(events(onError="fail"), events(onError="deadLetter", watermark=later)), "events")
+
+    assert "the delay of its watermark was 0s, and is 5s" in told

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import uuid
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, get_args
 
@@ -38,7 +36,6 @@ from streamjob.client.models import (
     SparkPageRequest,
     SparkPageView,
     StopRequest,
-    TriggerState,
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis, EventsView, HistoryView
@@ -47,7 +44,6 @@ from streamjob.clock import steady_clock
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.page.files import HEADERS, PAGE, page_files
 from streamjob_runtime.control.api import problems
-from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.auth import OPEN_PATHS, SESSIONS_PATH, SPARK_PAGE_PATH, BearerToken, access_of
 from streamjob_runtime.control.api.guard import WholeBody, trust_connection
 from streamjob_runtime.control.api.job_control import (
@@ -56,100 +52,16 @@ from streamjob_runtime.control.api.job_control import (
     JobControl,
     NotTheJobsToken,
     StateConflict,
-    TooManyRequests,
-    TriggerIdReused,
 )
 from streamjob_runtime.control.api.sessions import Sessions
 from streamjob_runtime.control.api.spark_page import PREFIX as SPARK_PREFIX
 from streamjob_runtime.control.api.spark_page import SparkPages
 from streamjob_runtime.control.api.streams import StreamResponse, Streams
+from streamjob_runtime.control.api.triggering import REMEMBERED, Triggering
 
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
-_REMEMBERED = 100
-_ENDED = frozenset({TriggerState.COMPLETED, TriggerState.FAILED})
 _PARTS: tuple[JobPart, ...] = get_args(JobPart)
-
-
-class Triggering:
-    """Passes each request on once, even if callers repeat it, and tracks the outcomes that no caller has seen yet.
-
-    Args:
-        control: receives the requests.
-        expect: receives the W3C `traceparent` that comes with a request, before the request itself.
-    """
-
-    def __init__(
-        self, control: JobControl, expect: Callable[[TriggerId, str], None] = lambda _trigger, _parent: None
-    ) -> None:
-        self._control = control
-        self._expect = expect
-        self._lock = threading.Lock()
-        self._unseen: OrderedDict[TriggerId, None] = OrderedDict()
-        self._seen = threading.Condition(self._lock)
-        self._waiting: list[TriggerId] = []
-
-    def ask(
-        self, kind: str, requested: TriggerId | None, call: Callable[[TriggerId], None], traceparent: str = ""
-    ) -> TriggerId:
-        """Make the request, unless it was made before, and return its id.
-
-        Raises:
-            TriggerIdReused: the id belongs to a different kind of request.
-            TooManyRequests: too many requests are open; a stop is accepted anyway.
-        """
-        trigger_id = requested or TriggerId(str(uuid.uuid4()))
-        with self._lock:
-            known = self._control.trigger(trigger_id)
-            if known is None:
-                if kind != "stop":
-                    self._refuse_too_many(kind)
-                if traceparent:
-                    self._expect(trigger_id, traceparent)
-                call(trigger_id)
-                self._waiting.append(trigger_id)
-                self._unseen[trigger_id] = None
-                while len(self._unseen) > _REMEMBERED:
-                    self._unseen.popitem(last=False)
-            elif known.kind != kind:
-                raise TriggerIdReused(
-                    f"the trigger id {trigger_id} belongs to a request for a {known.kind}",
-                    f"Choose another id for the {kind}.",
-                )
-        return trigger_id
-
-    def _refuse_too_many(self, kind: str) -> None:
-        views = ((each, self._control.trigger(each)) for each in self._waiting)
-        self._waiting = [each for each, view in views if view is not None and view.state not in _ENDED]
-        if len(self._waiting) >= LIMITS.waiting_triggers:
-            raise TooManyRequests(
-                f"{len(self._waiting)} requests have no outcome yet", f"Ask for the {kind} when some of them have."
-            )
-
-    def look_up(self, trigger_id: TriggerId) -> TriggerView | None:
-        """Return the state of a request."""
-        view = self._control.trigger(trigger_id)
-        self._note_seen(() if view is None else (view,))
-        return view
-
-    def report(self, include: Collection[JobPart], triggers: Collection[TriggerId]) -> JobReport:
-        """Return the job, the requested parts, and the state of requests."""
-        report = self._control.report(include, triggers)
-        self._note_seen((report.triggers or {}).values())
-        return report
-
-    def _note_seen(self, views: Collection[TriggerView]) -> None:
-        ended = [view.trigger_id for view in views if view.state in _ENDED]
-        if ended:
-            with self._seen:
-                for trigger_id in ended:
-                    self._unseen.pop(trigger_id, None)
-                self._seen.notify_all()
-
-    def wait_until_seen(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds until callers have seen all outcomes; return whether they have."""
-        with self._seen:
-            return self._seen.wait_for(lambda: not self._unseen, timeout)
 
 
 def create_app(
@@ -218,7 +130,7 @@ _Include = Annotated[
 _Wanted = Annotated[
     Sequence[Annotated[str, StringConstraints(max_length=128)]],
     Query(
-        max_length=_REMEMBERED,
+        max_length=REMEMBERED,
         description="Trigger id of a request whose outcome is to be in the answer too; may be repeated.",
     ),
 ]

@@ -17,12 +17,13 @@ from streamjob.clock import steady_clock
 from streamjob.ids import TriggerId
 from streamjob.page.files import names_of
 from streamjob_runtime.control.api.admission import LIMITS
-from streamjob_runtime.control.api.app import Triggering, create_app
+from streamjob_runtime.control.api.app import create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.guard import trust_connection
 from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
 from streamjob_runtime.control.api.streams import Streams
+from streamjob_runtime.control.api.triggering import Triggering
 from streamjob_runtime.executors.routes import AgentRoutes
 
 PORT_VARIABLE = "STREAMJOB_PORT"
