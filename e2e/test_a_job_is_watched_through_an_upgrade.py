@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from e2e.harness.cluster import ROOT, Cluster
@@ -15,7 +16,7 @@ from e2e.harness.controller import StreamJobs
 from e2e.harness.helm import Release
 from e2e.harness.namespace import Namespace
 from e2e.harness.visits import visits
-from tests.integration.page.browser import chromium, tab
+from tests.integration.page.browser import Tab, chromium, tab
 from tests.servers.collector import Collector, ReceivedSpan
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.thorough]
@@ -49,6 +50,24 @@ def viewer(namespace: Namespace) -> None:
     namespace.create(rbac, "RoleBinding", VIEWER, roleRef=role, subjects=[subject])
 
 
+def watched(seen: Tab, jobs: StreamJobs, pictures: Path) -> Iterator[str]:
+    """Yield the page's headline, and what it says of the resource, each time that one of them changes, until the end."""
+    last = ""
+    end = time.monotonic() + WAIT / 1000
+    while not _is_upgraded(jobs.status(NAME)):
+        assert time.monotonic() < end, "the upgrade takes too long"
+        found = seen.text(".headline") + "\n" + seen.text("[aria-label='In Kubernetes']")
+        if found != last:
+            seen.page.screenshot(path=pictures / f"{time.strftime('%H%M%S')}.png", full_page=True)
+            yield found
+        last = found
+        time.sleep(0.3)
+
+
+def _is_upgraded(status: dict[str, Any]) -> bool:
+    return bool(status["jobStatus"]["attempt"] == 2 and status["lifecycleState"] == "STABLE")
+
+
 def ancestors(span: ReceivedSpan, by_id: Mapping[str, ReceivedSpan]) -> list[str]:
     """Return the names of the spans above a span, the nearest first."""
     found = []
@@ -58,9 +77,15 @@ def ancestors(span: ReceivedSpan, by_id: Mapping[str, ReceivedSpan]) -> list[str
     return found
 
 
-def upgrade_of(spans: Sequence[ReceivedSpan]) -> ReceivedSpan | None:
-    """Return the span of the upgrade, which is sent when it is over."""
-    return next((each for each in spans if each.name == "upgrade"), None)
+def trace_of_upgrade(spans: Sequence[ReceivedSpan]) -> list[ReceivedSpan]:
+    """Return the spans of the upgrade's trace, as far as the processes have sent them."""
+    traces = {each.trace for each in spans if each.name == "upgrade"}
+    return [each for each in spans if each.trace in traces]
+
+
+def is_whole(spans: Sequence[ReceivedSpan]) -> bool:
+    """Return whether controller and both drivers have sent their parts of the upgrade's trace."""
+    return {"upgrade", "upload", "first batch", "restore"} <= {each.name for each in trace_of_upgrade(spans)}
 
 
 def test_the_page_shows_an_upgrade_from_begin_to_end_without_a_reload_and_one_trace_has_its_steps(
@@ -69,15 +94,16 @@ def test_the_page_shows_an_upgrade_from_begin_to_end_without_a_reload_and_one_tr
     jobs = StreamJobs(namespace)
     with Collector(host=cluster.way_back) as collector, chromium() as browser, tab(browser) as seen:
         otlp = {"endpoint": collector.url}
-        watched = {"watchNamespaces": [namespace.name], "reconcileInterval": "2s"}
-        release.install({**watched, "page": {"enabled": True}, "otlp": otlp})
+        values = {"watchNamespaces": [namespace.name], "reconcileInterval": "2s"}
+        release.install({**values, "page": {"enabled": True}, "otlp": otlp})
         cluster.refresh()
         viewer(namespace)
         namespace.write(visits(0, 20))
         jobs.apply(NAME, observability={"otlp": otlp})
         jobs.wait_for_state(NAME, "STABLE")
         with page_of_all_jobs(namespace, release) as address:
-            seen.expected = ("401", "503", "net::ERR")
+            # The driver is away for some seconds.
+            seen.expected = ("401", "502", "503", "net::ERR")
             seen.page.goto(address)
             seen.page.get_by_role("link", name=NAME).click()
             seen.page.locator(".headline").get_by_text("Live").wait_for(timeout=WAIT)
@@ -86,23 +112,17 @@ def test_the_page_shows_an_upgrade_from_begin_to_end_without_a_reload_and_one_tr
 
             jobs.change(NAME, sparkConf={"spark.sql.session.timeZone": "UTC"})
             namespace.write(visits(20, 40))
-            seen.page.get_by_text(re.compile("upgrad", re.IGNORECASE)).first.wait_for(timeout=WAIT)
-            seen.page.screenshot(path=tmp_path / "2-stops.png", full_page=True)
-            jobs.wait(NAME, lambda status: status["jobStatus"]["attempt"] == 2, what="second driver")
-            seen.page.screenshot(path=tmp_path / "3-starts.png", full_page=True)
-            jobs.wait_for_state(NAME, "STABLE")
+            sights = "\n".join(watched(seen, jobs, tmp_path))
             seen.page.locator(".headline").get_by_text("Live").wait_for(timeout=WAIT)
-            seen.page.get_by_text("attempt 2").first.wait_for(timeout=WAIT)
             seen.page.screenshot(path=tmp_path / "4-after.png", full_page=True)
 
+            for sight in ("The driver stops with a savepoint", "Stopped with savepoint", "Restoring savepoint"):
+                assert sight in sights
             assert seen.page.evaluate("window.opened") == "before the upgrade"
             assert seen.problems == []
 
-        spans = collector.received.wait_for(lambda found: upgrade_of(found) is not None, 120)
-        upgrade = upgrade_of(spans)
-        assert upgrade is not None
-        assert upgrade.failure is None
-        trace = [each for each in spans if each.trace == upgrade.trace]
+        trace = trace_of_upgrade(collector.received.wait_for(is_whole, 120))
+        assert {each.failure for each in trace} == {None}
         by_id = {each.id: each for each in trace}
         above = {each.name: ancestors(each, by_id) for each in trace}
         assert above["savepoint"] == ["stop", "upgrade"]
