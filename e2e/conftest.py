@@ -57,7 +57,10 @@ def s3(cluster: Cluster) -> Iterator[S3Server]:
 
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaServer]:
-    """A broker on this machine, where pods reach it, with the topics `words` and `shouts`."""
+    """A broker on this machine, where pods reach it, with the topics `words` and `shouts`.
+
+    Ask for it before `jobs`: a driver that is deleted writes to it once more.
+    """
     with KafkaServer(host=cluster.way_back) as server:
         for topic in ("words", "shouts"):
             server.create_topic(topic, partitions=PARTITIONS)

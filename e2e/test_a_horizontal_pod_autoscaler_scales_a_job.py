@@ -64,7 +64,7 @@ def wait_for_slots(jobs: StreamJobs, slots: int, before: Object) -> Object:
 
 
 def test_a_job_gets_task_slots_while_records_wait_and_loses_them_when_it_has_caught_up(
-    jobs: StreamJobs, kafka: KafkaServer, external_metrics: None
+    kafka: KafkaServer, jobs: StreamJobs, external_metrics: None
 ) -> None:
     apply(jobs, kafka, TIME, most=400)
     first = jobs.wait_until_ready(NAME)

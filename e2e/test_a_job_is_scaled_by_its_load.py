@@ -48,7 +48,7 @@ def uids(jobs: StreamJobs, component: str) -> dict[str, str]:
 
 
 def test_a_job_follows_its_load_with_its_driver_and_controller_killed_in_the_middle(
-    jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
+    kafka: KafkaServer, jobs: StreamJobs, controller: ControllerProcess
 ) -> None:
     apply(jobs, kafka, TIME, autoscaling=act(max=6, scaleDownDelay="1m", cpuPerSlot="50m", means=["Restart"]))
     with Producer(kafka) as producer:
@@ -85,7 +85,7 @@ def test_a_job_follows_its_load_with_its_driver_and_controller_killed_in_the_mid
 
 
 def test_a_job_follows_its_load_by_executors_without_a_new_driver(
-    jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
+    kafka: KafkaServer, jobs: StreamJobs, controller: ControllerProcess
 ) -> None:
     # Executors have no volume in common, and this job needs none.
     pods: dict[str, Any] = {"driver": SMALL, "executor": SMALL, "volumes": []}
@@ -120,13 +120,14 @@ def test_a_job_follows_its_load_by_executors_without_a_new_driver(
 
 
 def test_a_job_follows_its_load_in_place_and_a_full_node_limits_it(
-    jobs: StreamJobs, controller: ControllerProcess, kafka: KafkaServer
+    kafka: KafkaServer, jobs: StreamJobs, controller: ControllerProcess
 ) -> None:
-    slot = "300m"
+    slot = "400m"
     apply(jobs, kafka, WORK, autoscaling=act(max=4, scaleDownDelay="6m", cpuPerSlot=slot, means=["InPlace"]))
     with Producer(kafka) as producer:
-        producer.rate = 10
+        # Nothing waits at the start: while Java compiles, a slot of so little CPU is slow.
         jobs.wait_until_ready(NAME)
+        producer.rate = 5
         scaling(jobs, lambda status: status.get("state") == "Steady", what="steady job")
         driver = uids(jobs, "driver")
         assert processors(jobs) == slot

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(900)
 NO_EFFORT = "''"
 
 
-def test_a_job_between_topics_whose_driver_is_killed_writes_each_row_once(jobs: StreamJobs, kafka: KafkaServer) -> None:
+def test_a_job_between_topics_whose_driver_is_killed_writes_each_row_once(kafka: KafkaServer, jobs: StreamJobs) -> None:
     kafka.produce("words", words(0, 100))
     jobs.apply(NAME, job=shouting(kafka, NO_EFFORT, 20), restartPolicy={"onFailureRetryInterval": "1s"})
     before = jobs.wait_until_ready(NAME)
