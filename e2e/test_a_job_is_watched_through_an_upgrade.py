@@ -51,7 +51,7 @@ def viewer(namespace: Namespace) -> None:
 
 
 def watched(seen: Tab, jobs: StreamJobs, pictures: Path) -> Iterator[str]:
-    """Yield the page's headline, and what it says of the resource, each time that one of them changes, until the end."""
+    """Yield the headline, and what the page says of the resource, whenever one of them changes, until the end."""
     last = ""
     end = time.monotonic() + WAIT / 1000
     while not _is_upgraded(jobs.status(NAME)):
