@@ -21,6 +21,8 @@ _NEAR = 0.8
 """A size whose batch is this near to the target is kept."""
 _APART = 1.5
 """How different two sizes are that tell the overhead."""
+_LONGEST = 4.0
+"""How many times the target batches may take that tell an overhead which is not most of them."""
 _LONG = 1e12
 
 
@@ -105,6 +107,9 @@ class BatchSize(Generic[K]):
             return
         slope = (run.seconds - last.seconds) / (run.size - last.size)
         found = min(max(run.seconds - max(slope, 0.0) * run.size, 0.0), run.seconds, last.seconds)
+        # Batches that are far too long differ by chance by more than the overhead, unless it is most of them.
+        if min(run.seconds, last.seconds) > _LONGEST * self._target and found < run.seconds / 2:
+            return
         self._overhead = found if self._overhead is None else (self._overhead + found) / 2
 
     def _resize(self, wanted: float) -> None:

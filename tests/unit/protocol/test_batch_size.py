@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamjob.protocol.batch_size import BatchSize, Bounds
@@ -42,6 +42,7 @@ def test_the_first_batch_has_the_first_size() -> None:
     noise=st.floats(0.0, 0.1),
     seed=st.integers(0, 1000),
 )
+@example(overhead=1.5, rate=200.0, noise=0.0625, seed=62)
 def test_batches_of_a_steady_cost_come_to_take_the_target(
     overhead: float, rate: float, noise: float, seed: int
 ) -> None:
