@@ -99,16 +99,16 @@ def image_commands(builder: str, target: Path, version: str, settings: Mapping[s
 
 
 def image_builder() -> str:
-    """Return the program that builds images.
+    """Return the program that builds images: Docker with Buildx, or Buildah.
 
     Raises:
         NoImageBuilder: there is none.
     """
-    names = ("docker", "buildah")
-    for name in names:
-        if shutil.which(name):
+    programs = {"docker": ["docker", "buildx", "version"], "buildah": ["buildah", "--version"]}
+    for name, command in programs.items():
+        if shutil.which(name) and subprocess.run(command, capture_output=True, check=False).returncode == 0:
             return name
-    raise NoImageBuilder(names)
+    raise NoImageBuilder(tuple(programs))
 
 
 def write_checksums(directory: Path) -> Path:
