@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from e2e.harness.accounts import account
 from e2e.harness.cluster import ROOT, Cluster
 from e2e.harness.controller import StreamJobs
 from e2e.harness.helm import Release
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.timeout(1500), pytest.mark.thorough]
 
 NAME = "visits"
 VIEWER = "streamjob-viewer"
+"""The service account that `streamjob ui` uses."""
 WAIT = 120_000
 """Milliseconds for whatever the page is to show."""
 
@@ -38,16 +40,6 @@ def page_of_all_jobs(namespace: Namespace, release: Release) -> Iterator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.terminate()
-
-
-def viewer(namespace: Namespace) -> None:
-    """Create the service account that `streamjob ui` uses, with the right to see the jobs."""
-    rbac, rule = "rbac.authorization.k8s.io/v1", {"apiGroups": ["streamjob.io"], "resources": ["streamjobs"]}
-    namespace.create("v1", "ServiceAccount", VIEWER)
-    namespace.create(rbac, "Role", VIEWER, rules=[{**rule, "verbs": ["get", "list"]}])
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": VIEWER}
-    subject = {"kind": "ServiceAccount", "name": VIEWER, "namespace": namespace.name}
-    namespace.create(rbac, "RoleBinding", VIEWER, roleRef=role, subjects=[subject])
 
 
 def watched(seen: Tab, jobs: StreamJobs, pictures: Path) -> Iterator[str]:
@@ -97,7 +89,7 @@ def test_the_page_shows_an_upgrade_from_begin_to_end_without_a_reload_and_one_tr
         values = {"watchNamespaces": [namespace.name], "reconcileInterval": "2s"}
         release.install({**values, "page": {"enabled": True}, "otlp": otlp})
         cluster.refresh()
-        viewer(namespace)
+        account(namespace, VIEWER, "get", "list")
         namespace.write(visits(0, 20))
         jobs.apply(NAME, observability={"otlp": otlp})
         jobs.wait_for_state(NAME, "STABLE")

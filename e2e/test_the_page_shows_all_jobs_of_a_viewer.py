@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from e2e.harness.accounts import account
 from e2e.harness.cluster import ROOT, Cluster
 from e2e.harness.helm import Release
 from e2e.harness.namespace import Namespace
@@ -18,18 +19,6 @@ pytestmark = [pytest.mark.timeout(1500), pytest.mark.thorough]
 
 QUICK_START = ROOT / "examples" / "kubernetes" / "quick-start"
 JOB = "views"
-RBAC = "rbac.authorization.k8s.io/v1"
-
-
-def account(namespace: Namespace, name: str, *verbs: str) -> None:
-    """Create a service account with rights on the namespace's StreamJobs."""
-    namespace.create("v1", "ServiceAccount", name)
-    if verbs:
-        rule = {"apiGroups": ["streamjob.io"], "resources": ["streamjobs"], "verbs": list(verbs)}
-        namespace.create(RBAC, "Role", name, rules=[rule])
-        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace.name}
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
-        namespace.create(RBAC, "RoleBinding", name, roleRef=role, subjects=[subject])
 
 
 def token(namespace: Namespace, name: str, *audience: str) -> str:

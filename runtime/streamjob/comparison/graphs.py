@@ -24,7 +24,7 @@ from streamjob.comparison.snapshot_job import SnapshotJob, inputs_read, keeps_st
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, Origin, Verdict, refused
 from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.dead_letters import rows_of
+from streamjob.job.dead_letters import as_written, rows_of
 from streamjob.job.graph import graph_of
 from streamjob.job.plan import ChainPlan, Plan
 from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
@@ -110,7 +110,7 @@ class _Comparing:
                 "give the source another uid, so that it is read from its beginning",
             )
             return refused(kind, uid, error)
-        why = ["it continues from its position", *self._changes("sources", uid)]
+        why = ["it continues from its position", *self._changes_of("sources", uid)]
         if uid in former.chain_of and former.chain_of[uid] != self._chain_of[uid].uid:
             why.append(f"which moves from chain {former.chain_of[uid]!r} to {self._chain_of[uid].uid!r}")
         return Finding(kind=kind, uid=uid, verdict=self._moved(uid), why=", ".join(why))
@@ -133,7 +133,7 @@ class _Comparing:
             return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=self._why_new(operator))
         if uid in former.finished:
             return Finding(kind=kind, uid=uid, verdict=Verdict.RESTORED, why="it has finished, and is not run again")
-        why = self._changes("operators", uid)
+        why = self._changes_of("operators", uid)
         if uid not in former.stateful:
             return Finding(
                 kind=kind, uid=uid, verdict=Verdict.RESTORED, why=", ".join(["it has no state in the snapshot", *why])
@@ -153,7 +153,7 @@ class _Comparing:
             return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why="it receives rows from now on")
         why = [
             "it continues after its published output",
-            *self._changes("sinks", uid),
+            *self._changes_of("sinks", uid),
         ]
         return Finding(kind=kind, uid=uid, verdict=Verdict.RESTORED, why=", ".join(why))
 
@@ -322,7 +322,7 @@ class _Comparing:
         parts: Any = self._graph[key]
         return next(each for each in parts if each["uid"] == uid)
 
-    def _changes(self, key: str, uid: OperatorUid) -> list[str]:
+    def _changes_of(self, key: str, uid: OperatorUid) -> list[str]:
         """Return the changes of a part as its author sees them, also where only one job has dead letters for it."""
         before, after = self._former.parts[uid][1], self._fields(key, uid)
         operators: Any = self._graph["operators"]
@@ -331,7 +331,7 @@ class _Comparing:
         now = next((each for each in operators if each["uid"] == rows), None)
         if (former is None) == (now is None):
             return _changes(before, after)
-        return _changes(_as_written(before, former), _as_written(after, now))
+        return _changes(as_written(before, former), as_written(after, now))
 
     def _before_finished(self) -> Iterator[tuple[OperatorUid, CannotRestore]]:
         """Finished parts never run again, so no part before them may be unfinished (FLIP-147)."""
@@ -403,12 +403,6 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     ]
     watermark = event_time.watermark_changed(before.get("watermark"), after.get("watermark"))
     return words if watermark is None else [*words, watermark]
-
-
-def _as_written(part: Mapping[str, Any], rows: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return a part with the name, watermark and function of the operator for its rows, whose SQL has its columns."""
-    moved = {key: rows[key] for key in ("name", "watermark", "python") if key in rows} if rows is not None else {}
-    return {key: value for key, value in {**part, **moved}.items() if key != "columns"}
 
 
 def _same_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

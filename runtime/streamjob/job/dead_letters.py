@@ -67,6 +67,17 @@ def rows_of(part: OperatorUid) -> OperatorUid:
     return OperatorUid(f"{part}.rows")
 
 
+def as_written(part: Mapping[str, Any], rows: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the fields of a source or operator without its columns, which may stand in the SQL of its rows.
+
+    Args:
+        part: the fields in a job's graph.
+        rows: those of the operator with its rows, which has its name, watermark and function; None without one.
+    """
+    moved = {key: rows[key] for key in ("name", "watermark", "python") if key in rows} if rows is not None else {}
+    return {key: value for key, value in {**part, **moved}.items() if key != "columns"}
+
+
 def functions_of_rows(spec: JobSpec, functions: Mapping[OperatorUid, Callable[..., Any]]) -> dict[OperatorUid, Any]:
     """Return the functions of a job by uid, those of sources with dead letters also by that of their rows."""
     rows = {rows_of(each.uid): functions[each.uid] for each in spec.sources if each.uid in functions}

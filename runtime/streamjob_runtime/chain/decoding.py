@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from streamjob.job.changes import DEBEZIUM
 from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
@@ -24,7 +24,6 @@ from streamjob_runtime.spark.gateway import once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 _KIND = "not-decoded"
 OBSERVED = "streamjob-not-decoded:"
@@ -135,7 +134,6 @@ def skipped(records: str | None) -> list[tuple[str, int, int]]:
 def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Column:
     """Return the decoded column, with a field for what is broken in it where Spark has one."""
     from pyspark.sql import functions as f
-    from pyspark.sql.types import StringType
 
     encoding = encodings_of(source)[name]
     if encoding.format in _BY_DECODER:
@@ -143,7 +141,8 @@ def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) ->
     text = f.col(name).cast("string")
     if encoding.format == "text":
         return text
-    return f.from_csv(text, _ddl(_fields(encoding).add(_UNREAD, StringType())), _options(encoding))
+    options = {**encoding.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}
+    return f.from_csv(text, f"{encoding.schema_ddl}, {_UNREAD} STRING", options)
 
 
 def _decoder(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Any:
@@ -185,18 +184,3 @@ def _failure(source: str, part: str) -> Column:
 
     position = f.struct(f.lit(source).alias("source"), f.lit(part).alias("part"), "topic", "partition", "offset")
     return f.raise_error(error_at(_KIND, position))
-
-
-def _fields(encoding: Encoding) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return cast("StructType", StructType.fromDDL(encoding.schema_ddl or ""))
-
-
-def _ddl(schema: StructType) -> str:
-    ddl: str = schema.toDDL()
-    return ddl
-
-
-def _options(encoding: Encoding) -> Mapping[str, str]:
-    return {**encoding.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}
