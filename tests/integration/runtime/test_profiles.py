@@ -15,17 +15,17 @@ from streamjob.client.profile_models import ProfileState, ProfileView
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+RARE = "SELECT value FROM ticks WHERE sha2(CAST(value AS STRING), 512) LIKE 'abcd%'"
+
 
 @pytest.fixture
 def job_file(tmp_path: Path) -> Path:
-    """A job that never rests."""
+    """A job whose tasks never rest, although few of its rows reach the sink."""
     job = {
         "name": "busy",
         "checkpointing": {"interval": "2s"},
-        "sources": [{"name": "ticks", "format": "rate", "options": {"rowsPerSecond": 5000}}],
-        "operators": [
-            {"name": "hashes", "inputs": ["ticks"], "sql": "SELECT sha2(CAST(value AS STRING), 512) AS h FROM ticks"}
-        ],
+        "sources": [{"name": "ticks", "format": "rate", "options": {"rowsPerSecond": 300_000}}],
+        "operators": [{"name": "hashes", "inputs": ["ticks"], "sql": RARE}],
         "sinks": [{"name": "out", "input": "hashes", "format": "json", "options": {"path": str(tmp_path / "out")}}],
     }
     file = tmp_path / "job.yaml"
