@@ -43,6 +43,7 @@ from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.parsing import parse_with_spark
 from streamjob_runtime.spark.session import SessionSettings
+from streamjob_runtime.spark.sockets import remove_sockets
 
 if TYPE_CHECKING:
     from streamjob_runtime.executors.driver_side import DriverSide
@@ -333,6 +334,7 @@ def _make_scratch(work: Path) -> Path:
         for directory in work.glob(f"{_SCRATCH}*"):
             pid = directory.name.removeprefix(_SCRATCH)
             if pid.isdigit() and (int(pid) == os.getpid() or not Path(f"/proc/{pid}").exists()):
+                remove_sockets(directory)
                 shutil.rmtree(directory, ignore_errors=True)
         scratch = _scratch_in(work)
         scratch.mkdir(mode=0o700)

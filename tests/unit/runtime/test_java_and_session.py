@@ -18,7 +18,7 @@ from streamjob_runtime.spark.holder import SparkGone, SparkHolder
 from streamjob_runtime.spark.java import find_java
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.session import FIXED, SessionSettings, start_session
-from streamjob_runtime.spark.sockets import LONGEST_DIRECTORY, socket_directory
+from streamjob_runtime.spark.sockets import LONGEST_DIRECTORY, remove_sockets, socket_directory
 
 
 def fake_java(home: Path, banner: str) -> Path:
@@ -228,6 +228,19 @@ def test_sockets_are_in_the_work_directory_unless_its_path_is_too_long_for_them(
 
     assert len(str(beside)) <= LONGEST_DIRECTORY
     assert beside.stat().st_mode & 0o777 == 0o700
+
+
+def test_temporary_files_of_a_killed_process_are_removed_by_the_next_one_in_its_work_directory(tmp_path: Path) -> None:
+    workdir = tmp_path / ("long" * 20)
+    killed = socket_directory(workdir)
+    (killed / "library.so").touch()
+
+    following = socket_directory(workdir)
+
+    assert following != killed
+    assert not killed.exists()
+    remove_sockets(workdir)
+    assert not following.exists()
 
 
 class FakeSession:
