@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-increments bench-kafka bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-idle bench-increments bench-kafka bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,9 @@ bench-executors: $(READY) ## Measure executors: CPU, checkpoints, restores, the 
 
 bench-hostile: $(READY) ## Measure a job's batches while hostile clients are at its ports (ARGS="--help")
 	$(BIN)/python -m bench.hostile $(ARGS)
+
+bench-idle: $(READY) ## Measure CPU, memory and requests of jobs that have nothing to do (ARGS="--help")
+	$(BIN)/python -m bench.idle $(ARGS)
 
 bench-increments: $(READY) ## Measure checkpoints and restores with many shared files and a long history (ARGS="--help")
 	$(BIN)/python -m bench.incremental $(ARGS)
