@@ -26,6 +26,7 @@ from streamjob.client.models import (
     Request,
     SavepointRequest,
     SessionCode,
+    StartView,
     StopRequest,
     TriggerState,
     TriggerView,
@@ -146,6 +147,10 @@ class ControlClient:
         """Request a stop with a savepoint or a last checkpoint; return the id of the request."""
         request = StopRequest(savepoint=savepoint, location=location, drain=drain, trigger_id=trigger_id or _new_id())
         return self._ask("/v1/stop", request)
+
+    def start(self) -> StartView:
+        """Start a process that waits for this request; one that has started goes on."""
+        return self._model(self._call("POST", "/v1/start"), StartView)
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
         """Change when and how checkpoints are taken; return the resulting policy."""

@@ -235,6 +235,11 @@ class JobView(View):
         default=False, description="Whether Spark has its own page, which `POST /v1/spark-page` opens."
     )
     failure: str | None = Field(default=None, description="Why the job failed last, in one paragraph.")
+    waiting: Literal["preparing", "prepared"] | None = Field(
+        default=None,
+        description="With `--wait-for-start`: whether the process is still preparing, or is prepared; null once it was "
+        "told to start.",
+    )
 
     def kind_of(self, entry: CheckpointDetail) -> SnapshotKind:
         """Return the kind of a snapshot in the job's log, as far as the views tell."""
@@ -244,6 +249,12 @@ class JobView(View):
         # The statistics have Flink's kinds, which do not include the final record.
         is_last = last is not None and last.id == entry.id and entry.class_name == "completed"
         return last.kind if last is not None and is_last else SnapshotKind.CHECKPOINT
+
+
+class StartView(View):
+    """The process that was told to start."""
+
+    attempt: int = Field(default=0, description="The controller's number of it.")
 
 
 class TriggerView(View):

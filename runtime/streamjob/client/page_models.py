@@ -25,6 +25,7 @@ ReasonCode = Literal[
     "rewriting",
     "restoring",
     "starting",
+    "waiting",
     "finishing",
     "stopping",
     "finished",

@@ -42,6 +42,7 @@ from streamjob_runtime.control.event_log import EventLog
 from streamjob_runtime.control.history import History, point_of
 from streamjob_runtime.control.profiles import Profiles, Recorder
 from streamjob_runtime.control.request_kinds import RequestKinds
+from streamjob_runtime.control.start_gate import StartGate
 from streamjob_runtime.control.terminal.events import Look, events
 from streamjob_runtime.control.views import (
     chain_view,
@@ -79,6 +80,7 @@ class RunningJob:
         recorders: returns the processes that can be profiled.
         spark_page: returns where Spark's own page is.
         on_batch: receives each batch that has ended.
+        gate: holds the job back until it is told to start; None for one that starts by itself.
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class RunningJob:
         recorders: Callable[[], Sequence[Recorder]] = lambda: (),
         spark_page: Callable[[], SparkPage | None] = lambda: None,
         on_batch: Callable[[ChainUid, BatchProgress], None] = lambda _chain, _batch: None,
+        gate: StartGate | None = None,
     ) -> None:
+        self._gate = gate or StartGate()
         self._spark_page = spark_page
         self._runner = runner
         self._on_batch = on_batch
@@ -250,6 +254,7 @@ class RunningJob:
             rewriting=_rewriting(epoch),
             spark_page=self._has_spark_page,
             failure=status.failure,
+            waiting=self._gate.waiting,
             checkpoints=status.checkpoints if "checkpoints" in include else None,
             checkpointing=_policy_view(status.policy) if "checkpointing" in include else None,
             triggers=outcomes if triggers else None,
@@ -353,6 +358,10 @@ class RunningJob:
             self._coordination.stop(event)
         how = " with a savepoint" if savepoint else ""
         self._note_request(trigger_id, f"a {'drain' if drain else 'stop'}{how} was requested")
+
+    def start(self) -> None:
+        """Let a job start that waits for this request; a job that has started goes on."""
+        self._gate.open()
 
     def _note_request(self, trigger_id: TriggerId, sentence: str) -> None:
         self._events.add(self._runner.job.clock(), "request", sentence, details={"trigger": trigger_id})

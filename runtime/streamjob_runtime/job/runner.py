@@ -168,6 +168,11 @@ class Runner:
                     if not self._wait_for_restart(outcome.message):
                         return ExitCode.FAILED if self._coordination.lifecycle.state is JobState.FAILED else ExitCode.OK
 
+    def leave(self) -> ExitCode:
+        """End a job that was stopped before it has run; return the process's exit code."""
+        self._stop("The job was stopped before it was told to start")
+        return ExitCode.OK
+
     def _claim(self) -> Ledger:
         identity = Identity(
             job=JobId(namespace=self._job.namespace, name=self._job.name),

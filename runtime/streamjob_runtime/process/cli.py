@@ -12,7 +12,7 @@ from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOpt
 from streamjob.cli.log_options import LogFormatOption, logging_as
 from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
 from streamjob.errors import InvalidInput
-from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.restore import LATEST, ClaimMode
 from streamjob.telemetry.logs import LogFormat
 
 
@@ -22,6 +22,10 @@ class TwoParallelisms(InvalidInput):
 
 class StandbyOnExecutors(InvalidInput):
     """A process is to stand by for a job on executors."""
+
+
+class CannotWaitForStart(InvalidInput):
+    """A process is to wait for its start that could not be prepared for it."""
 
 
 def run(
@@ -126,6 +130,15 @@ def run(
             help="Run the job in a process of its own, and keep a second one with --standby beside it, always.",
         ),
     ] = False,
+    wait_for_start: Annotated[
+        bool,
+        typer.Option(
+            "--wait-for-start",
+            help="For controllers: start Spark, keep the newest checkpoint at hand, and wait for `POST /v1/start` of "
+            "the control API; then run the job from its last checkpoint. Nothing is claimed and no source is read "
+            "before.",
+        ),
+    ] = False,
     grace: Annotated[
         float,
         typer.Option(
@@ -167,6 +180,11 @@ def run(
         on_executors = ExecutorOptions(
             executors, executor_cores, executor_memory, executor_address, executors_share_files
         )
+    if wait_for_start and (executors is not None or standby or restore_from != LATEST):
+        raise CannotWaitForStart(
+            "--wait-for-start is given with --executors, --standby, or a --from that is not latest",
+            "leave one of them out: a process that waits prepares for the newest checkpoint, on one machine",
+        )
     path, overlays = files_of(file, files)
     options = ProcessOptions(
         file=Path(path),
@@ -186,6 +204,7 @@ def run(
         quiet=quiet,
         executors=on_executors,
         standby=standby,
+        wait_for_start=wait_for_start,
     )
     with logging_as(log_format):
         if with_standby:

@@ -138,13 +138,15 @@ def run_pair(options: ProcessOptions) -> int:
     members: list[_Child] = []
 
     def start(standby: bool) -> Member:
-        ready = replace(options, standby=True, restore_from="latest", require_snapshot=True) if standby else options
+        ready = options
+        if standby:
+            ready = replace(options, standby=True, wait_for_start=False, restore_from="latest", require_snapshot=True)
         members.append(_Child(ready, scratch / f"ended-{len(members)}"))
         return members[-1]
 
     pair = Pair(
         start,
-        Established(store, place.job, time.monotonic),
+        Established(store, place.job, time.monotonic, options.attempt),
         lock.has_ended,
         time.monotonic,
         time.sleep,
@@ -169,12 +171,14 @@ class Established:
         store: the store at the job's root.
         job: the job.
         clock: seconds.
+        attempt: only this start of the job counts, and later ones; an earlier one may still run.
     """
 
-    def __init__(self, store: Store, job: JobId, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, job: JobId, clock: Callable[[], float], attempt: int = 0) -> None:
         self._store = store
         self._job = job
         self._clock = clock
+        self._attempt = attempt
         self._before: Epoch | None = None
         self._next_look = 0.0
         self._is = False
@@ -192,7 +196,7 @@ class Established:
         if self._before is None:
             self._before = view.epoch
         newest = view.newest
-        self._is = newest is not None and newest.epoch > self._before
+        self._is = newest is not None and newest.epoch > self._before and newest.attempt >= self._attempt
         return self._is
 
 

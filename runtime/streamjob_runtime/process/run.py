@@ -73,7 +73,8 @@ class ProcessOptions:
 
     If state must be rearranged on one disk, a driver starts another process, see `on_one_disk`: `owner` is then the
     driver in the log, and with `once` the process ends behind its first checkpoint. With `standby` it waits, ready,
-    until the process has ended that runs the job in the same work directory.
+    until the process has ended that runs the job in the same work directory. With `wait_for_start` it waits, ready,
+    until the control API tells it to start.
     """
 
     file: Path
@@ -95,6 +96,7 @@ class ProcessOptions:
     owner: Owner | None = None
     once: bool = False
     standby: bool = False
+    wait_for_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,7 @@ def _run_job(
     from streamjob_runtime.control.api.server import ControlServer
     from streamjob_runtime.control.profiled_processes import recorders
     from streamjob_runtime.control.running_job import RunningJob
+    from streamjob_runtime.control.start_gate import StartGate
     from streamjob_runtime.control.terminal import open_view
     from streamjob_runtime.job.epoch import Job
     from streamjob_runtime.job.runner import Runner, RunOptions
@@ -216,7 +219,9 @@ def _run_job(
     from streamjob_runtime.process.reporting import Reporting
     from streamjob_runtime.process.signals import Stopper
     from streamjob_runtime.process.standby import stand_by
+    from streamjob_runtime.process.waiting import prepare_and_wait
     from streamjob_runtime.process.watching import Watcher
+    from streamjob_runtime.restoring.at_hand import FilesAtHand
     from streamjob_runtime.restoring.from_spark import take_over
     from streamjob_runtime.spark.holder import SparkGone
 
@@ -226,13 +231,16 @@ def _run_job(
     metered = MeteredStore(store)
     files = JobFiles(work)
     lock = RunningLock(work)
-    at_hand = None
+    at_hand, coming = None, None
     if options.standby:
         at_hand = stand_by(lock, loaded, job_id, metered, spark, files, _scratch_in(work))
         if at_hand is None:
             return ExitCode.OK
     else:
         lock.acquire()
+        if options.wait_for_start:
+            coming = FilesAtHand(metered, job_id, _scratch_in(work) / "at-hand")
+            at_hand = coming.directory
     lock.begin()
     owner = options.owner or Owner(uuid.uuid4().hex)
     reporting = Reporting(job_id, Attempt(options.attempt), owner, _for_reporting(options))
@@ -267,7 +275,10 @@ def _run_job(
         on_one_disk=OnOneDisk(options, work) if executors else None,
     )
     runner = Runner(job, metered, run_options)
-    control = RunningJob(runner, metered, lambda: recorders(spark, executors), lambda: spark.page, reporting.emitted)
+    gate = StartGate(is_open=coming is None)
+    control = RunningJob(
+        runner, metered, lambda: recorders(spark, executors), lambda: spark.page, reporting.emitted, gate
+    )
     metrics = Metrics(control.job, control.checkpoints, store=metered, policy=lambda: runner.coordination.policy)
     view = open_view(quiet=options.quiet)
     lineage = probes.enter_context(lineage_of(runner, os.environ))
@@ -282,10 +293,15 @@ def _run_job(
     with reporting, control_server as server:
         if executors is not None:
             executors.start(server.url)
-        stopper.listen()
+        is_told = coming is None or prepare_and_wait(
+            gate, coming, loaded, spark, files, _scratch_in(work), lambda: runner.coordination.stop_asked
+        )
+        if is_told:
+            # From here on there is something to save; before, SIGTERM ends the process at once.
+            stopper.listen()
         watcher.start()
         try:
-            code = runner.run()
+            code = runner.run() if is_told else runner.leave()
             lock.end()
         except StreamJobError as error:
             if not isinstance(error, SparkGone):

@@ -20,7 +20,7 @@ from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.session import Session
 
 _LOOK_SECONDS = 0.05
-_REFRESH_SECONDS = 2.0
+REFRESH_SECONDS = 2.0
 _REHEARSAL_SECONDS = 120.0
 
 log = logging.getLogger("streamjob")
@@ -71,18 +71,18 @@ def wait_for_turn(lock: RunningLock, files: FilesAtHand, sleep: Callable[[float]
     next_refresh, level = 0.0, logging.INFO
     while not lock.acquire():
         if time.monotonic() >= next_refresh:
-            level = _refresh(files, level)
-            next_refresh = time.monotonic() + _REFRESH_SECONDS
+            level = refresh_files(files, level)
+            next_refresh = time.monotonic() + REFRESH_SECONDS
         sleep(_LOOK_SECONDS)
 
 
-def _refresh(files: FilesAtHand, level: int) -> int:
+def refresh_files(files: FilesAtHand, level: int) -> int:
     """Refresh the files; log a new checkpoint at a level, and return the level for the next one."""
     try:
         checkpoint = files.refresh()
     except StreamJobError as error:
         # The takeover reads the store again, and reports what is then still wrong.
-        log.warning("Standing by without the newest checkpoint: %s", error.what)
+        log.warning("Waiting without the newest checkpoint: %s", error.what)
         return level
     if checkpoint is not None:
         log.log(level, "Checkpoint %s is at hand", checkpoint)

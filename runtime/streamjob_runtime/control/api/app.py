@@ -35,6 +35,7 @@ from streamjob.client.models import (
     SessionView,
     SparkPageRequest,
     SparkPageView,
+    StartView,
     StopRequest,
     TriggerView,
 )
@@ -232,6 +233,12 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
             )
 
         return accept(response, triggering.ask("stop", wanted.trigger_id, call, traceparent))
+
+    @app.post("/v1/start", status_code=202, tags=["job"])
+    def start() -> StartView:
+        """Start a process that runs with `--wait-for-start`. A process that has started goes on."""
+        control.start()
+        return StartView(attempt=control.job().attempt)
 
     @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT | _INVALID)
     def patch_checkpointing(changes: CheckpointingChanges) -> CheckpointingView:

@@ -149,6 +149,10 @@ class JobControl(Protocol):
         """Request a stop with a savepoint or a last checkpoint; `drain` drains the job first."""
         ...
 
+    def start(self) -> None:
+        """Let a job start that waits to be told so; any other one goes on."""
+        ...
+
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
         """Apply `changes.changed()`; return the resulting policy."""
         ...

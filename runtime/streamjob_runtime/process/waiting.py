@@ -1,0 +1,71 @@
+"""Prepares a process for a job that another process still runs, and waits until it is told to start."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from streamjob.job.load import LoadedJob
+from streamjob_runtime.control.start_gate import StartGate
+from streamjob_runtime.process.standby import REFRESH_SECONDS, refresh_files, rehearse
+from streamjob_runtime.restoring.at_hand import FilesAtHand
+from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark.job_files import JobFiles
+
+_LOOK_SECONDS = 0.1
+
+log = logging.getLogger("streamjob")
+
+
+def prepare_and_wait(
+    gate: StartGate,
+    at_hand: FilesAtHand,
+    loaded: LoadedJob,
+    spark: SparkHolder,
+    files: JobFiles,
+    scratch: Path,
+    stopped: Callable[[], bool],
+) -> bool:
+    """Start Spark, rehearse the job, and wait; return False if the job was stopped before it was told to start.
+
+    Nothing is claimed, and no source is read. A process that is told to start early skips the rest of its preparation.
+
+    Args:
+        gate: opened by the request to start.
+        at_hand: keeps the files of the newest checkpoint at hand.
+        loaded: the job.
+        spark: this process's Spark.
+        files: gives directories the names by which Spark knows them.
+        scratch: a directory of this process, below that of `files`.
+        stopped: whether the job was asked to stop.
+    """
+    log.info("This process prepares itself, and runs the job when it is told to start")
+    if not gate.is_open:
+        rehearse(loaded, spark, files, scratch / "rehearsal")
+    is_told = wait_until_told(gate, at_hand, stopped)
+    at_hand.close()
+    if is_told:
+        log.info("This process was told to start")
+    return is_told
+
+
+def wait_until_told(gate: StartGate, files: FilesAtHand, stopped: Callable[[], bool]) -> bool:
+    """Keep the newest checkpoint's files at hand until the gate is open; return False if the job was stopped before.
+
+    Args:
+        gate: opened by the request to start; it learns when the files are there.
+        files: the checkpoint's files.
+        stopped: whether the job was asked to stop.
+    """
+    next_refresh, level = 0.0, logging.INFO
+    while not gate.is_open:
+        if stopped():
+            return False
+        if time.monotonic() >= next_refresh:
+            level = refresh_files(files, level)
+            next_refresh = time.monotonic() + REFRESH_SECONDS
+            gate.prepared()
+        gate.wait(_LOOK_SECONDS)
+    return True
