@@ -23,7 +23,7 @@ from streamjob_operator.cluster.driver_api import Drivers
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.controller import Controller, OwnWrites
-from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
+from streamjob_operator.decisions import decide, wanted_successor, wanted_trials, wanted_triggers
 from streamjob_operator.decisions.actions import CreateDriver
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
@@ -128,7 +128,16 @@ def controller_for(
     build = DriverBuilder(settings, traced=traced)
     admissions = Admissions(cluster, build, build.executors)
     observer = Observer(
-        cluster, drivers, tokens, stored, index, admissions, wanted_triggers, wanted_trials, evaluations
+        cluster,
+        drivers,
+        tokens,
+        stored,
+        index,
+        admissions,
+        wanted_triggers,
+        wanted_trials,
+        evaluations,
+        wanted_successor,
     )
     actor = Actor(cluster, drivers, tokens, stored, events, admissions, traced=traced)
     moves = Moves(telemetry.put) if telemetry is not None and traced else None

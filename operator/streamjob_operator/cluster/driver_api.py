@@ -26,6 +26,7 @@ from streamjob.client.models import (
     JobReport,
     Request,
     SavepointRequest,
+    StartView,
     StopRequest,
     TriggerView,
 )
@@ -121,6 +122,10 @@ class Drivers:
     async def stop(self, driver: DriverAddress, request: StopRequest, parent: SpanContext | None = None) -> None:
         """Ask the job to stop; the trace of its last snapshot belongs to the parent."""
         await self._ask(driver, "stop", "POST", "/v1/stop", Accepted, request, parent)
+
+    async def start(self, driver: DriverAddress) -> None:
+        """Tell a driver to start that waits for it."""
+        await self._ask(driver, "start", "POST", "/v1/start", StartView)
 
     async def patch_checkpointing(self, driver: DriverAddress, changes: CheckpointingChanges) -> CheckpointingView:
         """Change the checkpointing policy where fields are set, and return the one in force."""

@@ -3,5 +3,6 @@
 from streamjob_operator.decisions.deciding import decide, wanted_trials, wanted_triggers
 from streamjob_operator.decisions.decision import Decision, Resource
 from streamjob_operator.decisions.situation import Limits
+from streamjob_operator.decisions.successors import wanted_successor
 
-__all__ = ["Decision", "Limits", "Resource", "decide", "wanted_trials", "wanted_triggers"]
+__all__ = ["Decision", "Limits", "Resource", "decide", "wanted_successor", "wanted_trials", "wanted_triggers"]

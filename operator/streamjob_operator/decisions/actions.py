@@ -41,6 +41,7 @@ class CreateDriver:
         restore_from: `latest`, `none` or the URI of a snapshot: `--from`.
         require_snapshot: `--require-snapshot`.
         allow_non_restored_state: `--allow-non-restored-state`.
+        waits: `--wait-for-start`.
     """
 
     attempt: int
@@ -48,6 +49,14 @@ class CreateDriver:
     restore_from: str
     require_snapshot: bool
     allow_non_restored_state: bool
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartJob:
+    """`POST /v1/start` to the driver of an attempt, which waits for it, and to no other one."""
+
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +221,7 @@ Action = (
     EnsureRevision
     | DeleteRevision
     | CreateDriver
+    | StartJob
     | DeleteDriver
     | ResizeDriver
     | EnsureExecutors

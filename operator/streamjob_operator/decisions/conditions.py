@@ -17,6 +17,7 @@ from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.not_running import starts_again
 from streamjob_operator.decisions.observation import Reach
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
+from streamjob_operator.decisions.successors import PREPARING
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import (
     Condition,
@@ -192,6 +193,8 @@ def _reconciling(s: Situation, step: Step, silent: str | None, readiness: Verdic
     stop = s.memory.stop
     if stop is not None and stop.failure is not None:
         return "True", f"{stop.purpose}PutOff", stop.failure
+    if step.reason == PREPARING:
+        return "True", step.reason, step.message
     if s.rescales:
         return "True", "Rescaling", "automatic scaling changes the number of task slots"
     if s.resource.deleted or s.difference is not Change.IGNORE or (s.spec is not None and s.spec.suspend):

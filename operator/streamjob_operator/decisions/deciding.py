@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import autoscaling, executors, pod_dry_run, recording, stopping
+from streamjob_operator.decisions import autoscaling, executors, pod_dry_run, recording, stopping, successors
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
@@ -19,7 +19,7 @@ from streamjob_operator.decisions.requests import superfluous
 from streamjob_operator.decisions.running import deploying, running
 from streamjob_operator.decisions.situation import Limits, Situation, Step
 from streamjob_operator.decisions.starting import LOG_DAMAGED
-from streamjob_operator.decisions.upgrade import stopped
+from streamjob_operator.decisions.upgrade import let_successor_go, stopped
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 
 HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {
@@ -64,6 +64,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     tidied: tuple[Action, ...] = ()
     if after.lifecycle is not LifecycleState.DELETING:
         tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s), *executors.upkeep(s))
+        tidied = (*tidied, *(each for each in successors.abandoned(s) if each not in step.actions))
     return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step, scaling.requeue))
 
 
@@ -84,6 +85,9 @@ def wanted_trials(status: StreamJobStatus, now: float) -> frozenset[str]:
 
 
 def _next(s: Situation) -> Step:
+    let_go = let_successor_go(s)
+    if let_go is not None:
+        return let_go
     stop = s.memory.stop
     if stop is None or stop.next_try is not None:
         return recording.noted(s, HANDLERS[s.memory.lifecycle](s))

@@ -74,6 +74,27 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Successor:
+    """A driver that is prepared before the running one stops; it starts from `latest`, and refuses to without state.
+
+    Args:
+        attempt: its number.
+        revision: the revision that it is made from.
+        since: when it was decided on.
+        allow_non_restored_state: whether it drops state that does not fit.
+        driver: uid of its pod once it was seen.
+        failure: why it was given up; None while the upgrade waits for it.
+    """
+
+    attempt: Annotated[int, Kept("successor.attempt")]
+    revision: Annotated[str, Kept("successor.revision")]
+    since: Annotated[float, Kept("successor.since")]
+    allow_non_restored_state: Annotated[bool, Kept("successor.allow_non_restored_state")] = False
+    driver: Annotated[str | None, Kept("successor.driver")] = None
+    failure: Annotated[str | None, Kept("successor.failure")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """The decisions that a StreamJob's status records.
 
@@ -92,6 +113,8 @@ class Memory:
         completed_attempt: the driver of the newest completion that is known of; None before the first.
         stop: see Stop.
         trials: see Trial; one for each revision.
+        successor: see Successor.
+        last_attempt: the highest number that a successor was given; none is given twice.
         failures: drivers that failed in a row.
         last_failure: when the last of them did.
         next_restart: when the current attempt may be started.
@@ -117,6 +140,8 @@ class Memory:
     completed_attempt: Annotated[int | None, Kept("checkpoint.last_completed.attempt", reported=True)] = None
     stop: Annotated[Stop | None, Kept("reconciliation")] = None
     trials: Annotated[tuple[Trial, ...], Kept("reconciliation.trials")] = ()
+    successor: Annotated[Successor | None, Kept("reconciliation")] = None
+    last_attempt: Annotated[int, Kept("reconciliation.last_attempt")] = 0
     failures: Annotated[int, Kept("job_status.failures")] = 0
     last_failure: Annotated[float | None, Kept("job_status.last_failure_time")] = None
     next_restart: Annotated[float | None, Kept("job_status.next_restart_time")] = None

@@ -236,6 +236,7 @@ class Observation:
         executors: the set of the job's executors; None if it has none.
         executor_pods: their pods, also those of a set that is gone.
         job: the report of the control API in the current attempt's pod; None without such a pod or an answer.
+        successor: the report of the driver that is prepared to follow it; None without one, or without an answer.
         checkpoints: its statistics, likewise.
         policy: its checkpointing policy in force, likewise.
         triggers: the state of the requests that `decisions.wanted_triggers` names; requests unknown to the running
@@ -258,6 +259,7 @@ class Observation:
     executors: ExecutorSet | None = None
     executor_pods: tuple[ExecutorPod, ...] = ()
     job: JobView | None = None
+    successor: JobView | None = None
     checkpoints: CheckpointsView | None = None
     policy: CheckpointingView | None = None
     triggers: Mapping[str, TriggerView] = field(default_factory=dict)

@@ -75,7 +75,7 @@ def recordings(s: Situation) -> tuple[CreateSnapshot, ...]:
 def _took(s: Situation, stop: Stop) -> bool:
     """A stop that fell back to the last checkpoint may have taken its savepoint all the same."""
     asked = stop.mode == "savepoint" or stop.failure is not None
-    return asked and stop.purpose in ORIGINS and not s.driver_is_live
+    return asked and stop.purpose in ORIGINS and (s.has_handed_over or not s.driver_is_live)
 
 
 def _ends(step: Step, stop: Stop) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamjob_operator.decisions import health, live_changes, pod_dry_run, requests, resizing, rollback, stopping
-from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.actions import Emit, StartJob
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.observation import DriverPod
 from streamjob_operator.decisions.recovery import EVICTED, End, ending, evicted, recover
@@ -39,8 +39,10 @@ def deploying(s: Situation) -> Step:
         event = Emit(type="Normal", reason="Running", message=f"driver {s.pod.name} runs {s.memory.revision}")
         memory = replace(s.memory, lifecycle=state, since=s.now, next_restart=None)
         return Step(memory=_stable(s, memory), events=(event,), requeue=0)
+    starts = s.job is not None and s.job.waiting is not None
     return Step(
         memory=s.memory,
+        actions=(StartJob(attempt=s.memory.attempt),) if starts else (),
         requeue=s.limits.poll,
         reason=s.pod.reason if s.pod.reason.isidentifier() else "Starting",
         message=s.pod.message or f"driver {s.pod.name} starts",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from streamjob.autoscaling import Means
-from streamjob.client.models import JobView
+from streamjob.client.models import JobView, TriggerState
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
@@ -49,6 +49,8 @@ class Limits:
         silence: for a running driver that does not answer, before the job is no longer taken for ready.
         rejections: between two tries of a rejected pod; the last delay is repeated for ever.
         rejection: for a pod that the API server rejects, before nothing is expected to change by itself.
+        successor: for a driver to be prepared before the running one stops.
+        handover: until the next look while a prepared driver waits for the running one to stop.
     """
 
     poll: float = 2
@@ -63,6 +65,8 @@ class Limits:
     silence: float = 60
     rejections: tuple[float, ...] = (2, 5, 10, 30, 60)
     rejection: float = 30
+    successor: float = 120
+    handover: float = 0.5
 
     def retry_delay(self, failures: int) -> float:
         """Return the seconds to wait after the given number of failures."""
@@ -215,8 +219,38 @@ class Situation:
 
     @property
     def live_pods(self) -> tuple[DriverPod, ...]:
-        """The pods whose processes are waited for."""
-        return tuple(pod for pod in self.seen.pods if self.is_live(pod))
+        """The pods whose processes are waited for; a successor does nothing before it is told to start."""
+        return tuple(pod for pod in self.seen.pods if self.is_live(pod) and pod != self.successor_pod)
+
+    @cached_property
+    def successor_pod(self) -> DriverPod | None:
+        """The pod of the driver that is prepared to follow the running one; None once it has ended, or is to end."""
+        successor = self.memory.successor
+        pod = None if successor is None or successor.failure is not None else self.seen.pod(successor.attempt)
+        if successor is None or pod is None or pod.ended or pod.deleting is not None:
+            return None
+        return pod if successor.driver in (None, pod.uid) else None
+
+    @cached_property
+    def successor_is_prepared(self) -> bool:
+        """Whether that driver is ready to continue the job."""
+        return self.successor_pod is not None and self.seen.successor is not None and (
+            self.seen.successor.waiting == "prepared"
+        )  # fmt: skip
+
+    @cached_property
+    def has_handed_over(self) -> bool:
+        """Whether the driver has stopped with a snapshot for a successor: it only has to end, and writes nothing more.
+
+        A stop is answered when the output of its snapshot is published.
+        """
+        stop = self.memory.stop
+        if stop is None or stop.next_try is not None or self.successor_pod is None:
+            return False
+        view = self.seen.triggers.get(stop.trigger_id)
+        if view is None or view.state is not TriggerState.COMPLETED or view.result is None:
+            return False
+        return all(pod.attempt == stop.attempt for pod in self.live_pods)
 
     @cached_property
     def driver_is_live(self) -> bool:

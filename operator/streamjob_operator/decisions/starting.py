@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from streamjob.protocol.restore import LATEST, NONE
 from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, Emit, EnsureRevision
+from streamjob_operator.decisions.observation import DriverPod
 from streamjob_operator.decisions.pod_dry_run import hindered
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.resources.status import LifecycleState, Nonces, Restore
@@ -89,19 +90,21 @@ def deploy(
                 ),
             )
         return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
-    attempt = next_attempt(s)
+    prepared = _prepared(s, revision, restore)
+    attempt = next_attempt(s) if prepared is None else prepared.attempt
     memory = replace(
         s.memory,
         lifecycle=LifecycleState.DEPLOYING,
         since=s.now,
         attempt=attempt,
         decided=max(s.now, at or 0),
-        driver=None,
+        driver=None if prepared is None else prepared.uid,
         revision=revision,
         restore=restore if restore.first_attempt else restore.model_copy(update={"first_attempt": attempt}),
         next_restart=at,
         stop=None,
         trials=(),
+        successor=None,
     )
     if revision != s.memory.revision or not restore.first_attempt:
         memory = replace(memory, first_attempt=attempt)
@@ -122,10 +125,28 @@ def next_attempt(s: Situation) -> int:
 
     The log remembers it also when the status was lost.
     """
-    used = [s.memory.attempt, *(pod.attempt for pod in s.seen.pods)]
+    used = [s.memory.attempt, s.memory.last_attempt, *(pod.attempt for pod in s.seen.pods)]
     if s.seen.log is not None and s.seen.log.attempt is not None:
         used.append(s.seen.log.attempt)
     return max(used) + 1
+
+
+def _prepared(s: Situation, revision: str, restore: Restore) -> DriverPod | None:
+    """Return the pod of the successor, if it was prepared for exactly this start; None for another pod."""
+    successor, pod = s.memory.successor, s.successor_pod
+    if successor is None or pod is None or successor.revision != revision:
+        return None
+    claimed = None if s.seen.log is None else s.seen.log.attempt
+    if successor.attempt <= max(s.memory.attempt, claimed or 0):
+        return None
+    asked = restore.source == LATEST and restore.required
+    return pod if asked and restore.allow_non_restored_state == successor.allow_non_restored_state else None
+
+
+def next_start(s: Situation) -> Restore | None:
+    """Return the snapshot that an upgrade to the wanted revision would start from now; None if it is not known."""
+    source = None if s.wanted is None else _source(s, s.wanted.name, from_state=False)
+    return source if isinstance(source, Restore) else None
 
 
 def go_on(s: Situation) -> Restore:

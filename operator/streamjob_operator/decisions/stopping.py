@@ -95,9 +95,9 @@ def is_due(s: Situation, purpose: TriggerPurpose) -> bool:
 
 
 def under_way(s: Situation, stop: Stop) -> Step | None:
-    """Return the next step of the stop; None once no process of the job is left."""
+    """Return the next step of the stop; None once no process of the job is left that does anything."""
     live = s.live_pods
-    if not live:
+    if not live or s.has_handed_over:
         return None
     older: tuple[Action, ...] = tuple(
         DeleteDriver(name=pod.name) for pod in live if pod.attempt != stop.attempt and pod.deleting is None
@@ -134,9 +134,11 @@ def give_up(s: Situation, stop: Stop, failure: str) -> Step:
         reason="SavepointError",
         message=f"{stop.purpose} was postponed, and the job keeps running: {failure}",
     )
-    return Step(
-        memory=replace(s.memory, lifecycle=running_state(s), since=s.now, stop=failed), events=(event,), requeue=0
-    )
+    # A successor would take room until the next try; one that was given up is not made again.
+    successor = s.memory.successor
+    kept = successor if successor is not None and successor.failure is not None else None
+    memory = replace(s.memory, lifecycle=running_state(s), since=s.now, stop=failed, successor=kept)
+    return Step(memory=memory, events=(event,), requeue=0)
 
 
 def running_state(s: Situation) -> LifecycleState:
@@ -242,9 +244,8 @@ def _waiting(s: Situation, actions: tuple[Action, ...]) -> Step:
     how = (
         "" if stop is None else {"savepoint": " with a savepoint", "last-state": "", "stateless": " at once"}[stop.mode]
     )
-    return Step(
-        memory=s.memory, actions=actions, requeue=s.limits.poll, reason="Stopping", message=f"the driver stops{how}"
-    )
+    requeue = s.limits.poll if s.successor_pod is None else s.limits.handover
+    return Step(memory=s.memory, actions=actions, requeue=requeue, reason="Stopping", message=f"the driver stops{how}")
 
 
 def _checkpoint_is_too_old(s: Situation) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from streamjob_operator.decisions import health, pod_dry_run, resizing, rollback, stopping
+from streamjob_operator.decisions import health, pod_dry_run, resizing, rollback, stopping, successors
 from streamjob_operator.decisions.actions import Emit, EnsureRevision
 from streamjob_operator.decisions.compatibility import incompatible
 from streamjob_operator.decisions.memory import Stop
@@ -20,6 +21,10 @@ from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import asks_for_redeployment, deploy, deploy_wanted, go_on
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
+
+_WAITS_FOR_IT = frozenset({LifecycleState.DEPLOYING, *health.RUNS})
+_STOPS_FOR_IT = frozenset({LifecycleState.UPGRADING})
+"""States of a job for which a successor is prepared, and of one that stops for it."""
 
 
 def asked(s: Situation) -> Step | None:
@@ -94,6 +99,26 @@ def forget_trial(s: Situation) -> Step | None:
     return None if kept == s.memory.trials else Step(memory=replace(s.memory, trials=kept), requeue=0)
 
 
+def let_successor_go(s: Situation) -> Step | None:
+    """Let go of a successor that will not be told to start, or that is not prepared in time."""
+    successor, stop = s.memory.successor, s.memory.stop
+    if successor is None:
+        return None
+    stops = stop is not None and stop.next_try is None
+    is_meant = s.memory.lifecycle in (_STOPS_FOR_IT if stops else _WAITS_FOR_IT)
+    if not is_meant or not _asks_for_a_successor(s, successor.revision):
+        return Step(memory=replace(s.memory, successor=None), requeue=0)
+    return None if stops else successors.given_up(s)
+
+
+def _asks_for_a_successor(s: Situation, revision: str) -> bool:
+    if s.resource.deleted or s.spec is None or s.spec.suspend or not s.upgrade.warm_successor:
+        return False
+    if asks_for_redeployment(s) or s.resizes:
+        return False
+    return s.wanted is not None and s.wanted.name == revision and _asks_for_an_upgrade(s)
+
+
 def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
     """Whether a postponed stop is still wanted; an unusable spec withdraws nothing."""
     if s.resource.deleted or purpose is TriggerPurpose.DELETE:
@@ -120,7 +145,13 @@ def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> S
     if purpose in (TriggerPurpose.SUSPEND, TriggerPurpose.DELETE):
         return stopping.begin(s, purpose, event, mode=mode)
     assert s.wanted is not None
-    return once_admitted(s, s.wanted.name, lambda: stopping.begin(s, purpose, event, mode=mode))
+    begin = partial(stopping.begin, s, purpose, event, mode=mode)
+    if purpose is not TriggerPurpose.UPGRADE:
+        return once_admitted(s, s.wanted.name, begin)
+    if s.successor_is_prepared:
+        # The API server has taken its pod.
+        return begin()
+    return successors.prepare(s) or once_admitted(s, s.wanted.name, lambda: successors.decided(s) or begin())
 
 
 def _pods_asked_for(s: Situation) -> set[str | None]:

@@ -60,6 +60,7 @@ def arguments(owner: Metadata, spec: StreamJobSpec, action: CreateDriver) -> lis
     run += ["--require-snapshot"] if action.require_snapshot else []
     run += ["--allow-non-restored-state"] if action.allow_non_restored_state else []
     run += ["--grace", str(grace_of_process(spec.driver.termination_grace_period_seconds))]
+    run += ["--wait-for-start"] if action.waits else []
     run += ["--with-standby"] if spec.driver.standby else []
     if spec.executor is not None:
         run += ["--executors", str(spec.instances), "--executor-cores", str(spec.executor.cores)]

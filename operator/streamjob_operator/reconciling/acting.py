@@ -44,6 +44,7 @@ from streamjob_operator.decisions.actions import (
     RemoveExecutors,
     RemoveFinalizer,
     ResizeDriver,
+    StartJob,
     StopJob,
     TriggerCheckpoint,
     TriggerSavepoint,
@@ -160,6 +161,10 @@ class Actor:
         except (NotFound, Refused) as error:
             # An older Kubernetes, a quota: the pod stays as it is, and the next observation shows it.
             _log.warning("%s/%s is not resized: %s", resource.namespace, action.name, error)
+
+    @_do.register
+    async def _(self, action: StartJob, job: Object, resource: Resource, seen: Observation) -> None:
+        await self._ask(job, seen, action.attempt, self._drivers.start)
 
     @_do.register
     async def _(self, action: StopJob, job: Object, resource: Resource, seen: Observation) -> None:

@@ -155,6 +155,7 @@ class Observer:
         wanted_triggers: returns the ids of the requests whose outcome a decision needs.
         wanted_trials: returns the revisions whose pods the API server is to be asked about at a time.
         evaluations: evaluates specs.
+        wanted_successor: returns the number of the driver whose report a decision needs, beside the running one's.
         clock: seconds since 1970.
     """
 
@@ -169,6 +170,7 @@ class Observer:
         wanted_triggers: Callable[[StreamJobStatus], Collection[str]],
         wanted_trials: Callable[[StreamJobStatus, float], Collection[str]],
         evaluations: Evaluations,
+        wanted_successor: Callable[[StreamJobStatus], int | None] = lambda _status: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
@@ -180,6 +182,7 @@ class Observer:
         self._wanted_triggers = wanted_triggers
         self._wanted_trials = wanted_trials
         self._evaluations = evaluations
+        self._wanted_successor = wanted_successor
         self._clock = clock
         self._resting = LogCache(clock=clock)
 
@@ -209,6 +212,7 @@ class Observer:
             executors=executors,
             executor_pods=executor_pods,
             job=said.job,
+            successor=await self._successor(job, resource, owned),
             checkpoints=said.checkpoints,
             policy=said.policy,
             triggers=said.triggers,
@@ -264,6 +268,19 @@ class Observer:
                 self._tokens.forget(resource.uid)
             _log.debug("%s/%s: its driver cannot be asked: %s", resource.namespace, resource.name, error)
             return _Said()
+
+    async def _successor(self, thing: Object, resource: Resource, pods: Iterable[Object]) -> JobView | None:
+        attempt = self._wanted_successor(resource.status)
+        pod = next((pod for pod in pods if attempt is not None and _attempt(pod) == attempt), None)
+        if pod is None:
+            return None
+        try:
+            address = await self._tokens.address(thing, pod)
+            job = None if address is None else await self._drivers.report(address)
+        except (ControlApiError, ClusterError) as error:
+            _log.debug("%s/%s: its successor cannot be asked: %s", resource.namespace, resource.name, error)
+            return None
+        return job if job is not None and job.attempt == attempt else None
 
     async def _completed(self, address: DriverAddress, job: JobReport, wanted: Iterable[str]) -> _Said:
         """Return a report with the parts that a driver of an older version omits, because it answers one query at a

@@ -116,6 +116,12 @@ class Upgrade(SpecPart):
         description="Handling of a spec that does not fit the job's state: `Enforce` leaves the running job alone, "
         "`Warn` reports it and continues, `Off` does not check.",
     )
+    warm_successor: bool = Field(
+        default=False,
+        description="Prepare the next driver in a second pod before the running one stops, so that the job stands "
+        "still for seconds only. For that time the job needs twice the resources. Without room for the second pod, "
+        "or if it is not prepared within two minutes, the upgrade goes the ordinary way. Not for jobs on executors.",
+    )
     rollback: Rollback = Field(
         default_factory=Rollback,
         description="The return to the last stable revision from one that does not become stable.",

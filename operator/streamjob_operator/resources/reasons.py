@@ -29,6 +29,8 @@ ON_ITS_WAY: Mapping[str, str] = {
     "ScaledDown": "Automatic scaling has decided on fewer task slots; the message has the reason.",
     "ScalingAdvised": "With `autoscaling.mode` Advise: another number of task slots fits the load.",
     "PatchingCheckpointing": "The running driver applies a changed checkpointing policy.",
+    "PreparingSuccessor": "With `upgrade.warmSuccessor`: the next driver is being prepared in a pod of its own, while "
+    "the job runs on.",
     "Stopping": "The driver is being stopped; the message says whether with a savepoint.",
     "Upgrading": "The driver is stopping for another revision.",
     "Redeploying": "`savepointRedeployNonce` has changed: the driver is stopping, and the job will start from another "
@@ -89,6 +91,8 @@ WRONG: Mapping[str, str] = {
     "RollingBack": "The driver is stopping for the last stable revision.",
     "RolledBack": "The last stable revision is running, and this spec will not be tried again. Change the spec.",
     "RollbackCancelled": "The revision completed a checkpoint at its very end, and is kept.",
+    "SuccessorFailed": "The next driver was not prepared while the job ran: its pod was rejected, found no room, has "
+    "ended, or took longer than two minutes; the message has the cause. The upgrade goes the ordinary way.",
     "SavepointError": "The savepoint of an upgrade, a suspension or a deletion failed. The job keeps running, and the "
     "savepoint is tried again later.",
     "LastStateFallback": "The job cannot take the savepoint of a stop: it stops with its last checkpoint.",

@@ -266,6 +266,21 @@ class PodTrial(StatusPart):
     message: str = Field(default="", max_length=4096, description="The API server's last rejection message.")
 
 
+class WarmSuccessor(StatusPart):
+    """A driver that is prepared while the running one still works, and continues the job when that one has stopped."""
+
+    attempt: int = Field(ge=1, description="Its number, which no other pod gets.")
+    revision: str = Field(description="The revision that it is made from.")
+    allow_non_restored_state: bool = Field(
+        default=False, description="Whether it drops state that the job has no operator for, or that does not fit."
+    )
+    since: Time = Field(description="When the controller decided on it.")
+    driver: str | None = Field(default=None, description="The uid of its pod, once it has been seen.")
+    failure: str | None = Field(
+        default=None, max_length=4096, description="Why it was given up; the upgrade goes on without it."
+    )
+
+
 class ReconciliationStatus(StatusPart):
     """The next steps of the controller, written before they are taken. Revisions are names of ControllerRevisions."""
 
@@ -297,6 +312,12 @@ class ReconciliationStatus(StatusPart):
     stop: PendingTrigger | None = Field(default=None, description="How the running driver is being stopped.")
     trials: tuple[PodTrial, ...] = Field(
         default=(), description="Whether the API server accepts the pods of the next drivers."
+    )
+    successor: WarmSuccessor | None = Field(
+        default=None, description="The driver that is prepared before the running one stops."
+    )
+    last_attempt: int = Field(
+        default=0, ge=0, description="The highest number that was given to a prepared driver, whether it ran or not."
     )
     nonces: Nonces = Field(default_factory=Nonces, description="The nonces that have been handled.")
 

@@ -14,6 +14,7 @@ Its behaviour follows from its job file, `job.behaviour`:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from streamjob.client.models import (
     CheckpointingChanges,
@@ -107,8 +108,11 @@ class Process:
         self.triggers: dict[str, TriggerView] = {}
         self._log = log
         self._starts = starts
+        self.waits = created.waits
+        self._prepared_at = now + START
         self._ready_at = now + START
         self._next = 0.0
+        self._now = now
         self._last: Completion | None = None
         self._done = 0
         self._stop: StopJob | None = None
@@ -140,6 +144,12 @@ class Process:
     def terminate(self) -> None:
         """SIGTERM."""
         self._terminated = True
+
+    def start(self, now: float) -> None:
+        """`POST /v1/start`."""
+        if self.waits:
+            self.waits = False
+            self._ready_at = max(self._prepared_at, now + 1)
 
     def stop(self, request: StopJob, now: float) -> None:
         """`POST /v1/stop`."""
@@ -199,6 +209,7 @@ class Process:
             start_time=0,
             uptime=0,
             restarts=self.restarts,
+            waiting=self._waiting(),
             last_checkpoint=None
             if last is None
             else LastCheckpointView(
@@ -213,6 +224,11 @@ class Process:
             ),
         )
 
+    def _waiting(self) -> Literal["preparing", "prepared"] | None:
+        if not self.waits:
+            return None
+        return "prepared" if self._now >= self._prepared_at and self.behaviour != "stuck" else "preparing"
+
     def policy_view(self) -> CheckpointingView:
         """The policy in force."""
         return CheckpointingView.model_validate(
@@ -220,10 +236,13 @@ class Process:
         )
 
     def _begin(self, now: float) -> None:
-        if now < self._ready_at or self.behaviour == "stuck":
+        self._now = now
+        if now < self._prepared_at or self.behaviour == "stuck":
             return None
         if self.behaviour == "invalid":
             return self.end(ExitCode.INVALID_INPUT, JobState.FAILED)
+        if self.waits or now < self._ready_at:
+            return None
         if not self._log.claim(self):
             return self.end(ExitCode.SUPERSEDED, JobState.SUPERSEDED)
         newest = self._log.newest

@@ -102,6 +102,8 @@ class Happens:
     def __call__(self, world: ClusterWorld) -> None:
         happens: dict[str, Callable[[], None]] = {
             "kill": world.kill_driver,
+            "kill older": world.kill_older_driver,
+            "linger": world.linger,
             "evict": world.evict_driver,
             "lose node": world.lose_node,
             "give node up": world.give_node_up,
@@ -129,6 +131,7 @@ edits = st.one_of(
     st.builds(Edit, st.just("upgrade.lastStateFallback"), st.booleans()),
     st.builds(Edit, st.just("upgrade.maxAllowedCheckpointAge"), st.sampled_from(["5s", "1h"])),
     st.builds(Edit, st.just("upgrade.rollback.enabled"), st.booleans()),
+    st.builds(Edit, st.just("upgrade.warmSuccessor"), st.booleans()),
     st.builds(Edit, st.just("savepointRedeployNonce"), st.integers(1, 3)),
     st.builds(Edit, st.just("savepointTriggerNonce"), st.integers(1, 3)),
     st.builds(Edit, st.just("savepoints.schedule"), st.sampled_from(["30s", "* * * * *"])),
@@ -141,8 +144,8 @@ lives = st.builds(
 )
 troubles = st.sampled_from(
     [
-        "kill", "evict", "lose node", "give node up", "store down", "store up", "api down", "api up", "savepoint fails",
-        "crash behind savepoint", "pods are rejected", "pods are taken",
+        "kill", "kill older", "linger", "evict", "lose node", "give node up", "store down", "store up", "api down",
+        "api up", "savepoint fails", "crash behind savepoint", "pods are rejected", "pods are taken",
     ]
 )  # fmt: skip
 looks = st.one_of(
@@ -211,12 +214,15 @@ def at_rest_as_asked(world: ClusterWorld) -> bool:
     courses,
     st.sampled_from([False, False, False, True]),
     st.sampled_from([True, True, False]),
+    st.booleans(),
 )
 def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
-    warm_up: int, course: list[Callable[[ClusterWorld], None]], deletes: bool, in_reach: bool
+    warm_up: int, course: list[Callable[[ClusterWorld], None]], deletes: bool, in_reach: bool, warm: bool
 ) -> None:
     world = ClusterWorld(in_reach=in_reach)
-    world.apply(deepcopy(SPEC))
+    spec = deepcopy(SPEC)
+    spec["upgrade"]["warmSuccessor"] = warm
+    world.apply(spec)
     Reconcile(Mishap(), warm_up)(world)
     for step in course:
         step(world)
@@ -230,7 +236,10 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
         assert world.log.final_committed, "finished, and what the final checkpoint holds was never published"
     if in_reach:
         check_savepoints(world)
+    waiting = [pod.name for pod in world.pods if pod.process is not None and pod.process.waits]
+    assert world.gone or not waiting, "a successor is left that waits"
     event(f"{min(len(world.taken), 3)} savepoints of stops")
+    event(f"{min(len(world.taken_over), 2)} successors took over")
     event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")
 
     assert at_rest_as_asked(world), (world.status.to_dict(), world.stored)

@@ -97,7 +97,23 @@ def deleted(world: ClusterWorld) -> ClusterWorld:
     return world
 
 
-SITUATIONS: dict[LifecycleState, Callable[[], ClusterWorld]] = {
+def with_successor(done: Callable[[ClusterWorld], bool]) -> ClusterWorld:
+    """Return a world in an upgrade with a successor, once something is so."""
+    world = edited(stable(upgrade={"warmSuccessor": True}), image="b")
+    for _ in range(100):
+        world.reconcile()
+        if done(world):
+            return world
+        world.tick()
+    raise AssertionError(f"never: {world.status.to_dict()}")
+
+
+def follows(world: ClusterWorld) -> bool:
+    """Return whether a successor has a pod."""
+    return world.status.reconciliation.successor is not None and len(world.pods) == 2
+
+
+SITUATIONS: dict[str, Callable[[], ClusterWorld]] = {
     LifecycleState.CREATED: lambda: run_until(LifecycleState.CREATED, started()),
     LifecycleState.DEPLOYING: lambda: run_until(LifecycleState.DEPLOYING, started()),
     LifecycleState.DEPLOYED: lambda: run_until(LifecycleState.DEPLOYED, started(job={"behaviour": "hang"})),
@@ -114,6 +130,10 @@ SITUATIONS: dict[LifecycleState, Callable[[], ClusterWorld]] = {
     LifecycleState.FINISHED: lambda: run_until(LifecycleState.FINISHED, started(job={"behaviour": "finite"})),
     LifecycleState.FAILED: lambda: run_until(LifecycleState.FAILED, started(job={"behaviour": "invalid"})),
     LifecycleState.DELETING: lambda: run_until(LifecycleState.DELETING, deleted(stable())),
+    "successor decided on": lambda: with_successor(lambda world: world.status.reconciliation.successor is not None),
+    "successor in preparation": lambda: with_successor(follows),
+    "stop for a successor": lambda: with_successor(lambda world: any(each.triggers for each in world.processes)),
+    "successor takes over": lambda: with_successor(lambda world: world.status.job_status.attempt == 2),
 }
 
 
@@ -130,6 +150,13 @@ def observations(world: ClusterWorld, seen: Observation) -> list[Observation]:
         replace(seen, now=seen.now + 10_000, job=None, policy=None, triggers={}),
     ]
     attempt = world.status.job_status.attempt
+    others = tuple(pod for pod in seen.pods if pod.attempt != attempt)
+    if others:
+        variants.append(replace(seen, successor=None))
+        variants.append(replace(seen, pods=tuple(pod for pod in seen.pods if pod.attempt == attempt), successor=None))
+        variants.append(replace(seen, pods=others))
+        ended_others = tuple(replace(pod, phase=PodPhase.FAILED, exit_code=2) for pod in others)
+        variants.append(replace(seen, pods=(*(pod for pod in seen.pods if pod.attempt == attempt), *ended_others)))
     for pod in seen.pods:
         if pod.attempt != attempt:
             continue
@@ -182,9 +209,13 @@ def judge(resource: Resource, decision: Decision) -> None:
     assert all(len({type(each) for each in mind}) == len(mind) for mind in minds), done
     for action in done:
         if isinstance(action, CreateDriver):
+            assert not resource.deleted
+            if action.waits:
+                assert memory.successor is not None
+                assert action.attempt == memory.successor.attempt > memory.attempt
+                continue
             assert (action.attempt, action.revision) == (memory.attempt, memory.revision)
             assert memory.lifecycle is LifecycleState.DEPLOYING
-            assert not resource.deleted
         if isinstance(action, StopJob):
             assert memory.stop is not None
             assert action.trigger_id == memory.stop.trigger_id
@@ -196,7 +227,7 @@ def judge(resource: Resource, decision: Decision) -> None:
 
 
 @pytest.mark.parametrize("state", SITUATIONS, ids=str)
-def test_every_change_meets_every_observation_with_one_decision(state: LifecycleState) -> None:
+def test_every_change_meets_every_observation_with_one_decision(state: str) -> None:
     world = SITUATIONS[state]()
     read: Stored = world.stored
     seen = world.observe(read)
@@ -221,7 +252,7 @@ def test_every_change_meets_every_observation_with_one_decision(state: Lifecycle
 
 
 @pytest.mark.parametrize("state", SITUATIONS, ids=str)
-def test_a_second_that_passes_is_no_reason_to_write_a_status(state: LifecycleState) -> None:
+def test_a_second_that_passes_is_no_reason_to_write_a_status(state: str) -> None:
     world = SITUATIONS[state]()
     read = world.stored
     resource = world.resource(read)

@@ -15,7 +15,15 @@ from tests.simulation.operator.objects import GRACE, Pod, Stored
 from tests.simulation.operator.runtime import Log, Process, Start
 
 from streamjob.snapshot.record import RecordKind
-from streamjob_operator.decisions import Decision, Limits, Resource, decide, wanted_trials, wanted_triggers
+from streamjob_operator.decisions import (
+    Decision,
+    Limits,
+    Resource,
+    decide,
+    wanted_successor,
+    wanted_trials,
+    wanted_triggers,
+)
 from streamjob_operator.decisions.actions import (
     Action,
     AddFinalizer,
@@ -29,6 +37,7 @@ from streamjob_operator.decisions.actions import (
     EnsureRevision,
     PatchCheckpointing,
     RemoveFinalizer,
+    StartJob,
     StopJob,
 )
 from streamjob_operator.decisions.memory import Memory, memory_of
@@ -96,6 +105,8 @@ class ClusterWorld:
     """Those that were taken while the store was down."""
     memories: list[Memory] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    taken_over: set[int] = field(default_factory=set)
+    """The successors that were told to start."""
     _uids: int = 0
 
     # Actions of users.
@@ -133,6 +144,16 @@ class ClusterWorld:
         """The newest process dies."""
         if self.pods and self.pods[-1].process is not None:
             self.pods[-1].process.kill()
+
+    def kill_older_driver(self) -> None:
+        """The oldest process dies: the running one, if a successor is prepared."""
+        if self.pods and self.pods[0].process is not None:
+            self.pods[0].process.kill()
+
+    def linger(self) -> None:
+        """The oldest process will not end by itself when it has stopped."""
+        if self.pods and self.pods[0].process is not None:
+            self.pods[0].process.lingers = True
 
     def evict_driver(self) -> None:
         """The newest pod is evicted, and its object is collected."""
@@ -218,10 +239,12 @@ class ClusterWorld:
         log = StoredLog(attempt=self.log.attempt, epoch=self.log.epoch, newest=self.log.newest)
         if not self.in_reach:
             log = (None if view is None else log_of_driver(view)) or log_as_remembered(status, pods)
+        following = self._reach(wanted_successor(status) or 0)
         return Observation(
             now=self.now,
             pods=pods,
             job=view,
+            successor=None if following is None else following.view(),
             policy=process.policy_view() if process is not None and answers else None,
             triggers=triggers,
             log=log if self.store_up or not self.in_reach else None,
@@ -306,9 +329,16 @@ class ClusterWorld:
                 self._create(action)
             case DeleteDriver():
                 self._delete_pod(action)
+            case StartJob():
+                assert any(each.attempt == action.attempt for each in self.memories), "a start that was not stored"
+                process = self._reach(action.attempt)
+                if process is not None:
+                    self.taken_over.add(action.attempt)
+                    process.start(self.now)
             case StopJob():
                 assert action.trigger_id in self.stop_ids, "a stop was asked for that was not stored"
                 process = self._reach(action.attempt)
+                assert process is None or not process.waits, "a waiting driver was asked for its last snapshot"
                 if process is not None:
                     process.savepoint_fails = self.next_fault == "savepoint fails"
                     process.crashes_behind_savepoint = self.next_fault == "crash behind savepoint"
@@ -359,14 +389,10 @@ class ClusterWorld:
 
     def _create(self, action: CreateDriver) -> None:
         name = f"{NAME}-driver-{action.attempt}"
-        assert any(
-            memory.attempt == action.attempt
-            and memory.revision == action.revision
-            and memory.restore.source == action.restore_from
-            for memory in self.memories
-        ), "a driver was made that was not stored"
+        assert any(_decided_on(memory, action) for memory in self.memories), "a driver was made that was not stored"
         if any(pod.name == name for pod in self.pods):
             return
+        assert not any(_has_seen(memory, action.attempt) for memory in self.memories), "an attempt got a second pod"
         self._uids += 1
         self.rejection = None
         if not self.takes(action.revision):
@@ -389,6 +415,7 @@ class ClusterWorld:
             memory.attempt > pod.attempt
             or (memory.stop is not None and memory.stop.next_try is None and memory.attempt == pod.attempt)
             or memory.lifecycle in resting
+            or (memory.attempt < pod.attempt <= memory.last_attempt and not _awaits(memory, pod.attempt))
             for memory in self.memories
         ), "a driver was deleted that was meant to run"
         pod.grace = GRACE if action.grace is None else action.grace
@@ -428,3 +455,26 @@ class ClusterWorld:
             completion=completion,
             reason=reason,
         )
+
+
+def _awaits(memory: Memory, attempt: int) -> bool:
+    """Whether a memory names a successor that is to take over."""
+    successor = memory.successor
+    return successor is not None and successor.attempt == attempt and successor.failure is None
+
+
+def _decided_on(memory: Memory, action: CreateDriver) -> bool:
+    """Whether a memory has the driver that an action makes."""
+    if action.waits:
+        found = memory.successor
+        return found is not None and (found.attempt, found.revision) == (action.attempt, action.revision)
+    decided = (memory.attempt, memory.revision, memory.restore.source)
+    return decided == (action.attempt, action.revision, action.restore_from)
+
+
+def _has_seen(memory: Memory, attempt: int) -> bool:
+    """Whether a memory says that the pod of an attempt was seen."""
+    following = memory.successor
+    if following is not None and following.attempt == attempt:
+        return following.driver is not None
+    return memory.attempt == attempt and memory.driver is not None

@@ -23,7 +23,7 @@ from streamjob.store.base import Store
 from streamjob_operator.cluster.driver_api import Answer, Drivers
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import EVENT, POD, STATEFUL_SET, STREAM_JOB, STREAM_SNAPSHOT, Object
-from streamjob_operator.decisions import decide, wanted_trials, wanted_triggers
+from streamjob_operator.decisions import decide, wanted_successor, wanted_trials, wanted_triggers
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.evaluation.validation import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops
@@ -41,7 +41,7 @@ _Result = TypeVar("_Result")
 NAMESPACE, NAME = "a", "orders"
 LOCATION = "s3://bucket/snapshots"
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-ADDRESS = "10.0.0.1"
+ADDRESS, ADDRESS_OF_SUCCESSOR = "10.0.0.1", "10.0.0.2"
 _SETTINGS = Settings()
 
 SPEC: Object = {
@@ -81,6 +81,7 @@ class FakeDriver:
     """A driver's control API; requests are answered at once, and stops end the process.
 
     `older`: an older runtime, which always answers with the job alone. `load`: laid over its report of the job.
+    `waits`: it has not been told to start.
     """
 
     stored: Job
@@ -95,6 +96,7 @@ class FakeDriver:
     older: bool = False
     requests: int = 0
     load: dict[str, Any] = field(default_factory=dict)
+    waits: bool = False
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         path, body = request.url.path, json.loads(request.content or b"{}")
@@ -111,6 +113,9 @@ class FakeDriver:
             known = self.triggers.get(path.rsplit("/", 1)[1])
             return httpx.Response(200, json=known) if known else httpx.Response(404, json={"title": "?", "status": 404})
         self.asked.append((path, body))
+        if path == "/v1/start":
+            self._start()
+            return httpx.Response(202, json={"attempt": self.attempt})
         self._take(path.rsplit("/", 1)[1].removesuffix("s"), body)
         return httpx.Response(202, json={"triggerId": body["triggerId"]})
 
@@ -128,6 +133,12 @@ class FakeDriver:
         self.stored.complete(number)
         path = f"{LOCATION}/{NAMESPACE}/{NAME}/checkpoints/{self.epoch}-{number}/manifest.json"
         self._completed(number, "checkpoint", path, now)
+
+    def _start(self) -> None:
+        if self.waits:
+            self.waits = False
+            self.stored.claim_log(self.attempt)
+            self.epoch = self.stored.claim.epoch
 
     def _take(self, kind: str, body: dict[str, Any]) -> None:
         trigger = {"triggerId": body["triggerId"], "kind": kind, "state": "FAILED", "failure": self.refuses}
@@ -157,7 +168,8 @@ class FakeDriver:
 
     def _view(self) -> dict[str, Any]:
         return {
-            "state": "STOPPED" if self.stopped else "RUNNING",
+            "state": "CREATED" if self.waits else "STOPPED" if self.stopped else "RUNNING",
+            "waiting": "prepared" if self.waits else None,
             "name": NAME,
             "namespace": NAMESPACE,
             "attempt": self.attempt,
@@ -192,6 +204,7 @@ class Bench:
         self.now: float = START if before is None else before.now
         self.cluster: FakeCluster = FakeCluster() if before is None else before.cluster
         self.driver: FakeDriver | None = None if before is None else before.driver
+        self.successor: FakeDriver | None = None
         self.root = root
         self.makes_executors = True
         self.job_store: Job = (
@@ -216,6 +229,7 @@ class Bench:
             wanted_triggers,
             wanted_trials,
             self.evaluations,
+            wanted_successor,
             self.clock,
         )
         actor = Actor(self.cluster, drivers, tokens, stored, events, admissions, self.clock)
@@ -302,16 +316,20 @@ class Bench:
                 continue
             attempt = int(pod["metadata"]["labels"]["streamjob.io/attempt"])
             if "status" not in pod:
+                started = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+                if "--wait-for-start" in pod["spec"]["containers"][0]["args"]:
+                    self.successor = FakeDriver(self.job_store, attempt, self._token(), waits=True)
+                    self._status(name, "Running", started, ADDRESS_OF_SUCCESSOR)
+                    continue
                 self.job_store.claim_log(attempt)
                 self.driver = FakeDriver(self.job_store, attempt, self._token(), epoch=self.job_store.claim.epoch)
-                started = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
                 self._status(name, "Running", started)
             elif self.driver is not None and self.driver.attempt == attempt and self.driver.stopped:
                 ended = {"terminated": {"exitCode": 0, "message": '{"state": "STOPPED", "exitCode": 0}'}}
                 self._status(name, "Succeeded", ended)
 
-    def _status(self, name: str, phase: str, state: Object) -> None:
-        status = {"phase": phase, "podIP": ADDRESS, "containerStatuses": [{"name": "streamjob", "state": state}]}
+    def _status(self, name: str, phase: str, state: Object, address: str = ADDRESS) -> None:
+        status = {"phase": phase, "podIP": address, "containerStatuses": [{"name": "streamjob", "state": state}]}
         self.cluster.edit(POD, NAMESPACE, name, status=status)
 
     def _token(self) -> str:
@@ -321,9 +339,11 @@ class Bench:
 
     async def _send(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> Answer:
         request = httpx.Request(method, url, headers=headers, content=body)
-        if self.driver is None or request.url.host != ADDRESS:
+        drivers = {ADDRESS: self.driver, ADDRESS_OF_SUCCESSOR: self.successor}
+        driver = drivers.get(request.url.host)
+        if driver is None:
             raise ConnectionRefusedError("refused")
-        response = self.driver.answer(request)
+        response = driver.answer(request)
         return Answer(response.status_code, response.reason_phrase, response.content)
 
     def _open(self, uri: str, _environment: Mapping[str, str]) -> Store:

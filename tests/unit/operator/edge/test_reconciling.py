@@ -244,6 +244,31 @@ def test_a_changed_image_is_deployed_behind_a_savepoint(bench: Bench) -> None:
     asyncio.run(scenario())
 
 
+def test_a_successor_is_asked_only_while_it_is_prepared_and_is_told_to_start_when_the_driver_has_stopped(
+    bench: Bench,
+) -> None:
+    async def scenario() -> None:
+        await running(bench, upgrade={"warmSuccessor": True})
+        first = bench.driver
+        assert first is not None
+        spec = SPEC | {"image": "example/two", "upgrade": {"warmSuccessor": True}}
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=spec)
+        await bench.until(lambda: bench.job["status"]["jobStatus"]["attempt"] > first.attempt)
+        successor = bench.successor
+        assert successor is not None
+        assert successor.requests > 0
+        assert [path for path, _ in first.asked] == ["/v1/stop"]
+
+        await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+
+        assert {path for path, _ in successor.asked} == {"/v1/start"}
+        assert successor.epoch > first.epoch
+        assert "successor" not in bench.job["status"]["reconciliation"]
+        await bench.until(lambda: bench.cluster.names(POD) == [f"{NAME}-driver-{successor.attempt}"])
+
+    asyncio.run(scenario())
+
+
 def test_a_revision_that_nothing_names_any_more_goes_with_its_job_file(bench: Bench) -> None:
     async def scenario() -> None:
         await running(bench, upgradeMode="last-state")

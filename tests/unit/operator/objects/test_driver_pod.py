@@ -51,6 +51,11 @@ def test_what_the_process_is_told_follows_from_the_action() -> None:
     assert "--allow-non-restored-state" not in container(built)["args"]
 
 
+def test_a_successor_waits_until_it_is_told_to_start() -> None:
+    assert "--wait-for-start" in container(pod(start={"waits": True}))["args"]
+    assert "--wait-for-start" not in container(pod())["args"]
+
+
 def test_state_may_be_given_up_only_where_the_action_says_so() -> None:
     assert "--allow-non-restored-state" in container(pod(start={"allow_non_restored_state": True}))["args"]
     assert "--require-snapshot" not in container(pod())["args"]
