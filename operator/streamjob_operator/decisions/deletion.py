@@ -108,7 +108,7 @@ def _disposes(s: Situation) -> bool:
 
 
 def _disposing_attempt(s: Situation) -> int:
-    return s.memory.attempt + 1
+    return max(s.memory.attempt, s.memory.last_attempt) + 1
 
 
 def _let_go(s: Situation, warning: str = "") -> Step:

@@ -155,6 +155,23 @@ def test_a_job_can_be_continued_from_its_first_checkpoint_of_this_start(tmp_path
     assert established()
 
 
+def test_a_checkpoint_of_the_start_before_does_not_establish_one_that_waits_for_its_turn(tmp_path: Path) -> None:
+    now = [0.0]
+    job = Job(tmp_path / "location")
+    job.claim_log(1)
+    established = Established(job.store, job.job, lambda: now[0], attempt=2)
+    assert not established()
+
+    job.claim_log(1)
+    job.complete(1, *job.upload(state=b"before"))
+    now[0] = 10.0
+    assert not established()
+    job.claim_log(2)
+    job.complete(2, *job.upload(state=b"after"))
+    now[0] = 20.0
+    assert established()
+
+
 def test_the_note_of_an_ended_job_stays_until_the_next_one_begins(tmp_path: Path) -> None:
     lock = RunningLock(tmp_path)
     lock.acquire()

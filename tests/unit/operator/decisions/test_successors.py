@@ -72,9 +72,12 @@ def test_it_takes_over_from_a_driver_that_has_stopped_and_has_not_ended_yet() ->
     user.wait(lambda: len(user.world.starts) == 2, seconds=60)
 
     assert user.world.starts[-1].attempt == 2
-    assert user.status.reconciliation.recordings or user.world.recorded
     user.wait(lambda: [pod.attempt for pod in user.world.pods] == [2])
-    assert user.did(DeleteDriver)[-1].name == "job-driver-1"
+    done = [each for each in user.world.actions if isinstance(each, StartJob | DeleteDriver)]
+    assert isinstance(done[0], StartJob), "it waited until the pod of the driver had ended"
+    assert isinstance(done[-1], DeleteDriver)
+    assert done[-1].name == "job-driver-1"
+    assert list(user.world.recorded) == ["job-upgrade-1"]
 
 
 def test_a_stop_without_a_savepoint_is_taken_over_as_well() -> None:
@@ -206,6 +209,37 @@ def test_a_successor_that_dies_while_the_driver_stops_is_replaced() -> None:
     user.wait(lambda: len(user.world.starts) == 2)
 
     assert user.world.starts[-1].attempt == 3
+
+
+def test_a_driver_that_goes_on_after_a_stop_without_its_savepoint_is_not_replaced_by_the_successor() -> None:
+    user = prepared(upgrade={"warmSuccessor": True, "lastStateFallback": False})
+    revision = user.status.reconciliation.last_reconciled_revision
+    user.world.processes[0].savepoint_seconds = 1000
+    user.wait(lambda: bool(user.did(StopJob)))
+    user.world.processes[0].kill()
+
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    made = next(each for each in user.did(CreateDriver) if each.attempt == user.world.starts[-1].attempt)
+    assert (made.attempt, made.revision, made.waits) == (3, revision, False)
+    assert not user.did(StartJob)
+
+
+@pytest.mark.parametrize(
+    ("change", "source"), [({"upgradeMode": "stateless"}, "none"), ({"allowNonRestoredState": True}, "latest")]
+)
+def test_a_successor_that_was_prepared_for_another_start_does_not_take_over(
+    change: dict[str, Any], source: str
+) -> None:
+    user = prepared()
+    user.wait(lambda: bool(user.did(StopJob)))
+    user.edit(**change)
+
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    assert user.world.starts[-1].attempt == 3
+    assert user.world.starts[-1].restore_from == source
+    assert not user.did(StartJob)
 
 
 @pytest.mark.parametrize("seconds", [0, 3, 8])

@@ -1,0 +1,93 @@
+"""A user upgrades a job whose next driver is prepared beside the running one: it stands still for seconds only."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from e2e.harness.controller import StreamJobs
+from e2e.harness.shouting import NAME, Producer, apply, check_output, wait_for_shouts
+from tests.servers.kafka import KafkaServer
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
+
+NO_EFFORT = "''"
+WORDS_PER_SECOND = 50
+
+
+def times(kafka: KafkaServer) -> list[float]:
+    """Return when each row was published, in seconds since 1970; before, rows wait in the store."""
+    messages: list[Any] = kafka.consume("shouts")
+    return sorted(message.timestamp()[1] / 1000 for message in messages)
+
+
+def standstill(kafka: KafkaServer, since: float) -> float:
+    """Return the longest time between two published rows after a moment, in seconds."""
+    return max(after - before for before, after in pairwise(each for each in times(kafka) if each >= since))
+
+
+def upgrade(jobs: StreamJobs, kafka: KafkaServer, **change: Any) -> float:
+    """Upgrade the job while words arrive, wait until it is ready again, and return for how long it stood still."""
+    before = jobs.wait_until_ready(NAME)
+    since = times(kafka)[-1]
+    jobs.change(NAME, **change)
+    attempt = before["jobStatus"]["attempt"] + 1
+    after = jobs.wait_until_ready(NAME, attempt=attempt)
+    assert after["reconciliation"]["lastReconciledRevision"] != before["reconciliation"]["lastReconciledRevision"]
+    assert after["restoredFrom"]["kind"] == "savepoint"
+    jobs.namespace.wait_gone("Pod", f"{NAME}-driver-{attempt - 1}")
+    assert jobs.drivers(NAME) == [f"{NAME}-driver-{attempt}"]
+    return standstill(kafka, since)
+
+
+def test_an_upgrade_with_a_warm_successor_stands_still_for_seconds_and_its_output_is_exact(
+    kafka: KafkaServer, jobs: StreamJobs
+) -> None:
+    with Producer(kafka) as producer:
+        producer.write(100)
+        apply(
+            jobs,
+            kafka,
+            NO_EFFORT,
+            upgrade={"warmSuccessor": True},
+            checkpointing={"location": jobs.namespace.location, "interval": "1s"},
+        )
+        wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
+        producer.rate = WORDS_PER_SECOND
+
+        warm = upgrade(jobs, kafka, sparkConf={"spark.sql.session.timeZone": "UTC"})
+        assert jobs.events(NAME, "PreparingSuccessor")
+        assert not jobs.events(NAME, "SuccessorFailed")
+        jobs.change(NAME, upgrade={"warmSuccessor": False})
+        cold = upgrade(jobs, kafka, sparkConf={"spark.sql.session.timeZone": "Europe/Berlin"})
+        producer.rate = 0
+
+    measured = f"{warm:.1f} s with a warm successor, {cold:.1f} s without"
+    sys.stdout.write(f"From the last row before the upgrade to the first one after it: {measured}\n")
+    check_output(kafka, producer.written)
+    assert kafka.open_transactions() == []
+
+
+def test_a_successor_that_is_killed_costs_the_upgrade_nothing_but_its_speed(
+    kafka: KafkaServer, jobs: StreamJobs
+) -> None:
+    with Producer(kafka) as producer:
+        producer.write(100)
+        apply(jobs, kafka, NO_EFFORT, upgrade={"warmSuccessor": True})
+        wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
+        jobs.wait_until_ready(NAME)
+        producer.rate = WORDS_PER_SECOND
+
+        jobs.change(NAME, sparkConf={"spark.sql.session.timeZone": "UTC"})
+        jobs.namespace.wait(
+            "Pod", f"{NAME}-driver-2", lambda pod: pod["status"]["phase"] == "Running", what="successor"
+        )
+        jobs.namespace.delete("Pod", f"{NAME}-driver-2", grace=0)
+        after = jobs.wait_until_ready(NAME, attempt=3)
+        producer.rate = 0
+
+    assert after["jobStatus"]["attempt"] == 3
+    assert jobs.events(NAME, "SuccessorFailed")
+    check_output(kafka, producer.written)
