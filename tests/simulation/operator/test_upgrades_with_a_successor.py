@@ -95,8 +95,9 @@ def upgraded() -> ClusterWorld:
 @pytest.mark.parametrize("name", EVENTS)
 def test_an_upgrade_that_is_disturbed_at_any_step_comes_to_what_is_asked(name: str) -> None:
     taken_over = set()
-    for step in STEPS:
-        for dies_at in DEATHS if EXAMPLES > 100 else (DEATHS[step % len(DEATHS)],):
+    offset = list(EVENTS).index(name) % 2
+    for step in STEPS if EXAMPLES > 100 else STEPS[offset::2]:
+        for dies_at in DEATHS if EXAMPLES > 100 else (DEATHS[step // 2 % len(DEATHS)],):
             world = upgraded()
             for look in STEPS:
                 if look == step:
