@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjob_operator.decisions.kept import read
@@ -69,6 +69,7 @@ memories = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(memories)
 def test_what_is_remembered_is_read_back_from_the_stored_status(memory: Memory) -> None:
     stored = remember(memory, StreamJobStatus()).to_dict()
@@ -76,6 +77,7 @@ def test_what_is_remembered_is_read_back_from_the_stored_status(memory: Memory) 
     assert memory_of(StreamJobStatus.model_validate(stored)) == memory
 
 
+@settings(deadline=None)
 @given(memories, memories)
 def test_what_was_remembered_before_leaves_no_trace(before: Memory, after: Memory) -> None:
     reported = StreamJobStatus(observed_generation=3, replicas=2)

@@ -18,7 +18,10 @@ from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 # A schema cannot compare a duration, nor an amount of memory; a rule of two fields is the API server's.
-_BEYOND_A_SCHEMA = {"greater_than", "greater_than_equal", "too_few_for_spark", "min_above_max", "not_a_time"}
+_BEYOND_A_SCHEMA = {
+    *("greater_than", "greater_than_equal", "less_than_equal"),
+    *("too_few_for_spark", "min_above_max", "not_a_time"),
+}
 DURATION_PATTERN = TypeAdapter(Seconds).json_schema()["pattern"]
 _MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1)).map(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
 _WORDS = st.text("abcxyz-/: ", min_size=1, max_size=12)
