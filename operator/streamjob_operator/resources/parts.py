@@ -119,8 +119,9 @@ class Upgrade(SpecPart):
     warm_successor: bool = Field(
         default=False,
         description="Prepare the next driver in a second pod before the running one stops, so that the job stands "
-        "still for seconds only. For that time the job needs twice the resources. Without room for the second pod, "
-        "or if it is not prepared within two minutes, the upgrade goes the ordinary way. Not for jobs on executors.",
+        "still for less than half as long. Meanwhile the job needs twice the resources. Without room for the second "
+        "pod, or if it is not prepared within two minutes, the upgrade goes the ordinary way. Not for jobs on "
+        "executors.",
     )
     rollback: Rollback = Field(
         default_factory=Rollback,
