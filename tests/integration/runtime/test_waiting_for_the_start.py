@@ -29,7 +29,6 @@ def connect(runs: JobRuns, process: JobProcess, workdir: str) -> ControlClient:
     return ControlClient(endpoint.url, endpoint.token)
 
 
-@pytest.mark.core
 @pytest.mark.timeout(600)
 def test_a_prepared_process_continues_a_stopped_job_when_it_is_told_to_start(
     runs: JobRuns, expected: Rows, spark: SparkSession
