@@ -23,7 +23,8 @@ Each job counts events in windows of a minute, in two task slots, with its state
 file. No further row comes. It looks for new files all the time, and a checkpoint is due every {interval}. CPU and
 memory are those of its Python and Java. Memory is proportional: pages that processes share, such as the archive of
 Spark's classes, count once in all. "Started" is the time until all jobs have read their input and have a checkpoint;
-they start at the same moment. {load}
+they start one after the other. Java still compiles in the first minutes of a job, so jobs that have been idle for
+longer take less CPU. {load}
 """
 
 
