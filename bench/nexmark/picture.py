@@ -52,5 +52,5 @@ def draw(bars: Mapping[str, Mapping[str, float | None]]) -> str:
                 parts.append(
                     f'<rect x="{_LEFT}" y="{top}" width="{length:.1f}" height="{_BAR - 2}" fill="{_COLOURS[number]}"/>'
                 )
-                parts.append(f'<text x="{_LEFT + length + 5:.1f}" y="{top + 9}" font-size="10">{value:.2g}</text>')
+                parts.append(f'<text x="{_LEFT + length + 5:.1f}" y="{top + 9}" font-size="10">{value:.3g}</text>')
     return "\n".join([*parts, "</svg>", ""])
