@@ -219,7 +219,7 @@ class Situation:
 
     @property
     def live_pods(self) -> tuple[DriverPod, ...]:
-        """The pods whose processes are waited for; a successor does nothing before it is told to start."""
+        """The pods whose processes are waited for; a successor does nothing before it is started."""
         return tuple(pod for pod in self.seen.pods if self.is_live(pod) and pod != self.successor_pod)
 
     @cached_property
@@ -234,9 +234,8 @@ class Situation:
     @cached_property
     def successor_is_prepared(self) -> bool:
         """Whether that driver is ready to continue the job."""
-        return self.successor_pod is not None and self.seen.successor is not None and (
-            self.seen.successor.waiting == "prepared"
-        )  # fmt: skip
+        report = self.seen.successor
+        return self.successor_pod is not None and report is not None and report.waiting == "prepared"
 
     @cached_property
     def has_handed_over(self) -> bool:

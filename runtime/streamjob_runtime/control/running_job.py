@@ -80,7 +80,7 @@ class RunningJob:
         recorders: returns the processes that can be profiled.
         spark_page: returns where Spark's own page is.
         on_batch: receives each batch that has ended.
-        gate: holds the job back until it is told to start; None for one that starts by itself.
+        gate: keeps the job waiting until a request starts it; None for a job that starts by itself.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Holds a process back until it is told to start."""
+"""Keeps a process waiting until a request starts it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StartGate:
 
     @property
     def waiting(self) -> Literal["preparing", "prepared"] | None:
-        """What the process does before it is told to start; None afterwards."""
+        """How far the preparation is; None once the process was told to start."""
         if self.is_open:
             return None
         return "prepared" if self._is_prepared else "preparing"

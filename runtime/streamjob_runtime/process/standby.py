@@ -20,7 +20,7 @@ from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.session import Session
 
 _LOOK_SECONDS = 0.05
-REFRESH_SECONDS = 2.0
+_REFRESH_SECONDS = 2.0
 _REHEARSAL_SECONDS = 120.0
 
 log = logging.getLogger("streamjob")
@@ -60,7 +60,7 @@ def stand_by(
     return at_hand.directory
 
 
-def wait_for_turn(lock: RunningLock, files: FilesAtHand, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait_for_turn(lock: RunningLock, files: FilesAtHand, sleep: Callable[[float], object] = time.sleep) -> None:
     """Keep the newest checkpoint's files at hand until the lock is free, and take it.
 
     Args:
@@ -68,15 +68,33 @@ def wait_for_turn(lock: RunningLock, files: FilesAtHand, sleep: Callable[[float]
         files: the checkpoint's files.
         sleep: waits a number of seconds.
     """
+    keep_at_hand(files, lock.acquire, sleep)
+
+
+def keep_at_hand(
+    files: FilesAtHand,
+    is_over: Callable[[], bool],
+    sleep: Callable[[float], object],
+    on_refresh: Callable[[], None] = lambda: None,
+) -> None:
+    """Keep the newest checkpoint's files at hand until the wait is over.
+
+    Args:
+        files: the checkpoint's files.
+        is_over: whether to stop waiting; asked several times a second.
+        sleep: waits a number of seconds.
+        on_refresh: called after each refresh of the files.
+    """
     next_refresh, level = 0.0, logging.INFO
-    while not lock.acquire():
+    while not is_over():
         if time.monotonic() >= next_refresh:
-            level = refresh_files(files, level)
-            next_refresh = time.monotonic() + REFRESH_SECONDS
+            level = _refresh(files, level)
+            next_refresh = time.monotonic() + _REFRESH_SECONDS
+            on_refresh()
         sleep(_LOOK_SECONDS)
 
 
-def refresh_files(files: FilesAtHand, level: int) -> int:
+def _refresh(files: FilesAtHand, level: int) -> int:
     """Refresh the files; log a new checkpoint at a level, and return the level for the next one."""
     try:
         checkpoint = files.refresh()

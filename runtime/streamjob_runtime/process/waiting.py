@@ -1,20 +1,17 @@
-"""Prepares a process for a job that another process still runs, and waits until it is told to start."""
+"""Prepares a process for a job that another process still runs, and waits for the request to start it."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from streamjob.job.load import LoadedJob
 from streamjob_runtime.control.start_gate import StartGate
-from streamjob_runtime.process.standby import REFRESH_SECONDS, refresh_files, rehearse
+from streamjob_runtime.process.standby import keep_at_hand, rehearse
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
-
-_LOOK_SECONDS = 0.1
 
 log = logging.getLogger("streamjob")
 
@@ -59,13 +56,5 @@ def wait_until_told(gate: StartGate, files: FilesAtHand, stopped: Callable[[], b
         files: the checkpoint's files.
         stopped: whether the job was asked to stop.
     """
-    next_refresh, level = 0.0, logging.INFO
-    while not gate.is_open:
-        if stopped():
-            return False
-        if time.monotonic() >= next_refresh:
-            level = refresh_files(files, level)
-            next_refresh = time.monotonic() + REFRESH_SECONDS
-            gate.prepared()
-        gate.wait(_LOOK_SECONDS)
-    return True
+    keep_at_hand(files, lambda: gate.is_open or stopped(), gate.wait, gate.prepared)
+    return gate.is_open

@@ -1,15 +1,18 @@
-"""A process that stands by keeps the newest checkpoint's files, and continues when the process before it has ended."""
+"""A process that stands by, or waits to be started, keeps the newest checkpoint's files, and continues in its turn."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 from tests.unit.stored.job import Job
 
 from streamjob.snapshot.record import RecordKind
+from streamjob_runtime.control.start_gate import StartGate
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.process.standby import wait_for_turn
+from streamjob_runtime.process.waiting import wait_until_told
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 
 
@@ -97,3 +100,46 @@ def test_a_store_that_fails_does_not_end_the_wait(job: Job, files: FilesAtHand, 
     wait_for_turn(lock, files, lambda seconds: other.release())
 
     assert not files.directory.exists()
+
+
+def test_it_is_prepared_once_the_newest_checkpoint_is_at_hand(job: Job, files: FilesAtHand) -> None:
+    job.complete(1, *job.upload(state=b"one"))
+    gate = StartGate(is_open=False)
+    before = gate.waiting
+    seen = before
+    waiter = threading.Thread(target=wait_until_told, args=(gate, files, lambda: False))
+    waiter.start()
+
+    while seen != "prepared":
+        assert waiter.is_alive()
+        waiter.join(0.01)
+        seen = gate.waiting
+    gate.open()
+    waiter.join(30)
+
+    assert before == "preparing"
+    assert not waiter.is_alive()
+    assert gate.waiting is None
+    assert [path.read_bytes() for path in files.directory.rglob("*") if path.is_file()] == [b"one"]
+
+
+def test_a_job_without_a_checkpoint_is_waited_for_as_well(files: FilesAtHand) -> None:
+    gate = StartGate(is_open=False)
+
+    def told_once_prepared() -> bool:
+        if gate.waiting == "prepared":
+            gate.open()
+        return False
+
+    assert wait_until_told(gate, files, told_once_prepared)
+
+
+def test_a_stop_ends_the_wait(files: FilesAtHand) -> None:
+    assert not wait_until_told(StartGate(is_open=False), files, lambda: True)
+
+
+def test_a_process_that_was_told_early_starts_at_once(files: FilesAtHand) -> None:
+    gate = StartGate(is_open=False)
+    gate.open()
+
+    assert wait_until_told(gate, files, lambda: True)
