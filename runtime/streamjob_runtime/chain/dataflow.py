@@ -30,6 +30,7 @@ from streamjob_runtime.chain.trying import with_failed_rows
 from streamjob_runtime.chain.watermarks import event_time_columns, marked
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
+from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
@@ -298,6 +299,8 @@ class DataflowBuilder:
         from pyspark.errors import PySparkException
 
         form, options = source.format, self._job.options(source)
+        if form == KAFKA:
+            options = for_batches(options)
         try:
             if self._job.spec.batch_duration:
                 options, bounds = with_first_limit(form, options, self._job.spec.parallelism)

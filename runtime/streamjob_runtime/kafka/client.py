@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import StreamJobError
 from streamjob.job.kafka import CLIENT
-from streamjob.job.options import redacted
+from streamjob.job.options import option, redacted
 from streamjob_runtime.kafka.explaining import Cause, read_causes
 from streamjob_runtime.spark.gateway import java_errors, our_java, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_WAIT, _WAIT_MS = f"{CLIENT}fetch.max.wait.ms", "1"
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -24,6 +26,16 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
     """
     names = {key: key.lower() for key in options}
     return {name.removeprefix(CLIENT): options[key] for key, name in names.items() if name.startswith(CLIENT)}
+
+
+def for_batches(options: Mapping[str, str]) -> dict[str, str]:
+    """Return a source's options for a query that reads one batch after the other.
+
+    The client asks for the records behind a batch at once, and the broker answers when there are some, or after
+    `fetch.max.wait.ms`. The next batch can only ask for its own records after that answer, so each of its tasks would
+    wait for up to the client's default of 500 ms. Between batches nobody asks, so a short wait costs nothing.
+    """
+    return {**options} if option(options, _WAIT) is not None else {**options, _WAIT: _WAIT_MS}
 
 
 @contextmanager

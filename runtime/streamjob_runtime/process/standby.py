@@ -12,8 +12,10 @@ from streamjob.errors import StreamJobError
 from streamjob.job.load import LoadedJob
 from streamjob.protocol.log import JobId
 from streamjob.store.base import Store
+from streamjob_runtime.process.connecting import connect
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.restoring.at_hand import FilesAtHand
+from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.testing.job_test import JobTest
@@ -50,7 +52,7 @@ def stand_by(
     """
     at_hand = FilesAtHand(store, job, scratch / "at-hand")
     log.info("Standing by: this process continues the job if the one that runs it dies")
-    rehearse(loaded, spark, files, scratch / "rehearsal")
+    rehearse(loaded, job, spark, files, scratch / "rehearsal")
     wait_for_turn(lock, at_hand)
     at_hand.close()
     if lock.has_ended():
@@ -108,26 +110,32 @@ def _refresh(files: FilesAtHand, level: int) -> int:
     return level
 
 
-def rehearse(loaded: LoadedJob, spark: SparkHolder, files: JobFiles, directory: Path) -> None:
-    """Run the job's chains once on batches without rows, so that Spark has loaded, planned and compiled what they need.
+def rehearse(loaded: LoadedJob, job: JobId, spark: SparkHolder, files: JobFiles, directory: Path) -> None:
+    """Do what the job's start does, so that Java has loaded, planned and compiled what it needs.
 
-    Sources and sinks are replaced, and operators are called without rows.
+    The chains run once on batches without rows, with other sources and sinks. Then the systems outside are asked.
+    Nothing changes there.
 
     Args:
         loaded: the job.
+        job: its identity in the store.
         spark: the process's Spark.
         files: gives directories the names by which Spark knows them.
         directory: a directory that does not exist yet, below that of `files`; it is removed.
     """
+    from pyspark.errors import PySparkException
+
     session = Session(spark.session(loaded.spec.max_parallelism), files)
     try:
-        with JobTest(loaded, session, directory, within=_REHEARSAL_SECONDS) as job:
+        with JobTest(loaded, session, directory / "job", within=_REHEARSAL_SECONDS) as rehearsed:
             for source in loaded.spec.sources:
-                job.feed(source.name, ())
-            job.process()
-            job.stop()
-    except StreamJobError as error:
+                rehearsed.feed(source.name, ())
+            rehearsed.process()
+            rehearsed.stop()
+        connect(loaded, job, session.spark.newSession(), files, directory / "outside")
+    except (StreamJobError, PySparkException) as error:
         # Only the first batch of a takeover is slower without.
-        log.warning("The rehearsal failed, so that a takeover takes longer: %s", error.what)
+        what = error.what if isinstance(error, StreamJobError) else reason(error)
+        log.warning("The rehearsal failed, so that a takeover takes longer: %s", what)
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamjob.job.load import LoadedJob
+from streamjob.protocol.log import JobId
 from streamjob_runtime.control.start_gate import StartGate
 from streamjob_runtime.process.standby import keep_at_hand, rehearse
 from streamjob_runtime.restoring.at_hand import FilesAtHand
@@ -20,6 +21,7 @@ def prepare_and_wait(
     gate: StartGate,
     at_hand: FilesAtHand,
     loaded: LoadedJob,
+    job: JobId,
     spark: SparkHolder,
     files: JobFiles,
     scratch: Path,
@@ -33,6 +35,7 @@ def prepare_and_wait(
         gate: opened by the request to start.
         at_hand: keeps the files of the newest checkpoint at hand.
         loaded: the job.
+        job: its identity in the store.
         spark: this process's Spark.
         files: gives directories the names by which Spark knows them.
         scratch: a directory of this process, below that of `files`.
@@ -40,7 +43,7 @@ def prepare_and_wait(
     """
     log.info("This process prepares itself, and runs the job when it is told to start")
     if not gate.is_open:
-        rehearse(loaded, spark, files, scratch / "rehearsal")
+        rehearse(loaded, job, spark, files, scratch / "rehearsal")
     is_told = wait_until_told(gate, at_hand, stopped)
     at_hand.close()
     if is_told:

@@ -20,6 +20,7 @@ from streamjob.sink import ChecksSchema, Previews, Sink, SinkContext, Staged
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.rehearsing import Rehearses
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.quoting import quoted
 
@@ -63,6 +64,11 @@ class EncodingSink:
         encoded = None if schema is None else self._encoded_schema(schema)
         if isinstance(self._inner, Previews):
             self._inner.preview(context, encoded)
+
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Let the other sink rehearse with encoded rows, without registering a schema; raises its errors."""
+        if isinstance(self._inner, Rehearses):
+            self._inner.rehearse(context, self._encoded(rows, self._checking))
 
     def check_schema(self, schema: StructType) -> None:
         """Check that rows with a schema can be encoded. Raises UnusableSink, and the errors of the other sink."""

@@ -48,6 +48,21 @@ def java_session(spark: SparkSession) -> Any:
     return spark._jsparkSession
 
 
+def runs_tasks(spark: SparkSession) -> bool:
+    """Return whether tasks run in the Java of this process, and not on executors."""
+    return (spark.sparkContext.master or "").startswith("local")
+
+
+def load_class(spark: SparkSession, name: str) -> None:
+    """Load and initialise a class in Spark's Java.
+
+    Args:
+        spark: the session.
+        name: the class with its package.
+    """
+    java_of(spark).org.apache.spark.util.Utils.classForName(name, True, False)
+
+
 def has_class(spark: SparkSession, name: str) -> bool:
     """Return whether Spark's Java can load a class.
 

@@ -28,7 +28,7 @@ from streamjob_runtime.sinks.kafka.errors import (
     ProducerFenced,
     TransactionTimedOut,
 )
-from streamjob_runtime.sinks.kafka.transactions import Producer
+from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
@@ -124,8 +124,9 @@ def files_of_tasks(spark: SparkSession) -> list[Path]:
 
 
 @pytest.mark.core
-def test_many_rows_are_staged_by_their_tasks_and_never_reach_the_driver(
-    topics: Topics, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("on_executors", [False, True])
+def test_many_rows_become_an_object_for_each_task_which_stages_it_itself_on_executors(
+    topics: Topics, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, on_executors: bool
 ) -> None:
     store = LocalStore(tmp_path / "store")
     staging = StoreStaging(store, UID, Epoch(1), tmp_path / "own")
@@ -134,9 +135,12 @@ def test_many_rows_are_staged_by_their_tasks_and_never_reach_the_driver(
     rows = spark.range(40_000, numPartitions=2).selectExpr("sha2(CAST(id AS STRING), 512) AS value")
 
     with monkeypatch.context() as patch:
-        patch.setattr(StoreStaging, "put", lambda *_: pytest.fail("the driver stages rows"))
+        if on_executors:
+            patch.setattr(Kafka, "computes", property(lambda _: False))
+            patch.setattr(StoreStaging, "put", lambda *_: pytest.fail("the driver stages rows"))
         staged = sink.stage(rows, BatchId(0))
     assert len(list(store.list("staged/"))) == 2
+    assert list((tmp_path / "own").glob("*")) == []
     topics.commit(sink, 1, staged.committable)
 
     assert staged.rows == 40_000

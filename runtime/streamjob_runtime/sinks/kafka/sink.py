@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
@@ -37,7 +38,7 @@ from streamjob_runtime.sinks.kafka.commits import (
 )
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import mismatches, records
-from streamjob_runtime.sinks.kafka.staging import stage_parts
+from streamjob_runtime.sinks.kafka.staging import stage_parts, stage_parts_here
 from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
 from streamjob_runtime.sinks.row_chunks import few_of
 
@@ -131,6 +132,23 @@ class KafkaSink:
                 self._check_topic(self._options.topic, admin)
         self.check_schema(schema)
 
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Ask the brokers and stage rows as for a batch; the producer makes no transactions, so it fences nobody.
+
+        Raises the errors of `open` and `stage`.
+        """
+        self._context = context
+        self._options = parse_options(context.options, self._label)
+        self._identity = identity_of(context.namespace, context.job, context.uid)
+        self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
+        self._kafka.producer().close()
+        with self._kafka.admin() as admin:
+            commits = admin.describe(self._options.commits_topic)
+        if commits is not None:
+            self._partitions = commits.partitions
+            self._newest_record()
+        self.stage(rows, BatchId(0))
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows with a schema can become records.
 
@@ -142,15 +160,19 @@ class KafkaSink:
         refuse(UnusableTopic, f"{self._label}:", found)
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
-        """Stage the batch's rows, in one Spark action: tasks with many rows stage their own, the driver the others.
+        """Stage the batch's rows, in one Spark action. On executors, tasks with many rows stage their own.
 
         Raises:
             RowsRefused: a row cannot become a record.
             StoreError: the store refused it.
         """
         staging = self._context.staging
-        parts = self._kafka.parts(records(batch, self._options.topic), self._options.longest_request, few_of(batch))
-        staged = stage_parts(parts, staging)
+        rows, longest, few = records(batch, self._options.topic), self._options.longest_request, few_of(batch)
+
+        def write(directory: Path | None) -> DataFrame:
+            return self._kafka.parts(rows, longest, few, directory)
+
+        staged = stage_parts_here(write, staging) if self._kafka.computes else stage_parts(write(None), staging)
         if staged.refusal is not None:
             with suppress(StoreError):
                 staging.delete(staged.names)

@@ -1,8 +1,15 @@
-"""Stages the parts of a batch that tasks have written: large ones from the tasks themselves, small ones together."""
+"""Stages the parts of a batch that tasks have written: each large one by itself, small ones together.
+
+On executors, a task stages its large part. That takes a Python worker for each task, even if its part is small. Where
+the tasks run in the driver's Java, the driver stages all parts, which is faster for small batches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +24,10 @@ if TYPE_CHECKING:
 _COLUMNS = pa.schema(
     [("name", pa.string()), ("content", pa.binary()), ("records", pa.int64()), ("refusal", pa.string())]
 )
+Part = dict[str, Any]
+"""A part of a batch: `file` or `content`, or the `name` of its object; `records`, and why a row is refused."""
+
+_UPLOADS = 4
 _RESULT = "name string, content binary, records long, refusal string"
 
 
@@ -36,7 +47,7 @@ class StagedParts:
 
 
 def stage_parts(parts: DataFrame, staging: Staging) -> StagedParts:
-    """Compute a batch in one Spark action, and stage its rows.
+    """Compute a batch in one Spark action, whose tasks stage large parts.
 
     Args:
         parts: the frame that `Kafka.parts` returns.
@@ -46,28 +57,52 @@ def stage_parts(parts: DataFrame, staging: Staging) -> StagedParts:
         StoreError: the store refused an object.
     """
     results = parts.mapInArrow(_putting(staging.in_tasks()), _RESULT).collect()
-    refusal = next((row.refusal for row in results if row.refusal is not None), None)
+    return _staged([row.asDict() for row in results], staging)
+
+
+def stage_parts_here(write: Callable[[Path], DataFrame], staging: Staging) -> StagedParts:
+    """Compute a batch in one Spark action, whose tasks run in this process's Java, and stage its parts behind it.
+
+    Args:
+        write: returns the frame of `Kafka.parts` for a directory.
+        staging: the sink's staging.
+
+    Raises:
+        StoreError: the store refused an object.
+    """
+    directory = staging.scratch / f"parts-{uuid.uuid4().hex}"
+    directory.mkdir()
+    try:
+        parts = [row.asDict() for row in write(directory).collect()]
+        with ThreadPoolExecutor(_UPLOADS, thread_name_prefix="stage") as pool:
+            return _staged(list(pool.map(lambda part: put_part(part, staging), parts)), staging)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _staged(parts: Sequence[Part], staging: Staging) -> StagedParts:
+    refusal = next((part["refusal"] for part in parts if part["refusal"] is not None), None)
     if refusal is not None:
-        return StagedParts(tuple(row.name for row in results if row.name is not None), 0, refusal)
-    names = [staging.put(part) if isinstance(part, bytes) else part for part in joined(results)]
-    return StagedParts(tuple(names), sum(row.records for row in results), None)
+        return StagedParts(tuple(part["name"] for part in parts if part["name"] is not None), 0, refusal)
+    names = [staging.put(each) if isinstance(each, bytes) else each for each in joined(parts)]
+    return StagedParts(tuple(names), sum(part["records"] for part in parts), None)
 
 
-def joined(results: Iterable[Any]) -> Iterator[str | bytes]:
+def joined(parts: Iterable[Part]) -> Iterator[str | bytes]:
     """Yield the names of staged parts, and the contents of the others, of which neighbours are joined.
 
     Args:
-        results: rows with `name` or `content`, in the order of the tasks, which is that of the records of a key.
+        parts: those with `name` or `content`, in the order of the tasks, which is that of the records of a key.
     """
     small: list[bytes] = []
-    for row in results:
-        if row.name is None:
-            small.append(bytes(row.content))
+    for part in parts:
+        if part["name"] is None:
+            small.append(bytes(part["content"]))
             continue
         if small:
             yield b"".join(small)
             small = []
-        yield row.name
+        yield part["name"]
     if small:
         yield b"".join(small)
 
@@ -80,7 +115,7 @@ def _putting(staging: TaskStaging) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return put
 
 
-def put_part(part: dict[str, Any], staging: TaskStaging) -> dict[str, Any]:
+def put_part(part: Part, staging: TaskStaging | Staging) -> Part:
     """Stage the file of a part, if it has one, and delete the file; return the part with the object's name instead.
 
     Args:

@@ -17,7 +17,7 @@ from streamjob_runtime.kafka.errors import KafkaUnreachable
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.kafka.commit_errors import CommitCircumstances, explained_commit
-from streamjob_runtime.spark.gateway import call_errors, has_class, java_frame, our_java
+from streamjob_runtime.spark.gateway import call_errors, has_class, java_frame, our_java, runs_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,17 +56,24 @@ class Kafka:
                 "leave spark.jars and spark.jars.packages to streamjob, or name a connector of Kafka there",
             )
 
-    def parts(self, rows: DataFrame, longest: int, few: int) -> DataFrame:
+    @property
+    def computes(self) -> bool:
+        """Whether Spark's tasks run in this process's Java, and not on executors."""
+        return runs_tasks(self._spark)
+
+    def parts(self, rows: DataFrame, longest: int, few: int, directory: Path | None) -> DataFrame:
         """Return a frame whose tasks write rows to files, and describe them: `file`, `content`, `records`, `refusal`.
 
         Args:
             rows: rows in the staged form.
             longest: a record that may have more bytes is refused.
             few: a file of at most so many bytes is in `content`, and not in `file`.
+            directory: for the files; None for files that disappear with their tasks.
         """
         from pyspark.sql import DataFrame
 
-        return DataFrame(self._java.KafkaStager.parts(java_frame(rows), longest, few), self._spark)
+        target = None if directory is None else str(directory)
+        return DataFrame(self._java.KafkaStager.parts(java_frame(rows), longest, few, target), self._spark)
 
     def admin(self) -> KafkaAdmin:
         """Return the admin client."""

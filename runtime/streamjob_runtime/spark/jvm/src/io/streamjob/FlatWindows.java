@@ -8,11 +8,13 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Partial$;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ExpandExec;
+import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec;
@@ -67,9 +69,10 @@ final class FlatWindows extends Rule<SparkPlan> {
     }
     for (NamedExpression key : CollectionConverters.asJava(aggregate.groupingExpressions())) {
       if (key instanceof AttributeReference && isOnlyAKey((AttributeReference) key, aggregate)) {
-        Window window = window((AttributeReference) key, aggregate.child());
-        if (window != null) {
-          return byFields(aggregate, window);
+        Flat flat = flat((AttributeReference) key, aggregate.child());
+        Alias struct = flat == null ? null : struct((AttributeReference) key, flat);
+        if (struct != null) {
+          return byFields(aggregate, flat, struct);
         }
       }
     }
@@ -81,40 +84,104 @@ final class FlatWindows extends Rule<SparkPlan> {
         .noneMatch(each -> each.references().contains(key));
   }
 
-  /** A struct that a child makes of each row, and the same rows with its fields in its place. */
-  private record Window(AttributeReference struct, List<Attribute> fields, Alias rebuilt, SparkPlan child) {}
+  /** Rows with the fields of a struct in its place, and an expression that makes such a struct. */
+  private record Flat(CreateNamedStruct struct, List<Attribute> fields, SparkPlan rows) {}
 
-  private static Window window(AttributeReference key, SparkPlan child) {
-    if (child instanceof ProjectExec) {
-      return projected(key, (ProjectExec) child);
+  /** Returns rows without a struct that a plan makes of each row; null if the plan needs it or does not make it. */
+  private static Flat flat(AttributeReference struct, SparkPlan plan) {
+    if (plan instanceof ProjectExec) {
+      return projected(struct, (ProjectExec) plan);
     }
-    return child instanceof ExpandExec ? expanded(key, (ExpandExec) child) : null;
+    if (plan instanceof FilterExec) {
+      return filtered(struct, (FilterExec) plan);
+    }
+    return plan instanceof ExpandExec ? expanded(struct, (ExpandExec) plan) : null;
   }
 
-  private static Window projected(AttributeReference key, ProjectExec project) {
+  private static Flat projected(AttributeReference key, ProjectExec project) {
     List<NamedExpression> list = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
-    for (int index = 0; index < list.size(); index++) {
-      if (list.get(index).exprId().equals(key.exprId()) && list.get(index) instanceof Alias) {
-        CreateNamedStruct struct = timestamps(((Alias) list.get(index)).child());
-        if (struct == null) {
-          return null;
-        }
-        List<Expression> values = new ArrayList<>(CollectionConverters.asJava(struct.valExprs()));
-        List<Attribute> fields = fields(List.of(values));
-        List<NamedExpression> flat = new ArrayList<>();
-        for (int number = 0; number < values.size(); number++) {
-          Attribute field = fields.get(number);
-          flat.add(alias(values.get(number), field.name(), field.exprId(), Option.empty()));
-        }
-        list.remove(index);
-        list.addAll(index, flat);
-        return rebuilt(key, struct, fields, new ProjectExec(seq(list), project.child()));
-      }
+    int index = 0;
+    while (index < list.size() && !list.get(index).exprId().equals(key.exprId())) {
+      index++;
     }
-    return null;
+    if (index == list.size()) {
+      return null;
+    }
+    NamedExpression named = list.remove(index);
+    Expression value = named instanceof Alias ? ((Alias) named).child() : (Expression) named;
+    return value instanceof AttributeReference
+        ? passedOn((AttributeReference) value, index, list, project)
+        : made(value, index, list, project);
   }
 
-  private static Window expanded(AttributeReference key, ExpandExec expand) {
+  /** The projection takes the struct from below. */
+  private static Flat passedOn(AttributeReference struct, int index, List<NamedExpression> others, ProjectExec project) {
+    Flat below = flat(struct, project.child());
+    if (below == null) {
+      return null;
+    }
+    List<NamedExpression> list = new ArrayList<>();
+    for (NamedExpression each : others) {
+      Expression reading = reading((Expression) each, struct, below.fields());
+      if (reading.references().contains(struct)) {
+        return null;
+      }
+      list.add((NamedExpression) reading);
+    }
+    for (int number = 0; number < below.fields().size(); number++) {
+      list.add(index + number, (NamedExpression) below.fields().get(number));
+    }
+    return new Flat(below.struct(), below.fields(), new ProjectExec(seq(list), below.rows()));
+  }
+
+  /** The projection makes the struct. */
+  private static Flat made(Expression value, int index, List<NamedExpression> others, ProjectExec project) {
+    CreateNamedStruct struct = timestamps(value);
+    if (struct == null) {
+      return null;
+    }
+    List<Expression> values = new ArrayList<>(CollectionConverters.asJava(struct.valExprs()));
+    List<Attribute> fields = fields(List.of(values));
+    List<NamedExpression> list = new ArrayList<>(others);
+    for (int number = 0; number < values.size(); number++) {
+      Attribute field = fields.get(number);
+      list.add(index + number, alias(values.get(number), field.name(), field.exprId(), Option.empty()));
+    }
+    return new Flat(struct, fields, new ProjectExec(seq(list), project.child()));
+  }
+
+  private static Flat filtered(AttributeReference struct, FilterExec filter) {
+    Flat below = flat(struct, filter.child());
+    if (below == null) {
+      return null;
+    }
+    Expression condition = reading(filter.condition(), struct, below.fields());
+    return condition.references().contains(struct)
+        ? null
+        : new Flat(below.struct(), below.fields(), new FilterExec(condition, below.rows()));
+  }
+
+  /** Returns an expression that reads the fields of a struct where it stands for them. */
+  private static Expression reading(Expression expression, AttributeReference struct, List<Attribute> fields) {
+    if (expression instanceof GetStructField && isOf((GetStructField) expression, struct)) {
+      return (Expression) fields.get(((GetStructField) expression).ordinal());
+    }
+    List<Expression> children = new ArrayList<>();
+    boolean changed = false;
+    for (Expression child : CollectionConverters.asJava(expression.children())) {
+      Expression other = reading(child, struct, fields);
+      changed |= other != child;
+      children.add(other);
+    }
+    return changed ? expression.withNewChildren(seq(children)) : expression;
+  }
+
+  private static boolean isOf(GetStructField field, AttributeReference struct) {
+    return field.child() instanceof AttributeReference
+        && ((AttributeReference) field.child()).exprId().equals(struct.exprId());
+  }
+
+  private static Flat expanded(AttributeReference key, ExpandExec expand) {
     List<Attribute> output = new ArrayList<>(CollectionConverters.asJava(expand.output()));
     int index = 0;
     while (index < output.size() && !output.get(index).exprId().equals(key.exprId())) {
@@ -144,7 +211,7 @@ final class FlatWindows extends Rule<SparkPlan> {
     output.remove(index);
     output.addAll(index, fields);
     ExpandExec flat = new ExpandExec(seq(projections), seq(output), expand.child(), expand.useSingleTask());
-    return rebuilt(key, first, fields, flat);
+    return new Flat(first, fields, flat);
   }
 
   /** Returns an expression that makes a struct of timestamps; null for any other. */
@@ -176,47 +243,47 @@ final class FlatWindows extends Rule<SparkPlan> {
     return fields;
   }
 
-  /** Returns null if the struct would not have the type that the plan relies on. */
-  private static Window rebuilt(
-      AttributeReference key, CreateNamedStruct struct, List<Attribute> fields, SparkPlan child) {
+  /** Returns the struct, made of its fields; null if it would not have the type that the plan relies on. */
+  private static Alias struct(AttributeReference key, Flat flat) {
     List<Expression> parts = new ArrayList<>();
-    List<Expression> names = new ArrayList<>(CollectionConverters.asJava(struct.nameExprs()));
-    for (int number = 0; number < fields.size(); number++) {
+    List<Expression> names = new ArrayList<>(CollectionConverters.asJava(flat.struct().nameExprs()));
+    for (int number = 0; number < flat.fields().size(); number++) {
       parts.add(names.get(number));
-      parts.add((Expression) fields.get(number));
+      parts.add((Expression) flat.fields().get(number));
     }
     Expression made = new CreateNamedStruct(seq(parts));
-    if (!made.dataType().equals(key.dataType())) {
-      return null;
-    }
-    return new Window(key, fields, alias(made, key.name(), key.exprId(), Option.apply(key.metadata())), child);
+    return made.dataType().equals(key.dataType())
+        ? alias(made, key.name(), key.exprId(), Option.apply(key.metadata()))
+        : null;
   }
 
-  private static SparkPlan byFields(HashAggregateExec aggregate, Window window) {
-    List<NamedExpression> results = replaced(aggregate.resultExpressions(), window);
-    HashAggregateExec flat =
+  private static SparkPlan byFields(HashAggregateExec aggregate, Flat flat, Alias struct) {
+    ExprId replaced = struct.exprId();
+    List<NamedExpression> results = replaced(aggregate.resultExpressions(), replaced, flat.fields());
+    HashAggregateExec grouped =
         aggregate.copy(
             aggregate.requiredChildDistributionExpressions(),
             aggregate.isStreaming(),
             aggregate.numShufflePartitions(),
-            seq(replaced(aggregate.groupingExpressions(), window)),
+            seq(replaced(aggregate.groupingExpressions(), replaced, flat.fields())),
             aggregate.aggregateExpressions(),
             aggregate.aggregateAttributes(),
             aggregate.initialInputBufferOffset(),
             seq(results),
-            window.child());
+            flat.rows());
     List<NamedExpression> output = new ArrayList<>();
     for (Attribute each : CollectionConverters.asJava(aggregate.output())) {
-      output.add(each.exprId().equals(window.struct().exprId()) ? window.rebuilt() : (NamedExpression) each);
+      output.add(each.exprId().equals(replaced) ? struct : (NamedExpression) each);
     }
-    return new ProjectExec(seq(output), flat);
+    return new ProjectExec(seq(output), grouped);
   }
 
-  private static List<NamedExpression> replaced(Seq<NamedExpression> expressions, Window window) {
+  private static List<NamedExpression> replaced(
+      Seq<NamedExpression> expressions, ExprId struct, List<Attribute> fields) {
     List<NamedExpression> result = new ArrayList<>();
     for (NamedExpression each : CollectionConverters.asJava(expressions)) {
-      if (each.exprId().equals(window.struct().exprId())) {
-        window.fields().forEach(field -> result.add((NamedExpression) field));
+      if (each.exprId().equals(struct)) {
+        fields.forEach(field -> result.add((NamedExpression) field));
       } else {
         result.add(each);
       }

@@ -41,15 +41,17 @@ public final class KafkaStager {
   /**
    * Returns a frame whose tasks write the rows of a batch, each its own into a file; one row for each task with rows.
    *
-   * <p>The columns are {@code file}, a local file of the task, which exists until the task ends; {@code content},
-   * instead of the file if that is small; {@code records}, how many there are; and {@code refusal}, why a row is refused.
+   * <p>The columns are {@code file}, a local file of the task; {@code content}, instead of the file if that is small;
+   * {@code records}, how many there are; and {@code refusal}, why a row is refused.
    *
    * @param frame topic string, partition int, timestamp bigint (milliseconds), key and value binary, headers.
    * @param longest a record that may have more bytes is refused.
    * @param few a file of at most so many bytes is small.
+   * @param directory for the files, which the caller deletes; null for files that exist until their task ends.
    */
-  public static Dataset<Row> parts(Dataset<Row> frame, int longest, int few) {
-    JavaRDD<Row> parts = frame.queryExecution().toRdd().toJavaRDD().mapPartitions(new Task(longest, few), true);
+  public static Dataset<Row> parts(Dataset<Row> frame, int longest, int few, String directory) {
+    Task task = new Task(longest, few, directory);
+    JavaRDD<Row> parts = frame.queryExecution().toRdd().toJavaRDD().mapPartitions(task, true);
     StructType columns =
         new StructType()
             .add("file", DataTypes.StringType)
@@ -67,14 +69,13 @@ public final class KafkaStager {
     }
   }
 
-  private record Task(int longest, int few) implements FlatMapFunction<Iterator<InternalRow>, Row> {
+  private record Task(int longest, int few, String directory) implements FlatMapFunction<Iterator<InternalRow>, Row> {
     @Override
     public Iterator<Row> call(Iterator<InternalRow> rows) throws IOException {
       if (!rows.hasNext()) {
         return Collections.emptyIterator();
       }
-      Path file = Path.of(Utils.getLocalDir(SparkEnv.get().conf()), "streamjob-staged-" + UUID.randomUUID());
-      TaskContext.get().addTaskCompletionListener((TaskCompletionListener) task -> delete(file));
+      Path file = file();
       try (StagedRecords.Writer writer = new StagedRecords.Writer(file)) {
         while (rows.hasNext()) {
           add(writer, rows.next());
@@ -82,10 +83,23 @@ public final class KafkaStager {
         writer.finish();
         boolean small = Files.size(file) <= few;
         byte[] content = small ? Files.readAllBytes(file) : null;
+        if (small) {
+          delete(file);
+        }
         return List.of(RowFactory.create(small ? null : file.toString(), content, writer.records(), null)).iterator();
       } catch (Refused e) {
         return List.of(RowFactory.create(null, null, 0L, e.getMessage())).iterator();
       }
+    }
+
+    private Path file() {
+      String name = "streamjob-staged-" + UUID.randomUUID();
+      if (directory != null) {
+        return Path.of(directory, name);
+      }
+      Path file = Path.of(Utils.getLocalDir(SparkEnv.get().conf()), name);
+      TaskContext.get().addTaskCompletionListener((TaskCompletionListener) task -> delete(file));
+      return file;
     }
 
     private static void delete(Path file) {

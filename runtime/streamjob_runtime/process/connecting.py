@@ -1,0 +1,91 @@
+"""Calls the systems that a job reads and writes as its start does, and changes nothing there.
+
+The first call of each client takes Java a second, as it has to load the client. A process that prepares a start makes
+these calls beforehand.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.comparison.verdicts import Finding
+from streamjob.ids import Epoch
+from streamjob.job.load import LoadedJob
+from streamjob.job.plan import ChainPlan, plan
+from streamjob.protocol.log import JobId
+from streamjob_runtime.job.assembly import Assembler
+from streamjob_runtime.kafka.source_checks import check_sources, kafka_inputs, read_newest
+from streamjob_runtime.restoring.restoration import Restoration, Workdir
+from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
+from streamjob_runtime.sinks.rehearsing import LocalStaging, Rehearses
+from streamjob_runtime.spark.gateway import load_class
+from streamjob_runtime.spark.job_files import JobFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+_SLOW_CLASSES = ("org.apache.spark.sql.catalyst.util.CollationAwareUTF8String",)
+"""Classes that take Java a second when the first row needs them, for functions such as `upper`."""
+_TIMES = 3
+"""So that Java has compiled a part of it."""
+
+
+def connect(
+    loaded: LoadedJob,
+    job: JobId,
+    spark: SparkSession,
+    files: JobFiles,
+    directory: Path,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Ask Kafka about the job's sources, read a record of each, plan its chains, and let its sinks rehearse.
+
+    Args:
+        loaded: the job.
+        job: its identity in the store.
+        spark: a session of its own.
+        files: gives directories the names by which Spark knows them.
+        directory: an unused directory below that of `files`.
+        clock: seconds since 1970.
+
+    Raises:
+        StreamJobError: a system refuses something, which the start would report.
+        PySparkException: Spark refuses something, which the start would report.
+    """
+    for name in _SLOW_CLASSES:
+        load_class(spark, name)
+    planned = plan(loaded.spec)
+    check_sources(spark, loaded, planned, None)
+    for source in kafka_inputs(loaded, planned, None):
+        for _ in range(_TIMES):
+            read_newest(spark, source)
+    surroundings = SinkSurroundings(
+        job.name,
+        job.namespace,
+        Epoch(0),
+        loaded.directory,
+        environ=os.environ,
+        staging=lambda sink: LocalStaging(directory / "staging" / sink),
+        spark=lambda: spark,
+    )
+
+    def rehearse(chain: ChainPlan, columns: StructType) -> Iterator[Finding]:
+        for spec in chain.sinks:
+            sink, context = make_sink(spec, surroundings)
+            if isinstance(sink, Rehearses):
+                sink.rehearse(context, spark.createDataFrame([], columns))
+        return iter(())
+
+    workdir = Workdir(directory / "epoch", None, files)
+    # A source that is bounded has no end yet, and none of its files needs to be there.
+    unbounded = tuple(each.model_copy(update={"bounded": False}) for each in loaded.spec.sources)
+    asked = replace(loaded, spec=loaded.spec.model_copy(update={"sources": unbounded}))
+    planned = plan(asked.spec)
+    Assembler(asked, planned, Restoration(planned, None, workdir), workdir, clock).judge(spark, rehearse)
