@@ -24,12 +24,13 @@ from streamjob_runtime.chain.batch_limits import BatchLimits
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import stop_query
-from streamjob_runtime.chain.end_of_input import QueryEndedEarly, check_that_all_is_read
+from streamjob_runtime.chain.end_of_input import QueryEndedEarly, check_that_all_is_read, first_unread
 from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.watermarks import InputWatermarks
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
+    END_OF_TIME_MS,
     brings_nothing,
     drop_planned,
     force_batch,
@@ -147,6 +148,8 @@ class Chain:
         self._only_time_passes = False
         self._draining = threading.Event()
         self._reading = True
+        self._flush_behind: BatchId | None = None
+        self._last_watermarks: Mapping[OperatorUid, int] | None = None
         self._drained = False
         self._query: StreamingQuery | None = None
         self._batch_error: Exception | None = None
@@ -184,7 +187,9 @@ class Chain:
         return self._emission.last_emitted(self.uid)
 
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
-        """Return the inputs' current watermarks; none before the query runs."""
+        """Return the inputs' current watermarks, or those before the flush; none before the query runs."""
+        if self._last_watermarks is not None:
+            return self._last_watermarks
         return self._watermarks.read(self._query) if self._query is not None else {}
 
     @property
@@ -226,6 +231,10 @@ class Chain:
         """Return whether the chain's own thread has ended or was never started."""
         return not self._thread.is_alive()
 
+    def is_followed_by_flush(self, batch: BatchId) -> bool:
+        """Return whether the query runs the flush next, so that Spark announces the end of time behind a batch."""
+        return batch == self._flush_behind
+
     def is_committed(self, batch: BatchId) -> bool:
         """Return whether Spark has committed a batch."""
         # Spark begins a batch only after the commit of the previous one, and deletes old entries.
@@ -241,7 +250,7 @@ class Chain:
 
     def _note_watermarks(self, batch: BatchId) -> None:
         if batch not in self._watermarks_behind and self._query is not None:
-            self._watermarks_behind[batch] = self._watermarks.read(self._query)
+            self._watermarks_behind[batch] = dict(self.watermarks_now())
             self._event_time.note(batch, self._watermarks_behind[batch])
             for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
                 del self._watermarks_behind[old]
@@ -253,7 +262,7 @@ class Chain:
             has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
             if has_state:
                 force_batch(self.checkpoint, self._now_ms())
-            self._execute(by_itself=self.bounded and not self.dataflow.channels)
+            self._execute(by_itself=self._ends_by_itself)
             if self._over():
                 return
             self._reading = False
@@ -280,6 +289,10 @@ class Chain:
             # After a stop, the end of the query is expected, whatever its cause.
             if not self._over():
                 self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
+
+    @property
+    def _ends_by_itself(self) -> bool:
+        return self.bounded and not self.dataflow.channels
 
     def _execute(self, *, by_itself: bool) -> None:
         """Run the query until it ends because it has read everything, or until its input has ended."""
@@ -373,6 +386,10 @@ class Chain:
         if last is None or self._in_loop or not self._has_state(last):
             return
         now = self._now_ms()
+        if self._flush_behind is not None and last > self._flush_behind:
+            if not needs_another_flush(self._state_operators(BatchId(self._flush_behind + 1))):
+                return
+            now = 0
         while (flush := force_flush(self.checkpoint, now)) is not None:
             if self._gate.closed:
                 self._gate.open_for(flush)
@@ -443,11 +460,30 @@ class Chain:
         output = None
         if self.output.has_readers:
             output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))
+        if self._reads_nothing_more(batch, previous):
+            self._let_flush(query, batch)
         emitted = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
         self._emission.emit(self.uid, emitted, self._over)
         if written.staged and not self._has_output:
             self._has_output = True
             self._listener.has_output()
+
+    def _reads_nothing_more(self, batch: BatchId, previous: BatchId) -> bool:
+        """Return whether a batch without data is the first one behind the end of all input."""
+        if not (self._reading and self._ends_by_itself) or self._flush_behind is not None or self._draining.is_set():
+            return False
+        if not self.dataflow.watermark_nodes or batch <= self._start.batch + 1 or not self._has_state(previous):
+            return False
+        if read_offsets(self.checkpoint, batch).sources != read_offsets(self.checkpoint, previous).sources:
+            return False
+        return first_unread(self.dataflow, self.checkpoint, batch) is None
+
+    def _let_flush(self, query: StreamingQuery, batch: BatchId) -> None:
+        """Let the query itself run the flush as its next batch: another query would load all state again."""
+        with self._emission.lock:
+            self._last_watermarks, self._flush_behind = self._watermarks.preview(query), batch
+            self._note_watermarks(batch)
+        self._watermarks.advance(query, dict.fromkeys(self.dataflow.watermark_nodes, END_OF_TIME_MS))
 
     def _batch_limits(self, query: StreamingQuery) -> BatchLimits | None:
         bounds = self.dataflow.batch_bounds

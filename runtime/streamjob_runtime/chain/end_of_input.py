@@ -56,10 +56,23 @@ def check_that_all_is_read(
         raise QueryEndedEarly(f"The query of chain {chain!r} ended, though its input has no end")
     if dataflow.channels and not channels_ended:
         raise QueryEndedEarly(f"The query of chain {chain!r} ended before its channels did")
-    last = last_committed(checkpoint)
+    unread = first_unread(dataflow, checkpoint, last_committed(checkpoint))
+    if unread is not None:
+        raise QueryEndedEarly(f"The query ended before {unread}")
+
+
+def first_unread(dataflow: Dataflow, checkpoint: Path, batch: BatchId | None) -> str | None:
+    """Return what a query has not read up to a batch, such as `source 'rows' had read a.json`; None if it has read all.
+
+    Args:
+        dataflow: the query; its channels do not count.
+        checkpoint: its checkpoint directory.
+        batch: the batch, which is planned or committed; None before the first.
+    """
     for index, uid in enumerate(dataflow.sources):
         if uid in dataflow.channels:
             continue
-        unread = read_end(dataflow.ends[uid]).unread(checkpoint, last, index, dataflow.directories[index])
+        unread = read_end(dataflow.ends[uid]).unread(checkpoint, batch, index, dataflow.directories[index])
         if unread is not None:
-            raise QueryEndedEarly(f"The query ended before source {uid!r} had read {unread}")
+            return f"source {uid!r} had read {unread}"
+    return None

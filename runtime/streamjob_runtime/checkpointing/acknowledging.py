@@ -196,7 +196,7 @@ class Acknowledger:
         positions = self._positions(held) if held else {}
         watermarks = self._chain.watermarks_behind(cut.batch)
         watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
-        if self._chain.drained:
+        if self._chain.drained or self._chain.is_followed_by_flush(cut.batch):
             watermarks, watermark = self._chain.event_time.inputs(), self._chain.event_time.query()
         names = operator_names(held.directory, cut.batch) if held else {}
         ended = {

@@ -16,7 +16,7 @@ from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.java import Java, find_java
 from streamjob_runtime.spark.java_logging import logging_options, logging_variables
 from streamjob_runtime.spark.jvm import JAR, JOB_FILES
-from streamjob_runtime.spark.session import SECRET
+from streamjob_runtime.spark.session import COMPILER, SECRET
 
 log = logging.getLogger("streamjob")
 
@@ -112,6 +112,7 @@ def arguments(settings: JavaSettings, welcome: Welcome, socket: Path, environmen
     return [
         f"-Xmx{settings.memory}",
         "-XX:-UsePerfData",
+        *COMPILER,
         # Java would take a thread for each core of the machine, which it shares with other executors.
         f"-XX:ParallelGCThreads={settings.cores}",
         f"-Djava.io.tmpdir={settings.temporary}",

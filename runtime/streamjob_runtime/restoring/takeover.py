@@ -16,6 +16,7 @@ from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.files_read import files_read
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import is_followed_by_flush
 from streamjob_runtime.spark.checkpoint_dir.graft import GraftedInput, graft_inputs
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
@@ -70,7 +71,7 @@ class Takeover:
             [file for file in state.files if wanted is None or wanted(file.path)], locate, self._checkpoint, candidates
         )
         relocate(self._checkpoint, self._location)
-        if self._restored.manifest.drained:
+        if self._restored.manifest.drained or is_followed_by_flush(self._checkpoint, state.batch):
             rewind_event_time(self._checkpoint, state.batch, state.watermark or 0)
         for other in self._others():
             files = [file for file in other.files if _tells_positions(file, other)]

@@ -77,6 +77,17 @@ DEFAULTS: Mapping[str, str] = {
 }
 """Settings that a job may change in its `sparkConf`."""
 
+COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""How often code runs before Java optimises it: ten times the defaults, at which it optimises all of Spark's planning.
+
+Loops over rows reach these numbers in milliseconds.
+"""
+
 WITH_EXECUTORS: Mapping[str, str] = {
     "spark.network.crypto.enabled": "true",
     # SparkContext insists on this setting. The environment has the secret itself, which Spark prefers, and which
@@ -122,10 +133,11 @@ class SparkExecutors:
 
     def defaults(self) -> dict[str, str]:
         """Return the settings that a job may change."""
+        java_options = {"spark.executor.extraJavaOptions": DEFAULTS["spark.driver.extraJavaOptions"]}
         if self.address is None:
-            return {"spark.executor.extraJavaOptions": DEFAULTS["spark.driver.extraJavaOptions"]}
+            return java_options
         return {
-            "spark.executor.extraJavaOptions": DEFAULTS["spark.driver.extraJavaOptions"],
+            **java_options,
             "spark.driver.host": self.address,
             "spark.driver.bindAddress": "0.0.0.0",
             "spark.driver.port": str(RPC_PORT),
@@ -186,6 +198,7 @@ class SessionSettings:
             java_options: " ".join(
                 [
                     self._leaving_nothing(),
+                    *COMPILER,
                     self.conf.get(java_options, DEFAULTS[java_options]),
                     quoted_option(f"-D{JOB_FILES}={self.files.root.absolute()}"),
                     *logging_options(os.environ),

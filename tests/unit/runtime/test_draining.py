@@ -12,7 +12,7 @@ from streamjob.protocol.channels import END_OF_TIME_MS
 from streamjob.protocol.cuts import Batch, Emissions
 from streamjob_runtime.chain.gate import BatchRefused, EventTime, Gate
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
-from streamjob_runtime.spark.checkpoint_dir.forced_batch import drop_planned
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import drop_planned, is_followed_by_flush
 from streamjob_runtime.spark.checkpoint_dir.rewind import rewind_event_time
 
 LEFT, RIGHT = OperatorUid("left"), OperatorUid("right")
@@ -115,6 +115,23 @@ def test_an_entry_of_another_form_is_not_rewound(tmp_path: Path) -> None:
     (checkpoint / "offsets" / "0").write_text("v9\n[]")
     with pytest.raises(UnreadableCheckpointFile, match="offsets/0"):
         rewind_event_time(checkpoint, BatchId(0), 5)
+
+
+@pytest.mark.parametrize(
+    ("planned", "announced", "follows"),
+    [(70, 80, False), (70, END_OF_TIME_MS, True), (END_OF_TIME_MS, END_OF_TIME_MS, False)],
+)
+def test_a_flush_follows_the_batch_that_announces_the_end_of_time(
+    tmp_path: Path, planned: int, announced: int, *, follows: bool
+) -> None:
+    for log, content in (
+        ("offsets", f'v1\n{{"batchWatermarkMs":{planned},"batchTimestampMs":1}}\n-'),
+        ("commits", f'v1\n{{"nextBatchWatermarkMs":{announced}}}'),
+    ):
+        (tmp_path / log).mkdir()
+        (tmp_path / log / "2").write_text(content)
+
+    assert is_followed_by_flush(tmp_path, BatchId(2)) is follows
 
 
 def test_a_drained_chain_has_ended_for_its_readers_but_not_for_who_restores_it() -> None:

@@ -159,6 +159,16 @@ def flush_watermark(reached_ms: int) -> int | None:
     return watermark if watermark < _OVERFLOW_MS else None
 
 
+def is_followed_by_flush(checkpoint: Path, batch: BatchId) -> bool:
+    """Return whether a committed batch, which is no flush itself, announces the watermark of a flush.
+
+    The query that ran it was about to run the flush. One that starts behind it without that intention has to begin at
+    the watermark from before.
+    """
+    planned = int(read_offsets(checkpoint, batch).metadata.get("batchWatermarkMs", 0))
+    return planned < END_OF_TIME_MS <= read_commit(checkpoint, batch).next_watermark_ms
+
+
 def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a further flush with a higher watermark would produce more results.
 

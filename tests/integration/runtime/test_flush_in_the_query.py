@@ -1,0 +1,132 @@
+"""The query that has read all bounded input flushes by itself, and nothing of that shows in its snapshots."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.integration.runtime.embedded import WITHIN, Life, running
+from tests.integration.runtime.purchases import write_job
+
+from streamjob.errors import ExitCode
+from streamjob.ids import BatchId, TriggerId
+from streamjob.protocol.restarts import RestartPolicy
+from streamjob_runtime.chain.chain import Chain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+FILES, SECONDS, WINDOW = 3, 30, 10
+
+
+def write(directory: Path, number: int) -> None:
+    """Write the file of half a minute: one row a second."""
+    rows = [
+        {"at": f"2026-01-01T00:{(number * SECONDS + each) // 60:02}:{(number * SECONDS + each) % 60:02}Z"}
+        for each in range(SECONDS)
+    ]
+    (directory / "in").mkdir(exist_ok=True)
+    (directory / "in" / f"{number}.json").write_text("\n".join(map(json.dumps, rows)))
+
+
+def life(directory: Path, *, bounded: bool = True) -> Life:
+    """Write a job that counts the rows of each window; return its life."""
+    counts = "SELECT window.start AS start, count(*) AS n FROM rows GROUP BY window(at, '10 seconds')"
+    source = {
+        "name": "rows",
+        "format": "json",
+        "schema": "at TIMESTAMP",
+        "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
+        "bounded": bounded,
+        "watermark": {"column": "at", "delay": "1s"},
+    }
+    spec = {
+        "name": "job",
+        "maxParallelism": 2,
+        "checkpointing": {"interval": "1h"},
+        "sources": [source],
+        "operators": [{"name": "counts", "inputs": ["rows"], "sql": counts}],
+        "sinks": [{"name": "out", "input": "counts", "format": "json", "options": {"path": str(directory / "out")}}],
+    }
+    return Life(file=write_job(directory, spec), location=str(directory / "snapshots"))
+
+
+def counts(directory: Path) -> dict[str, int]:
+    """Return the published count of each window; each window has to be there once."""
+    lines = [json.loads(line) for file in (directory / "out").glob("*.json") for line in file.read_text().splitlines()]
+    found = {line["start"]: line["n"] for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+def is_complete(found: dict[str, int], files: int) -> bool:
+    return list(found.values()) == [WINDOW] * (files * SECONDS // WINDOW)
+
+
+def test_the_query_that_has_read_all_input_flushes_by_itself(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(FILES):
+        write(tmp_path, number)
+    with running(spark, life(tmp_path)) as job:
+        assert job.wait() is ExitCode.OK
+        epoch = job.runner.epoch
+    assert epoch is not None
+    (chain,) = epoch.chains.values()
+    assert len(chain.queries) == 1
+    assert is_complete(counts(tmp_path), FILES)
+
+
+@pytest.fixture
+def flush_fails_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """The input, and two events: a flush has begun, and it may fail; later ones succeed."""
+    for number in range(FILES):
+        write(tmp_path, number)
+    begun, over = threading.Event(), threading.Event()
+    process = Chain._process_batch
+
+    def fail_once(chain: Chain, frame: DataFrame, batch: BatchId) -> None:
+        if chain.is_followed_by_flush(BatchId(batch - 1)) and not over.is_set():
+            begun.set()
+            assert over.wait(WITHIN)
+            raise RuntimeError("the flush fails")
+        process(chain, frame, batch)
+
+    monkeypatch.setattr(Chain, "_process_batch", fail_once)
+    return begun, over
+
+
+def test_a_flush_that_fails_behind_a_checkpoint_is_repeated_behind_the_restart(
+    spark: SparkSession, tmp_path: Path, flush_fails_once: tuple[threading.Event, threading.Event]
+) -> None:
+    begun, over = flush_fails_once
+    with running(spark, life(tmp_path)) as job:
+        job.wait_for(begun.is_set, "the flush")
+        job.checkpoint()
+        assert not is_complete(counts(tmp_path), FILES)
+        over.set()
+        assert job.wait() is ExitCode.OK
+    assert is_complete(counts(tmp_path), FILES)
+
+
+def test_a_checkpoint_before_the_flush_has_the_event_time_of_the_input(
+    spark: SparkSession, tmp_path: Path, flush_fails_once: tuple[threading.Event, threading.Event]
+) -> None:
+    """Otherwise later rows would be late if the source has no end any more."""
+    begun, over = flush_fails_once
+    with running(spark, replace(life(tmp_path), restarts=RestartPolicy(attempts=0))) as job:
+        job.wait_for(begun.is_set, "the flush")
+        job.checkpoint()
+        over.set()
+        assert job.wait() is ExitCode.FAILED
+    write(tmp_path, FILES)
+    with running(spark, life(tmp_path, bounded=False)) as job:
+        later = SECONDS // WINDOW - 1
+        job.wait_for(lambda: len(counts(tmp_path)) == FILES * SECONDS // WINDOW + later, "the windows of later rows")
+        job.control.stop(savepoint=True, location=None, drain=True, trigger_id=TriggerId("drain"))
+        assert job.wait() is ExitCode.OK
+    assert is_complete(counts(tmp_path), FILES + 1)
