@@ -1,7 +1,7 @@
 """A warm successor: a driver that is prepared in a pod of its own before the running one stops for an upgrade.
 
-It is decided on and stored with its number before its pod is made, like any driver. It reads no source and claims
-nothing before the controller starts it. If the controller gives it up, the upgrade continues without it.
+It is decided on and stored with its number before its pod is made, like any driver. It processes no record and
+claims nothing before the controller starts it. If the controller gives it up, the upgrade continues without it.
 """
 
 from __future__ import annotations

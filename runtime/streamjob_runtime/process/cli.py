@@ -135,8 +135,8 @@ def run(
         typer.Option(
             "--wait-for-start",
             help="For controllers: start Spark, keep the newest checkpoint at hand, and wait for `POST /v1/start` of "
-            "the control API; then run the job from its last checkpoint. Nothing is claimed and no source is read "
-            "before.",
+            "the control API; then run the job from its last checkpoint. Nothing is claimed and no record is "
+            "processed before.",
         ),
     ] = False,
     grace: Annotated[
