@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-idle bench-increments bench-kafka bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-idle bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +66,9 @@ bench-increments: $(READY) ## Measure checkpoints and restores with many shared 
 
 bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's (ARGS="--help")
 	$(BIN)/python -m bench.kafka $(ARGS)
+
+bench-load: $(READY) ## Measure latency at low and high load (ARGS="--help")
+	$(BIN)/python -m bench.load $(ARGS)
 
 bench-nexmark: $(READY) ## Measure Nexmark's queries against Flink and plain Spark (ARGS="--help")
 	$(BIN)/python -m bench.nexmark $(ARGS)

@@ -116,12 +116,23 @@ def latency(server: KafkaServer, work: Path, side: str, rate: int, seconds: floa
     }
     arguments, log, load = start_command(plan, directory, changes), directory / "log.txt", os.getloadavg()[0]
     with started(arguments, log) if plan.plain else running(arguments, directory / "work", log, timeout):
-        found = _copies(server, name, rate, seconds, timeout)
+        found = copies(server, name, rate, seconds, timeout)
     return LatencyRun.of(side, rate, found, load)
 
 
-def _copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout: float) -> list[float]:
-    """Return the latency of each record produced later than `WARM_SECONDS` after the first copy."""
+def copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout: float) -> list[float]:
+    """Send records to a topic, and return the seconds from each one to its copy.
+
+    Args:
+        server: the broker.
+        topic: the topic; a job copies it to the one with the suffix `-copy`.
+        rate: records per second.
+        seconds: how long records count, from `WARM_SECONDS` after the first copy on.
+        timeout: seconds until all copies are there.
+
+    Raises:
+        RunFailed: copies are missing.
+    """
     group = {"group.id": topic, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": server.bootstrap, "fetch.wait.max.ms": 10, **group})
     consumer.subscribe([f"{topic}-copy"])

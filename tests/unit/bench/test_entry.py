@@ -17,6 +17,7 @@ from bench import (
     incremental_report,
     kafka_model,
     kafka_report,
+    load_report,
     model,
     postgresql_model,
     postgresql_report,
@@ -43,6 +44,7 @@ def recovery(number: int, load: float) -> Recovery:
         ("controller", controller_model.Controlled, controller_report),
         ("incremental", incremental_model.Incremental, incremental_report),
         ("kafka", kafka_model.Kafka, kafka_report),
+        ("load", load_report.Load, load_report),
         ("postgresql", postgresql_model.Postgresql, postgresql_report),
     ],
 )
