@@ -9,17 +9,15 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from bench import load_report
 from bench.entry import Benchmark, parser, run
 from bench.kafka import PARTITIONS, copies
-from bench.load_report import LOADS, SIDES, Load, Loaded
+from bench.kafka_model import LatencyRun
+from bench.load_report import LOADS, SIDES, Load
 from bench.processes import REPOSITORY, environment, locked
 from bench.running import command, running
-from bench.summary import quantile
 from tests.servers.kafka import KafkaServer
 
 JOB = REPOSITORY / "bench" / "jobs" / "load.yaml"
@@ -40,47 +38,32 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-@contextmanager
-def job(work: Path, side: str, name: str, topic: str, timeout: float) -> Iterator[None]:
-    """Run the job of a side from a topic to the one for its copy. Raises RunFailed."""
+def loaded(server: KafkaServer, work: Path, side: str, rate: int, seconds: float, timeout: float) -> LatencyRun:
+    """Hand records to a running job. Raises RunFailed."""
+    name, before = f"load-{list(SIDES).index(side)}-{rate}", os.getloadavg()[0]
     directory = work / name
     directory.mkdir(parents=True)
+    for topic in (name, f"{name}-copy"):
+        server.create_topic(topic, PARTITIONS)
     changes = {
         **SIDES[side],
-        "sources.events.options.subscribe": topic,
+        "sources.events.options.subscribe": name,
         "sinks.copy.options.topic": f"{name}-copy",
     }
     arguments = command(JOB, str(directory / "snapshots"), directory / "work", changes)
     with running(arguments, directory / "work", directory / "log.txt", timeout):
-        yield
-
-
-def loaded(server: KafkaServer, work: Path, side: str, share: float, seconds: float, timeout: float) -> Loaded:
-    """Hand records to a running job at a share of its capacity. Raises RunFailed."""
-    name, before = f"load-{list(SIDES).index(side)}-{round(share * 100)}", os.getloadavg()[0]
-    for topic in (name, f"{name}-copy"):
-        server.create_topic(topic, PARTITIONS)
-    with job(work, side, name, name, timeout):
-        found = copies(server, name, round(CAPACITY * share), seconds, timeout)
-    return Loaded(
-        side=side,
-        share=share,
-        records=len(found),
-        median=quantile(found, 0.5),
-        p99=quantile(found, 0.99),
-        most=max(found),
-        load_before=before,
-    )
+        found = copies(server, name, rate, seconds, timeout)
+    return LatencyRun.of(side, rate, found, before)
 
 
 def bench(benchmark: Benchmark) -> None:
     """Measure; show and store the results after every side."""
     options, work, begun = benchmark.options, benchmark.work, time.time()
-    runs: list[Loaded] = []
+    runs: list[LatencyRun] = []
     with locked(options.lock), KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
         for side in SIDES:
             for share in LOADS:
-                runs.append(loaded(server, work, side, share, options.seconds, options.timeout))
+                runs.append(loaded(server, work, side, round(CAPACITY * share), options.seconds, options.timeout))
                 benchmark.tell(f"{side}, load {share:.0%}: median {runs[-1].median:.2f} s, p99 {runs[-1].p99:.2f} s")
             where = benchmark.circumstances(begun)
             result = Load(circumstances=where, capacity=CAPACITY, runs=tuple(runs))

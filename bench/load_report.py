@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bench.kafka_model import LatencyRun
 from bench.kafka_report import WARM_SECONDS
 from bench.model import Circumstances, Model
 from bench.summary import loads
@@ -14,7 +15,7 @@ SIDES: Mapping[str, Mapping[str, object]] = {
     "`batchDuration: 5s`, the default": {},
     "`maxOffsetsPerTrigger: 500`": {"batchDuration": "0s", "sources.events.options.maxOffsetsPerTrigger": 500},
 }
-"""What is compared, with the changes of the job."""
+"""The compared sides, each with the fields of the job that it changes."""
 
 _HEAD = """\
 # Latency by load
@@ -32,24 +33,12 @@ a record to its copy, as a consumer with `read_committed` sees it; the first {wa
 """
 
 
-class Loaded(Model):
-    """Seconds from a record to its copy, at a share of the capacity."""
-
-    side: str
-    share: float
-    records: int
-    median: float
-    p99: float
-    most: float
-    load_before: float
-
-
 class Load(Model):
     """All measurements; `capacity` is in records per second."""
 
     circumstances: Circumstances
     capacity: int
-    runs: tuple[Loaded, ...]
+    runs: tuple[LatencyRun, ...]
 
 
 def render(results: Load) -> str:
@@ -67,8 +56,8 @@ def table(results: Load) -> Table:
     """Return the table: a line per side."""
     rows = []
     for side in dict.fromkeys(run.side for run in results.runs):
-        shares = {run.share: run for run in results.runs if run.side == side}
-        at = [f"{shares[share].median:.2f} / {shares[share].p99:.2f}" if share in shares else "–" for share in LOADS]
-        rows.append((side, *at))
+        by_rate = {run.rate: run for run in results.runs if run.side == side}
+        at = [by_rate[round(results.capacity * share)] for share in LOADS]
+        rows.append((side, *(f"{run.median:.2f} / {run.p99:.2f}" for run in at)))
     head = [f"median / p99 s at {share:.0%}" for share in LOADS]
     return Table(("batches", *head), tuple(rows))

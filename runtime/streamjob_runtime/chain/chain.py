@@ -149,7 +149,6 @@ class Chain:
         self._draining = threading.Event()
         self._reading = True
         self._flush_behind: BatchId | None = None
-        self._last_watermarks: Mapping[OperatorUid, int] | None = None
         self._drained = False
         self._query: StreamingQuery | None = None
         self._batch_error: Exception | None = None
@@ -188,8 +187,8 @@ class Chain:
 
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
         """Return the inputs' current watermarks, or those before the flush; none before the query runs."""
-        if self._last_watermarks is not None:
-            return self._last_watermarks
+        if self._flush_behind is not None:
+            return self._watermarks_behind[self._flush_behind]
         return self._watermarks.read(self._query) if self._query is not None else {}
 
     @property
@@ -250,10 +249,13 @@ class Chain:
 
     def _note_watermarks(self, batch: BatchId) -> None:
         if batch not in self._watermarks_behind and self._query is not None:
-            self._watermarks_behind[batch] = dict(self.watermarks_now())
-            self._event_time.note(batch, self._watermarks_behind[batch])
-            for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
-                del self._watermarks_behind[old]
+            self._remember_watermarks(batch, self.watermarks_now())
+
+    def _remember_watermarks(self, batch: BatchId, watermarks: Mapping[OperatorUid, int]) -> None:
+        self._watermarks_behind[batch] = dict(watermarks)
+        self._event_time.note(batch, watermarks)
+        for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
+            del self._watermarks_behind[old]
 
     def _run(self) -> None:
         try:
@@ -481,8 +483,8 @@ class Chain:
     def _let_flush(self, query: StreamingQuery, batch: BatchId) -> None:
         """Let the query itself run the flush as its next batch: another query would load all state again."""
         with self._emission.lock:
-            self._last_watermarks, self._flush_behind = self._watermarks.preview(query), batch
-            self._note_watermarks(batch)
+            self._remember_watermarks(batch, self._watermarks.preview(query))
+            self._flush_behind = batch
         self._watermarks.advance(query, dict.fromkeys(self.dataflow.watermark_nodes, END_OF_TIME_MS))
 
     def _batch_limits(self, query: StreamingQuery) -> BatchLimits | None:

@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.compatibility import Restored
 from streamjob.ids import OperatorUid
-from streamjob.job.kafka import CLIENT, FAIL_ON_DATA_LOSS, FORMAT, SUBSCRIPTIONS, fails_on_data_loss
+from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, fails_on_data_loss
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.plan import Plan
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.errors import OffsetsGone, UnusableBeginning
-from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets, write_offsets
+from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets
 from streamjob_runtime.kafka.subscribing import subscribed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHOWN = 5
-_OF_BATCHES = tuple(each.lower() for each in (*SUBSCRIPTIONS, "groupIdPrefix", "includeHeaders"))
 _INSTEAD = ("startingTimestamp", "startingOffsetsByTimestamp")
 
 log = logging.getLogger("streamjob")
@@ -129,29 +127,6 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         losses = find_losses(positions, wanted, admin.beginning_offsets(known), admin.end_offsets(known))
     if losses:
         _tell(source, losses)
-
-
-def read_newest(spark: SparkSession, source: KafkaInput) -> None:
-    """Read the newest record of each partition of a source, and forget it; no consumer group learns of it.
-
-    Args:
-        spark: the session.
-        source: the source.
-
-    Raises:
-        KafkaUnreachable, KafkaRefuses, UnusableOptions, TopicMissing: see `check_input`.
-        PySparkException: Spark cannot read it.
-    """
-    with KafkaAdmin.open(spark, source.options, source.who) as admin:
-        wanted = subscribed(admin, source.options, source.who)
-        begins, ends = admin.beginning_offsets(wanted), admin.end_offsets(wanted)
-    if not wanted:
-        return
-    newest = {each: max(begins[each], end - 1) for each, end in ends.items()}
-    options = for_batches(source.options)
-    kept = {key: options[key] for key in options if key.lower().startswith((CLIENT, *_OF_BATCHES))}
-    bounds = {"startingOffsets": write_offsets(newest), "endingOffsets": write_offsets(ends)}
-    spark.read.format(FORMAT).options(**kept, **bounds).load().write.format("noop").mode("overwrite").save()
 
 
 def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: KafkaAdmin) -> None:

@@ -6,7 +6,6 @@ these calls beforehand.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,11 +17,14 @@ from streamjob.ids import Epoch
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import ChainPlan, plan
 from streamjob.protocol.log import JobId
+from streamjob.store.local import LocalStore
+from streamjob.store.staging import StoreStaging
 from streamjob_runtime.job.assembly import Assembler
-from streamjob_runtime.kafka.source_checks import check_sources, kafka_inputs, read_newest
+from streamjob_runtime.kafka.newest import read_newest
+from streamjob_runtime.kafka.source_checks import check_sources, kafka_inputs
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
-from streamjob_runtime.sinks.rehearsing import LocalStaging, Rehearses
+from streamjob_runtime.sinks.rehearsing import Rehearses
 from streamjob_runtime.spark.gateway import load_class
 from streamjob_runtime.spark.job_files import JobFiles
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _SLOW_CLASSES = ("org.apache.spark.sql.catalyst.util.CollationAwareUTF8String",)
 """Classes that take Java a second when the first row needs them, for functions such as `upper`."""
 _TIMES = 3
-"""So that Java has compiled a part of it."""
+"""How often each source is read: meanwhile Java compiles some of the code."""
 
 
 def connect(
@@ -61,18 +63,21 @@ def connect(
     """
     for name in _SLOW_CLASSES:
         load_class(spark, name)
+    # The end of a bounded source is fixed when the job starts.
+    unbounded = tuple(each.model_copy(update={"bounded": False}) for each in loaded.spec.sources)
+    loaded = replace(loaded, spec=loaded.spec.model_copy(update={"sources": unbounded}))
     planned = plan(loaded.spec)
     check_sources(spark, loaded, planned, None)
     for source in kafka_inputs(loaded, planned, None):
         for _ in range(_TIMES):
             read_newest(spark, source)
+    epoch, store = Epoch(0), LocalStore(directory.absolute() / "store")
     surroundings = SinkSurroundings(
         job.name,
         job.namespace,
-        Epoch(0),
+        epoch,
         loaded.directory,
-        environ=os.environ,
-        staging=lambda sink: LocalStaging(directory / "staging" / sink),
+        staging=lambda sink: StoreStaging(store, sink, epoch, directory / "staging" / sink),
         spark=lambda: spark,
     )
 
@@ -84,8 +89,4 @@ def connect(
         return iter(())
 
     workdir = Workdir(directory / "epoch", None, files)
-    # A source that is bounded has no end yet, and none of its files needs to be there.
-    unbounded = tuple(each.model_copy(update={"bounded": False}) for each in loaded.spec.sources)
-    asked = replace(loaded, spec=loaded.spec.model_copy(update={"sources": unbounded}))
-    planned = plan(asked.spec)
-    Assembler(asked, planned, Restoration(planned, None, workdir), workdir, clock).judge(spark, rehearse)
+    Assembler(loaded, planned, Restoration(planned, None, workdir), workdir, clock).judge(spark, rehearse)

@@ -16,6 +16,7 @@ from streamjob_runtime.process.connecting import connect
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 from streamjob_runtime.spark.error_text import reason
+from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.testing.job_test import JobTest
@@ -123,8 +124,6 @@ def rehearse(loaded: LoadedJob, job: JobId, spark: SparkHolder, files: JobFiles,
         files: gives directories the names by which Spark knows them.
         directory: a directory that does not exist yet, below that of `files`; it is removed.
     """
-    from pyspark.errors import PySparkException
-
     session = Session(spark.session(loaded.spec.max_parallelism), files)
     try:
         with JobTest(loaded, session, directory / "job", within=_REHEARSAL_SECONDS) as rehearsed:
@@ -133,9 +132,14 @@ def rehearse(loaded: LoadedJob, job: JobId, spark: SparkHolder, files: JobFiles,
             rehearsed.process()
             rehearsed.stop()
         connect(loaded, job, session.spark.newSession(), files, directory / "outside")
-    except (StreamJobError, PySparkException) as error:
-        # Only the first batch of a takeover is slower without.
-        what = error.what if isinstance(error, StreamJobError) else reason(error)
-        log.warning("The rehearsal failed, so that a takeover takes longer: %s", what)
+    except StreamJobError as error:
+        _tell_failure(error.what)
+    except spark_errors() as error:
+        _tell_failure(reason(error))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _tell_failure(what: str) -> None:
+    # Only the first batch of a takeover is slower without.
+    log.warning("The rehearsal failed, so that a takeover takes longer: %s", what)

@@ -29,7 +29,7 @@ def prepare_and_wait(
 ) -> bool:
     """Start Spark, rehearse the job, and wait; return False if the job was stopped before it was told to start.
 
-    Nothing is claimed, and no record is processed. A process that is told to start early skips the rest of its
+    The process claims nothing and processes no record. If it is told to start early, it skips the rest of its
     preparation.
 
     Args:

@@ -1,4 +1,4 @@
-"""A process that prepares itself has asked the systems outside, and nobody notices."""
+"""A rehearsal asks the systems outside, and changes nothing there."""
 
 from __future__ import annotations
 

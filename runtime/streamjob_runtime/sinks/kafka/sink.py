@@ -108,10 +108,7 @@ class KafkaSink:
             TopicMissing: the topic does not exist.
             UnusableTopic: the commits topic is unsuitable.
         """
-        self._context = context
-        self._options = parse_options(context.options, self._label)
-        self._identity = identity_of(context.namespace, context.job, context.uid)
-        self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
+        self._bind(context)
         with self._kafka.admin() as admin:
             if self._options.topic is not None:
                 self._check_topic(self._options.topic, admin)
@@ -137,10 +134,7 @@ class KafkaSink:
 
         Raises the errors of `open` and `stage`.
         """
-        self._context = context
-        self._options = parse_options(context.options, self._label)
-        self._identity = identity_of(context.namespace, context.job, context.uid)
-        self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
+        self._bind(context)
         self._kafka.producer().close()
         with self._kafka.admin() as admin:
             commits = admin.describe(self._options.commits_topic)
@@ -223,6 +217,12 @@ class KafkaSink:
     def close(self) -> None:
         """Release the client."""
         self._disconnect()
+
+    def _bind(self, context: SinkContext) -> None:
+        self._context = context
+        self._options = parse_options(context.options, self._label)
+        self._identity = identity_of(context.namespace, context.job, context.uid)
+        self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
 
     def _send(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
         # Recorded objects must be deleted before the next record replaces this one.

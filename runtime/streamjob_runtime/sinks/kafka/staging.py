@@ -115,7 +115,7 @@ def _putting(staging: TaskStaging) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return put
 
 
-def put_part(part: Part, staging: TaskStaging | Staging) -> Part:
+def put_part(part: Part, staging: TaskStaging) -> Part:
     """Stage the file of a part, if it has one, and delete the file; return the part with the object's name instead.
 
     Args:

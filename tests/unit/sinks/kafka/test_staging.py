@@ -65,7 +65,7 @@ def test_a_part_that_the_store_refuses_fails_its_task_and_leaves_no_file(tmp_pat
 
 
 class Rows:
-    """What a batch leaves in a directory, as the frame of its parts."""
+    """A stand-in for the frame of a batch's parts, with their files in a directory."""
 
     def __init__(self, directory: Path, *contents: bytes, refusal: str | None = None) -> None:
         self.directory = directory

@@ -35,6 +35,7 @@ public final class KafkaCommits implements AutoCloseable {
     own.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false");
     own.put(ConsumerConfig.ALLOW_AUTO_CREATE_TOPICS_CONFIG, "false");
     own.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+    // Behind the newest record nothing comes, and the broker would wait for it for half a second.
     own.put(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, "10");
     consumer =
         KafkaClients.make(
