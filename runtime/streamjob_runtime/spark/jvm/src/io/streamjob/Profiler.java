@@ -35,6 +35,8 @@ import jdk.jfr.consumer.RecordingFile;
 public final class Profiler {
   private static final String JAVA = "jdk.ExecutionSample";
   private static final String NATIVE = "jdk.NativeMethodSample";
+  private static final String TASKS = "Executor task launch worker";
+  private static final String IDLE = "Executor task idle worker";
   private static final int DEPTH = 256;
   private static final int PERIOD_MILLIS = 10;
 
@@ -207,7 +209,8 @@ public final class Profiler {
 
   /** Returns the name that threads with the same work share. */
   private static String label(String thread) {
-    String name = thread.replace(';', ',').replace('\n', ' ');
+    // Spark renames a thread between two tasks. Its time belongs to tasks, whatever it is called when it is asked.
+    String name = thread.startsWith(IDLE) ? TASKS : thread.replace(';', ',').replace('\n', ' ');
     for (String behind : List.of(" for task ", " [id = ", "-#")) {
       int at = name.indexOf(behind);
       name = at > 0 ? name.substring(0, at) : name;
