@@ -23,7 +23,7 @@ from bench.proc import cpu_seconds
 from bench.processes import REPOSITORY, RunFailed, environment, locked, measure, started
 from bench.rounds import rounds
 from bench.running import command, running, settings
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from tests.servers.kafka import KafkaServer
 
 JOB = REPOSITORY / "bench" / "jobs" / "kafka.yaml"
@@ -123,6 +123,8 @@ def latency(server: KafkaServer, work: Path, side: str, rate: int, seconds: floa
 def copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout: float) -> list[float]:
     """Send records to a topic, and return the seconds from each one to its copy.
 
+    The first record is sent alone. When its copy is there, the others follow, so that no backlog of the start counts.
+
     Args:
         server: the broker.
         topic: the topic; a job copies it to the one with the suffix `-copy`.
@@ -133,38 +135,62 @@ def copies(server: KafkaServer, topic: str, rate: int, seconds: float, timeout: 
     Raises:
         RunFailed: copies are missing.
     """
-    group = {"group.id": topic, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-    consumer = Consumer({"bootstrap.servers": server.bootstrap, "fetch.wait.max.ms": 10, **group})
-    consumer.subscribe([f"{topic}-copy"])
     taken: list[tuple[int, float]] = []
     counted_from = over = float("inf")
     deadline = time.monotonic() + timeout
-    with _producing(server, topic, rate) as producing:
+    with _producing(server, topic, rate) as producing, reading(server, f"{topic}-copy") as consumer:
         while producing.going or len(taken) < producing.sent:
             if time.monotonic() > deadline:
                 raise RunFailed(f"{topic}: {len(taken):,} of {producing.sent:,} records were copied")
-            for message in consumer.consume(1000, 0.01):
-                now, value = time.time_ns(), message.value()
-                if message.error() is not None or value is None:
-                    raise RunFailed(str(message.error()))
-                taken.append((int(value), (now - int(value)) / 1e9))
+            for sent in values(consumer):
+                taken.append((sent, (time.time_ns() - sent) / 1e9))
             if taken and over == float("inf"):
+                producing.go_on()
                 counted_from = time.time() + WARM_SECONDS
                 over = counted_from + seconds
             if time.time() > over:
                 producing.end()
-    consumer.close()
     return [each for sent, each in taken if counted_from <= sent / 1e9 <= over]
 
 
+@contextmanager
+def reading(server: KafkaServer, topic: str) -> Iterator[Consumer]:
+    """Read what is committed in a topic, from its beginning."""
+    group = {"group.id": topic, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, "fetch.wait.max.ms": 10, **group})
+    consumer.subscribe([topic])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def values(consumer: Consumer) -> list[int]:
+    """Return the values of the next records, as numbers, after 10 ms at most. Raises RunFailed if reading fails."""
+    found = []
+    for message in consumer.consume(1000, 0.01):
+        value = message.value()
+        if message.error() is not None or value is None:
+            raise RunFailed(str(message.error()))
+        found.append(int(value))
+    return found
+
+
+def send(producer: Producer, topic: str, number: int, value: int) -> None:
+    """Hand the record with the given number to a producer; the partitions take turns."""
+    producer.produce(topic, value=str(value), partition=number % PARTITIONS)
+    producer.poll(0)
+
+
 class _Producing:
-    """Sends records with their time to a producer until it is stopped."""
+    """Sends one record with its time, and further ones between `go_on` and `end`."""
 
     def __init__(self, server: KafkaServer, topic: str, rate: int) -> None:
         self.sent = 0
         self._producer = server.producer(linger_ms="0")
         self._topic = topic
         self._rate = rate
+        self._going_on = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
         self._thread.start()
@@ -174,18 +200,28 @@ class _Producing:
         """Whether more is sent."""
         return self._thread.is_alive()
 
+    def go_on(self) -> None:
+        """Send the records behind the first one."""
+        self._going_on.set()
+
     def end(self) -> None:
         """Send nothing more."""
         self._over.set()
+        self._going_on.set()
         self._thread.join()
 
     def _run(self) -> None:
+        self._send()
+        self._producer.flush(30)
+        self._going_on.wait()
         begun = time.monotonic()
         while not self._over.wait(max(0.0, begun + self.sent / self._rate - time.monotonic())):
-            self._producer.produce(self._topic, value=str(time.time_ns()))
-            self._producer.poll(0)
-            self.sent += 1
+            self._send()
         self._producer.flush(30)
+
+    def _send(self) -> None:
+        send(self._producer, self._topic, self.sent, time.time_ns())
+        self.sent += 1
 
 
 @contextmanager

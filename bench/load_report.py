@@ -1,8 +1,8 @@
-"""Writes LOAD.md: latency by load, as it was measured."""
+"""Writes LOAD.md: the rate behind a backlog and latency by load, as they were measured."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bench.kafka_model import LatencyRun
 from bench.kafka_report import WARM_SECONDS
@@ -17,6 +17,9 @@ SIDES: Mapping[str, Mapping[str, object]] = {
 }
 """The compared sides, each with the fields of the job that it changes."""
 
+TOGETHER = 0.8
+"""Seconds within which a consumer has read all copies that become visible at once."""
+
 _HEAD = """\
 # Latency by load
 
@@ -27,17 +30,41 @@ Numbers as measured. `load.json` has every run.
 {where}
 
 A job copies a topic of Kafka exactly once, with a checkpoint every second. Each record takes a millisecond of its
-task's time and no processor, so two task slots process {capacity:,} records a second at most. Latency is the time from
-a record to its copy, as a consumer with `read_committed` sees it; the first {warm:.0f} s do not count. One run of each.
-{load}
+task's time and no processor, so two task slots cannot process more than 2,000 records a second.
+
+"Behind a backlog" is the rate at which copies become visible while the topic has more than the job can read, without
+those that are visible first. The rate of the first side is the load of 100%. Latency is the time from a record to its
+copy, as a consumer with `read_committed` sees it. The job is running before the load begins, and the first {warm:.0f} s
+do not count. One run of each. {load}
 """
 
 
+class CatchUp(Model):
+    """How fast a job processes a backlog, in records per second."""
+
+    side: str
+    records: int
+    rate: float
+
+    @staticmethod
+    def of(side: str, seen: Sequence[tuple[float, int]]) -> CatchUp:
+        """Return what was measured.
+
+        Args:
+            side: of the comparison.
+            seen: when copies were seen, in seconds, and how many; a batch after the other.
+        """
+        begin, end = seen[0][0], seen[-1][0]
+        total = sum(count for _, count in seen)
+        first = sum(count for at, count in seen if at - begin < TOGETHER)
+        return CatchUp(side=side, records=total, rate=(total - first) / (end - begin))
+
+
 class Load(Model):
-    """All measurements; `capacity` is in records per second."""
+    """All measurements."""
 
     circumstances: Circumstances
-    capacity: int
+    catch_up: tuple[CatchUp, ...]
     runs: tuple[LatencyRun, ...]
 
 
@@ -45,7 +72,6 @@ def render(results: Load) -> str:
     """Return LOAD.md."""
     head = _HEAD.format(
         where=results.circumstances,
-        capacity=results.capacity,
         warm=WARM_SECONDS,
         load=loads(results.runs),
     )
@@ -55,9 +81,10 @@ def render(results: Load) -> str:
 def table(results: Load) -> Table:
     """Return the table: a line per side."""
     rows = []
-    for side in dict.fromkeys(run.side for run in results.runs):
-        by_rate = {run.rate: run for run in results.runs if run.side == side}
-        at = [by_rate[round(results.capacity * share)] for share in LOADS]
-        rows.append((side, *(f"{run.median:.2f} / {run.p99:.2f}" for run in at)))
+    full = results.catch_up[0].rate
+    for measured in results.catch_up:
+        by_rate = {run.rate: run for run in results.runs if run.side == measured.side}
+        at = [by_rate[round(full * share)] for share in LOADS]
+        rows.append((measured.side, f"{measured.rate:,.0f}", *(f"{run.median:.2f} / {run.p99:.2f}" for run in at)))
     head = [f"median / p99 s at {share:.0%}" for share in LOADS]
-    return Table(("batches", *head), tuple(rows))
+    return Table(("batches", "records / s behind a backlog", *head), tuple(rows))

@@ -75,8 +75,10 @@ class Outputs:
 
     def look(self) -> None:
         """Take in new files."""
-        for file in self.directory.glob("_streamjob/staged/*/*/part-*.parquet"):
-            _take_in(file, self.staged)
+        # A directory that is published meanwhile goes away; the next look finds its files.
+        with contextlib.suppress(FileNotFoundError):
+            for file in self.directory.glob("_streamjob/staged/*/*/part-*.parquet"):
+                _take_in(file, self.staged)
         for file in self.directory.glob("part-*.parquet"):
             _take_in(file, self.visible)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-FIRST_RECORDS = 50_000
+FIRST_RECORDS = 10_000
 FIRST_BYTES = 16 * 1024 * 1024
 """The share of a task slot in the first batch of a query."""
 _MAX_OFFSETS, _MIN_OFFSETS = "maxOffsetsPerTrigger", "minOffsetsPerTrigger"

@@ -35,6 +35,7 @@ from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     drop_planned,
     force_batch,
     force_flush,
+    is_flush,
     needs_another_flush,
 )
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_commit, read_offsets
@@ -388,8 +389,8 @@ class Chain:
         if last is None or self._in_loop or not self._has_state(last):
             return
         now = self._now_ms()
-        if self._flush_behind is not None and last > self._flush_behind:
-            if not needs_another_flush(self._state_operators(BatchId(self._flush_behind + 1))):
+        if self._has_run_flush(last):
+            if not needs_another_flush(self._state_operators(last)):
                 return
             now = 0
         while (flush := force_flush(self.checkpoint, now)) is not None:
@@ -400,6 +401,16 @@ class Chain:
                 return
             # A timer in processing time that sets the next one would ask for flush after flush.
             now = 0
+
+    def _has_run_flush(self, last: BatchId) -> bool:
+        """Return whether the query itself has run the flush, behind the end of its source or of its channels.
+
+        The end of a channel raises its watermark, and Spark runs a batch with it. A flush before a restore does not
+        count: timers that were set in it may wait for another one.
+        """
+        if last <= self._start.batch + 1:
+            return False
+        return is_flush(self.checkpoint, last) and not is_flush(self.checkpoint, BatchId(last - 1))
 
     def _state_operators(self, batch: BatchId) -> Sequence[Mapping[str, Any]]:
         assert self._query is not None

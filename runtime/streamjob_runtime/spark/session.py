@@ -74,6 +74,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    "spark.python.daemon.module": "streamjob_runtime.spark.python_workers",
 }
 """Settings that a job may change in its `sparkConf`."""
 

@@ -6,7 +6,7 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.runtime.embedded import WITHIN, Life, running
@@ -35,8 +35,14 @@ def write(directory: Path, number: int) -> None:
     (directory / "in" / f"{number}.json").write_text("\n".join(map(json.dumps, rows)))
 
 
-def life(directory: Path, *, bounded: bool = True) -> Life:
-    """Write a job that counts the rows of each window; return its life."""
+def life(directory: Path, *, bounded: bool = True, with_channel: bool = False) -> Life:
+    """Write a job that counts the rows of each window; return its life.
+
+    Args:
+        directory: with the input in `in`; the counts go to `out`.
+        bounded: whether the input ends.
+        with_channel: whether another operator reads the input, too, so that it passes through a channel.
+    """
     counts = "SELECT window.start AS start, count(*) AS n FROM rows GROUP BY window(at, '10 seconds')"
     source = {
         "name": "rows",
@@ -46,7 +52,7 @@ def life(directory: Path, *, bounded: bool = True) -> Life:
         "bounded": bounded,
         "watermark": {"column": "at", "delay": "1s"},
     }
-    spec = {
+    spec: dict[str, Any] = {
         "name": "job",
         "maxParallelism": 2,
         "checkpointing": {"interval": "1h"},
@@ -54,6 +60,10 @@ def life(directory: Path, *, bounded: bool = True) -> Life:
         "operators": [{"name": "counts", "inputs": ["rows"], "sql": counts}],
         "sinks": [{"name": "out", "input": "counts", "format": "json", "options": {"path": str(directory / "out")}}],
     }
+    if with_channel:
+        spec["operators"].append({"name": "copies", "inputs": ["rows"], "sql": "SELECT at FROM rows"})
+        options = {"path": str(directory / "copies")}
+        spec["sinks"].append({"name": "copied", "input": "copies", "format": "json", "options": options})
     return Life(file=write_job(directory, spec), location=str(directory / "snapshots"))
 
 
@@ -69,15 +79,17 @@ def is_complete(found: dict[str, int], files: int) -> bool:
     return list(found.values()) == [WINDOW] * (files * SECONDS // WINDOW)
 
 
-def test_the_query_that_has_read_all_input_flushes_by_itself(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_channel", [False, True], ids=["reading the source", "reading a channel"])
+def test_the_query_that_has_read_all_input_flushes_by_itself(
+    spark: SparkSession, tmp_path: Path, with_channel: bool
+) -> None:
     for number in range(FILES):
         write(tmp_path, number)
-    with running(spark, life(tmp_path)) as job:
+    with running(spark, life(tmp_path, with_channel=with_channel)) as job:
         assert job.wait() is ExitCode.OK
         epoch = job.runner.epoch
     assert epoch is not None
-    (chain,) = epoch.chains.values()
-    assert len(chain.queries) == 1
+    assert [len(chain.queries) for chain in epoch.chains.values()] == [1] * (3 if with_channel else 1)
     assert is_complete(counts(tmp_path), FILES)
 
 

@@ -52,6 +52,8 @@ sys.stdin.read()
 spark.stop()
 """
 LISTENING = "0A"
+WORKERS = b"-m\0streamjob_runtime.spark.python_workers\0"
+"""In the command lines of Python workers."""
 
 STRANGER = """
 import os, socket, sys
@@ -156,7 +158,7 @@ def test_all_that_spark_and_its_python_processes_listen_on_is_loopback_also_with
         page = int(started.stdout.readline().strip().rpartition(":")[2])
         processes = members_of(started.pid)
         ports = listening(processes)
-        workers = [each for each in processes if b"pyspark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        workers = [each for each in processes if WORKERS in Path(f"/proc/{each}/cmdline").read_bytes()]
         of_workers = listening(workers)
         started.stdin.close()
         assert started.wait(60) == 0

@@ -123,6 +123,8 @@ def write(directory: Path, form: str, *, bounded: bool) -> Life:
         FORMS[form],
         ["windows"],
         checkpointing={"interval": "1h" if bounded else "300ms"},
+        # A kill has to find some batches behind each channel.
+        channels={"maxBatchRecords": 10},
     )
     life = Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
     assert len(plan(load_job(life.file).spec).chains) == CHAINS.get(form, 2)

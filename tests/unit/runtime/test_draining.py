@@ -12,7 +12,7 @@ from streamjob.protocol.channels import END_OF_TIME_MS
 from streamjob.protocol.cuts import Batch, Emissions
 from streamjob_runtime.chain.gate import BatchRefused, EventTime, Gate
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
-from streamjob_runtime.spark.checkpoint_dir.forced_batch import drop_planned, is_followed_by_flush
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import drop_planned, is_flush, is_followed_by_flush
 from streamjob_runtime.spark.checkpoint_dir.rewind import rewind_event_time
 
 LEFT, RIGHT = OperatorUid("left"), OperatorUid("right")
@@ -118,11 +118,11 @@ def test_an_entry_of_another_form_is_not_rewound(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("planned", "announced", "follows"),
-    [(70, 80, False), (70, END_OF_TIME_MS, True), (END_OF_TIME_MS, END_OF_TIME_MS, False)],
+    ("planned", "announced", "flush", "follows"),
+    [(70, 80, False, False), (70, END_OF_TIME_MS, False, True), (END_OF_TIME_MS, END_OF_TIME_MS, True, False)],
 )
-def test_a_flush_follows_the_batch_that_announces_the_end_of_time(
-    tmp_path: Path, planned: int, announced: int, *, follows: bool
+def test_a_flush_is_the_batch_behind_that_which_announces_the_end_of_time(
+    tmp_path: Path, planned: int, announced: int, *, flush: bool, follows: bool
 ) -> None:
     for log, content in (
         ("offsets", f'v1\n{{"batchWatermarkMs":{planned},"batchTimestampMs":1}}\n-'),
@@ -131,6 +131,7 @@ def test_a_flush_follows_the_batch_that_announces_the_end_of_time(
         (tmp_path / log).mkdir()
         (tmp_path / log / "2").write_text(content)
 
+    assert is_flush(tmp_path, BatchId(2)) is flush
     assert is_followed_by_flush(tmp_path, BatchId(2)) is follows
 
 

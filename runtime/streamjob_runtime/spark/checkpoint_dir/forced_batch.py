@@ -165,8 +165,13 @@ def is_followed_by_flush(checkpoint: Path, batch: BatchId) -> bool:
     The query that ran it was about to run the flush. One that starts behind it without that intention has to begin at
     the watermark from before.
     """
-    planned = int(read_offsets(checkpoint, batch).metadata.get("batchWatermarkMs", 0))
-    return planned < END_OF_TIME_MS <= read_commit(checkpoint, batch).next_watermark_ms
+    announced = read_commit(checkpoint, batch).next_watermark_ms
+    return announced >= END_OF_TIME_MS and not is_flush(checkpoint, batch)
+
+
+def is_flush(checkpoint: Path, batch: BatchId) -> bool:
+    """Return whether a batch ran with its event time at the end."""
+    return int(read_offsets(checkpoint, batch).metadata.get("batchWatermarkMs", 0)) >= END_OF_TIME_MS
 
 
 def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:

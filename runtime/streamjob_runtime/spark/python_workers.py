@@ -1,0 +1,55 @@
+"""Forks Spark's Python workers from a process that has loaded their libraries: `spark.python.daemon.module`.
+
+Spark's own daemon forks first, and each worker loads PySpark, pandas and PyArrow by itself: a second of CPU per worker.
+Spark does so because libraries may start threads, and a process with threads cannot be forked safely. So this process
+forks only if it has a single thread with all libraries loaded. Otherwise Spark's daemon takes its place.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+DAEMON = "pyspark.daemon"
+WORKER = "pyspark.worker"
+_THREADS = Path("/proc/self/task")
+_LIBRARIES = (
+    WORKER,
+    "pandas",
+    "pyarrow.compute",
+    "pyarrow.pandas_compat",
+    "pyspark.sql.conversion",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.pandas.types",
+)
+_WITHOUT_THREADS: Mapping[str, str] = {
+    # PyArrow's allocator would free memory in a thread of its own. Then it does so when memory is allocated.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+
+
+def load() -> bool:
+    """Load the workers' libraries; return whether the process can be forked now."""
+    for name, value in _WITHOUT_THREADS.items():
+        os.environ.setdefault(name, value)
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+    # Objects that no collection touches stay shared between the processes.
+    gc.freeze()
+    return len(list(_THREADS.iterdir())) == 1
+
+
+def main() -> None:
+    """Do what `python -m pyspark.daemon` does with the same arguments."""
+    # Other programs than the workers of functions need little, and a system without /proc does not tell the threads.
+    if sys.argv[1:] == [WORKER] and _THREADS.is_dir() and not load():
+        os.execv(sys.executable, [sys.executable, "-m", DAEMON, *sys.argv[1:]])
+    importlib.import_module(DAEMON).manager()
+
+
+if __name__ == "__main__":
+    main()
