@@ -67,7 +67,7 @@ bench-increments: $(READY) ## Measure checkpoints and restores with many shared 
 bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's (ARGS="--help")
 	$(BIN)/python -m bench.kafka $(ARGS)
 
-bench-load: $(READY) ## Measure latency at low and high load (ARGS="--help")
+bench-load: $(READY) ## Measure the rate behind a backlog, and latency by load (ARGS="--help")
 	$(BIN)/python -m bench.load $(ARGS)
 
 bench-nexmark: $(READY) ## Measure Nexmark's queries against Flink and plain Spark (ARGS="--help")

@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
     add("--timeout", type=float, default=300.0, metavar="S", help="seconds that one run may take (300)")
     options = made.parse_args()
     if options.quick:
-        options.seconds, options.records = 5.0, 20_000
+        options.seconds, options.records = 5.0, 40_000
     return options
 
 

@@ -13,12 +13,13 @@ from bench.nexmark.events import make_events
 from bench.nexmark.queries import QUERIES
 from bench.nexmark.results import Answer, Nexmark, picture, render, table
 from bench.nexmark.sides import SIDES, Installed, Question, install
-from bench.processes import REPOSITORY, measure
+from bench.processes import REPOSITORY, RunFailed, measure
 from bench.rounds import rounds
 from pyarrow import dataset
 
 RESULTS = REPOSITORY / "bench" / "nexmark.json"
 CHUNK = 250_000
+OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
 
 def arguments() -> argparse.Namespace:
@@ -54,6 +55,7 @@ class _Bench:
         before = model.load(Nexmark, RESULTS) if self._options.add else None
         self._answers = list(before.answers) if before else []
         self._compared = {query: dict(sides) for query, sides in before.compared.items()} if before else {}
+        self._failed = {query: dict(sides) for query, sides in before.failed.items()} if before else {}
         self._first = max((each.round for each in self._answers), default=-1) + 1
 
     def run(self) -> None:
@@ -83,7 +85,16 @@ class _Bench:
 
     def _measure(self, number: int, query: str, side: str, size: int, events: Path, installed: Installed) -> None:
         question = self._question(query, events, installed, f"{number}-{side}-{size}")
-        used = measure(question.command(side, None), question.directory, self._options.timeout)
+        try:
+            used = measure(question.command(side, None), question.directory, self._options.timeout)
+        except RunFailed as error:
+            if side == "streamjob":
+                raise
+            cause = "out of memory" if OUT_OF_MEMORY in (question.directory / "log.txt").read_text() else "failed"
+            self._failed.setdefault(query, {})[side] = f"{cause} with {size:,} events"
+            self._benchmark.tell(f"{query}, {side}, {size:,} events: {cause}: {str(error).partition(chr(10))[0]}")
+            question.forget()
+            return
         rows = sum(dataset.dataset(events / "spark" / each).count_rows() for each in QUERIES[query].tables)
         answer = Answer(
             query=query,
@@ -108,7 +119,12 @@ class _Bench:
 
     def _keep(self) -> None:
         circumstances = self._benchmark.circumstances(self._begun)
-        results = Nexmark(circumstances=circumstances, answers=tuple(self._answers), compared=self._compared)
+        results = Nexmark(
+            circumstances=circumstances,
+            answers=tuple(self._answers),
+            compared=self._compared,
+            failed=self._failed,
+        )
         self._benchmark.keep(results, RESULTS, render)
         if not self._options.quick:
             RESULTS.with_suffix(".svg").write_text(picture(self._answers))

@@ -53,11 +53,12 @@ class Answer(Model):
 
 
 class Nexmark(Model):
-    """All runs, and the number of rows in each result that was compared with DuckDB's."""
+    """All runs, the rows in each result that was compared with DuckDB's, and the sides that failed, by query."""
 
     circumstances: Circumstances
     answers: tuple[Answer, ...] = ()
     compared: Mapping[str, Mapping[str, int]] = {}
+    failed: Mapping[str, Mapping[str, str]] = {}
 
 
 def cold(answers: Sequence[Answer], query: str, side: str) -> float | None:
@@ -125,6 +126,8 @@ def render(results: Nexmark) -> str:
     )
     parts = [_HEAD, f"{results.circumstances}\n", "![CPU per row by query and side](nexmark.svg)\n", text]
     parts.append(table(answers).markdown() + "\n")
+    for query, sides in results.failed.items():
+        parts += [f"- {query}: {NAMES[side]} {cause}.\n" for side, cause in sides.items()]
     questions = [(name, QUERIES[name].purpose, str(max(sides.values()))) for name, sides in results.compared.items()]
     parts += ["## Queries\n", Table(("query", "question", "rows compared"), tuple(questions)).markdown() + "\n"]
     parts += ["## Not measured\n", Table(("query", "reason"), tuple(MISSING.items())).markdown() + "\n"]
