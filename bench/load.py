@@ -93,7 +93,7 @@ def bench(benchmark: Benchmark) -> None:
             behind.append(catch_up(server, work, side, options.records, options.timeout))
             benchmark.tell(f"{side}: {behind[-1].rate:,.0f} records a second behind a backlog")
             for share in LOADS:
-                rate = round(behind[0].rate * share)
+                rate = behind[0].at(share)
                 runs.append(loaded(server, work, side, rate, options.seconds, options.timeout))
                 benchmark.tell(f"{side}, load {share:.0%}: median {runs[-1].median:.2f} s, p99 {runs[-1].p99:.2f} s")
             where = benchmark.circumstances(begun)

@@ -59,6 +59,10 @@ class CatchUp(Model):
         first = sum(count for at, count in seen if at - begin < TOGETHER)
         return CatchUp(side=side, records=total, rate=(total - first) / (end - begin))
 
+    def at(self, share: float) -> int:
+        """Return the records per second that are a share of this rate."""
+        return round(self.rate * share)
+
 
 class Load(Model):
     """All measurements."""
@@ -81,10 +85,10 @@ def render(results: Load) -> str:
 def table(results: Load) -> Table:
     """Return the table: a line per side."""
     rows = []
-    full = results.catch_up[0].rate
+    full = results.catch_up[0]
     for measured in results.catch_up:
         by_rate = {run.rate: run for run in results.runs if run.side == measured.side}
-        at = [by_rate[round(full * share)] for share in LOADS]
+        at = [by_rate[full.at(share)] for share in LOADS]
         rows.append((measured.side, f"{measured.rate:,.0f}", *(f"{run.median:.2f} / {run.p99:.2f}" for run in at)))
     head = [f"median / p99 s at {share:.0%}" for share in LOADS]
     return Table(("batches", "records / s behind a backlog", *head), tuple(rows))

@@ -56,6 +56,7 @@ class _Bench:
         self._answers = list(before.answers) if before else []
         self._compared = {query: dict(sides) for query, sides in before.compared.items()} if before else {}
         self._failed = {query: dict(sides) for query, sides in before.failed.items()} if before else {}
+        self._remark = before.remark if before else ""
         self._first = max((each.round for each in self._answers), default=-1) + 1
 
     def run(self) -> None:
@@ -124,6 +125,7 @@ class _Bench:
             answers=tuple(self._answers),
             compared=self._compared,
             failed=self._failed,
+            remark=self._remark,
         )
         self._benchmark.keep(results, RESULTS, render)
         if not self._options.quick:

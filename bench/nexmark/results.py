@@ -53,12 +53,16 @@ class Answer(Model):
 
 
 class Nexmark(Model):
-    """All runs, the rows in each result that was compared with DuckDB's, and the sides that failed, by query."""
+    """All runs, the rows in each result that was compared with DuckDB's, and the sides that failed, by query.
+
+    `remark` says what a reader has to know about how the runs came about.
+    """
 
     circumstances: Circumstances
     answers: tuple[Answer, ...] = ()
     compared: Mapping[str, Mapping[str, int]] = {}
     failed: Mapping[str, Mapping[str, str]] = {}
+    remark: str = ""
 
 
 def cold(answers: Sequence[Answer], query: str, side: str) -> float | None:
@@ -124,7 +128,8 @@ def render(results: Nexmark) -> str:
         load_low=min(loads),
         load_high=max(loads),
     )
-    parts = [_HEAD, f"{results.circumstances}\n", "![CPU per row by query and side](nexmark.svg)\n", text]
+    remark = [f"{results.remark}\n"] if results.remark else []
+    parts = [_HEAD, f"{results.circumstances}\n", *remark, "![CPU per row by query and side](nexmark.svg)\n", text]
     parts.append(table(answers).markdown() + "\n")
     for query, sides in results.failed.items():
         parts += [f"- {query}: {NAMES[side]} {cause}.\n" for side, cause in sides.items()]

@@ -11,7 +11,6 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 DAEMON = "pyspark.daemon"
@@ -26,16 +25,12 @@ _LIBRARIES = (
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.pandas.types",
 )
-_WITHOUT_THREADS: Mapping[str, str] = {
-    # PyArrow's allocator would free memory in a thread of its own. Then it does so when memory is allocated.
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
-}
 
 
 def load() -> bool:
     """Load the workers' libraries; return whether the process can be forked now."""
-    for name, value in _WITHOUT_THREADS.items():
-        os.environ.setdefault(name, value)
+    # PyArrow's allocator would free memory in a thread of its own. So it does when memory is allocated.
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for library in _LIBRARIES:
         importlib.import_module(library)
     # Objects that no collection touches stay shared between the processes.
