@@ -57,7 +57,11 @@ class _Bench:
         self._compared = {query: dict(sides) for query, sides in before.compared.items()} if before else {}
         self._failed = {query: dict(sides) for query, sides in before.failed.items()} if before else {}
         self._remark = before.remark if before else ""
-        self._first = max((each.round for each in self._answers), default=-1) + 1
+        self._given_up: set[tuple[str, str, int]] = set()
+        self._first = {
+            query: max((each.round for each in self._answers if each.query == query), default=-1) + 1
+            for query in self._queries
+        }
 
     def run(self) -> None:
         """Compare each result with DuckDB's, then measure round by round; show and store after each."""
@@ -76,13 +80,13 @@ class _Bench:
                 question.forget()
                 benchmark.tell(f"{query}, {side}: {self._compared[query][side]:,} rows, as DuckDB has them")
         for further, turn in rounds(self._sides, options.rounds, options.lock):
-            number = self._first + further
             for query in self._queries:
                 for side in turn:
                     for size, directory in events.items():
-                        self._measure(number, query, side, size, directory, installed)
+                        if (query, side, size) not in self._given_up:
+                            self._measure(self._first[query] + further, query, side, size, directory, installed)
             self._keep()
-            benchmark.show(f"CPU µs per row behind round {number + 1}", table(self._answers))
+            benchmark.show(f"CPU µs per row behind round {further + 1}", table(self._answers))
 
     def _measure(self, number: int, query: str, side: str, size: int, events: Path, installed: Installed) -> None:
         question = self._question(query, events, installed, f"{number}-{side}-{size}")
@@ -93,6 +97,7 @@ class _Bench:
                 raise
             cause = "out of memory" if OUT_OF_MEMORY in (question.directory / "log.txt").read_text() else "failed"
             self._failed.setdefault(query, {})[side] = f"{cause} with {size:,} events"
+            self._given_up.add((query, side, size))
             self._benchmark.tell(f"{query}, {side}, {size:,} events: {cause}: {str(error).partition(chr(10))[0]}")
             question.forget()
             return

@@ -29,13 +29,14 @@ which it does not close).
 
 CPU is user and system time of the whole process tree, in microseconds per row that the query reads. "Cold" is all of a
 run of {large:,} events, the start included. "Steady" is the difference between a run of {large:,} and one of {small:,}
-events, so that start, warm-up and end do not count. {rounds} round(s); the median. The load of the machine was
+events, so that start, warm-up and end do not count. The figures are medians of {rounds} round(s). The load was
 {load_low:.1f} to {load_high:.1f}.
 
 - **Flink 2.3** from PyPI, in one process: state in RocksDB, object reuse, mini-batches; no checkpoints.
 - **Plain Spark 4.3** with its defaults (state on the heap), four state partitions, and batches of a million events.
 - **streamjob** with its defaults: state in RocksDB, a checkpoint every 10 s into a directory, and batches whose size
-  follows the time that they take.
+  follows the time that they take. It runs the join of q7 as an aggregation
+  ([the reason](../docs/decisions/plan-rules.md#joins-with-ones-own-maxima)).
 """
 
 
@@ -124,7 +125,7 @@ def render(results: Nexmark) -> str:
     text = _TEXT.format(
         large=sizes[-1],
         small=sizes[0],
-        rounds=len({each.round for each in answers}),
+        rounds=_rounds(answers),
         load_low=min(loads),
         load_high=max(loads),
     )
@@ -137,6 +138,14 @@ def render(results: Nexmark) -> str:
     parts += ["## Queries\n", Table(("query", "question", "rows compared"), tuple(questions)).markdown() + "\n"]
     parts += ["## Not measured\n", Table(("query", "reason"), tuple(MISSING.items())).markdown() + "\n"]
     return "\n".join(parts)
+
+
+def _rounds(answers: Sequence[Answer]) -> str:
+    rounds: dict[str, set[int]] = {}
+    for each in answers:
+        rounds.setdefault(each.query, set()).add(each.round)
+    counts = sorted({len(each) for each in rounds.values()})
+    return " to ".join(map(str, (counts[0], counts[-1]) if len(counts) > 1 else counts))
 
 
 def picture(answers: Sequence[Answer]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from streamjob_runtime.chain.changes import check_changes
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.file_records import with_unread
 from streamjob_runtime.chain.query_planning import describe_forms
+from streamjob_runtime.chain.self_joins import without_self_join
 from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.temporal_joins import join_versions
 from streamjob_runtime.chain.temporal_queries import query_result
@@ -212,6 +213,8 @@ class DataflowBuilder:
         before: the restored snapshot's data about its sources.
         readings: the rows of other chains, by the name of the node that produced them.
         tables: the job's tables, by name.
+        state: Spark's names of the stateful operators whose state it takes over.
+        is_read: whether another chain reads its rows.
     """
 
     def __init__(
@@ -222,6 +225,9 @@ class DataflowBuilder:
         before: SourcesBefore,
         readings: Mapping[str, Reading] | None = None,
         tables: Mapping[str, DataFrame] | None = None,
+        state: Sequence[str] = (),
+        *,
+        is_read: bool = False,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -229,6 +235,8 @@ class DataflowBuilder:
         self._before = before
         self._readings = dict(readings or {})
         self._tables = dict(tables or {})
+        self._state = tuple(state)
+        self._is_read = is_read
         self._frames: dict[str, DataFrame] = {}
         self._lookups: dict[OperatorUid, Lookup] = {}
         self._relations: dict[int, OperatorUid] = {}
@@ -264,11 +272,13 @@ class DataflowBuilder:
                 "derive it from the operator's inputs",
             )
         self._check_supported(frame)
+        mode = self._chain.output_mode
+        if not self._is_read:
+            frame = without_self_join(self._spark, frame, mode, self._state)
         sources, directories = self._source_order(frame)
         if not self._before.finished:
             self._check_files(sources, directories)
         channels = {channel.uid: channel.source for channel in self._chain.channels}
-        mode = self._chain.output_mode
         forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
         return Dataflow(
             frame,

@@ -284,8 +284,17 @@ class Assembler:
         tables: StaticTables,
     ) -> Dataflow:
         mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
-        before = self._restoration.sources_before(chain)
-        return DataflowBuilder(spark, self._loaded, chain, before, mine, tables.frames).build()
+        builder = DataflowBuilder(
+            spark,
+            self._loaded,
+            chain,
+            self._restoration.sources_before(chain),
+            mine,
+            tables.frames,
+            self._restoration.state_before(chain),
+            is_read=bool(self._plan.readers(chain.uid)),
+        )
+        return builder.build()
 
 
 def _nodes(chain: ChainPlan) -> Nodes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.integration.runtime.spark_settings import setting
 
 from streamjob_runtime.spark.gateway import java_frame, java_query
 
@@ -32,25 +31,12 @@ WINDOWS = (
 FUNCTIONS = "count(*) AS n, sum(v) AS s, min(v) AS low, max(name) AS high, avg(v) AS mean, count(v) AS known"
 
 
-@contextmanager
-def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    before = spark.conf.get(key, None)
-    spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, before)
-
-
 def _physical(frame: DataFrame) -> str:
     return str(java_frame(frame).queryExecution().executedPlan().toString())
 
 
 def _rows(spark: SparkSession, sql: str, *, flat: bool) -> list[str]:
-    with _setting(spark, SWITCH, str(flat).lower()):
+    with setting(spark, SWITCH, str(flat).lower()):
         return sorted(map(str, spark.sql(sql).collect()))
 
 
@@ -59,9 +45,9 @@ def test_the_first_step_of_an_aggregation_groups_by_the_fields_of_a_window(spark
     spark.range(10).selectExpr("timestamp_seconds(id) AS ts", "id AS v").createOrReplaceTempView("flat")
     sql = f"SELECT {window} AS w, v % 3 AS k, count(*) AS n FROM flat GROUP BY {window}, v % 3"
 
-    with _setting(spark, SWITCH, "true"):
+    with setting(spark, SWITCH, "true"):
         flat = _physical(spark.sql(sql))
-    with _setting(spark, SWITCH, "false"):
+    with setting(spark, SWITCH, "false"):
         plain = _physical(spark.sql(sql))
 
     assert "keys=[window_0#" in flat
@@ -87,8 +73,8 @@ def test_groups_are_the_same_for_any_rows_and_windows(
     spark: SparkSession, rows: list[tuple[int | None, int | None, str | None]], window: str, zone: str, ansi: bool
 ) -> None:
     with (
-        _setting(spark, "spark.sql.session.timeZone", zone),
-        _setting(spark, "spark.sql.ansi.enabled", str(ansi).lower()),
+        setting(spark, "spark.sql.session.timeZone", zone),
+        setting(spark, "spark.sql.ansi.enabled", str(ansi).lower()),
     ):
         made = spark.createDataFrame(rows, "micros BIGINT, v INT, name STRING").repartition(3)
         made.selectExpr("timestamp_micros(micros) AS ts", "v", "name").createOrReplaceTempView("flat")
@@ -127,7 +113,7 @@ def test_state_does_not_depend_on_the_rule(spark: SparkSession, tmp_path: Path) 
 
     for run, flat in enumerate((True, False, True)):
         (source / f"{run}.txt").write_text("".join(f"{second}\n" for second in range(40)))
-        with _setting(spark, SWITCH, str(flat).lower()):
+        with setting(spark, SWITCH, str(flat).lower()):
             lines = spark.readStream.text(str(source)).selectExpr("timestamp_seconds(CAST(value AS BIGINT)) AS ts")
             lines.createOrReplaceTempView("flat")
             frame = spark.sql(

@@ -27,7 +27,17 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
   private static final class OfPlans extends ColumnarRule {
     @Override
     public Rule<SparkPlan> preColumnarTransitions() {
-      return new FlatWindows();
+      return new Both();
+    }
+  }
+
+  private static final class Both extends Rule<SparkPlan> {
+    private final FlatWindows windows = new FlatWindows();
+    private final JoinStores joins = new JoinStores();
+
+    @Override
+    public SparkPlan apply(SparkPlan plan) {
+      return joins.apply(windows.apply(plan));
     }
   }
 }
