@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
+import sys
+import time
+from collections.abc import Callable
 
 import pytest
 from e2e.harness.controller import StreamJobs, last_checkpoint
+from e2e.harness.members import kill_member, members
+from e2e.harness.shouting import NAME as SHOUTING
+from e2e.harness.shouting import Producer, apply, check_output, standstill, wait_for_new_shouts, wait_for_shouts
 from e2e.harness.visits import visits
+from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 NAME = "visits"
-_MEMBERS = """
-import os, pathlib
-members = {}
-for each in pathlib.Path("/proc").glob("[0-9]*"):
-    try:
-        if int(each.name) != os.getpid() and b"process.child" in (each / "cmdline").read_bytes():
-            members[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[19])
-    except OSError:
-        pass
-print(*sorted(members, key=members.get))
-"""
-_KILL = "import os, signal, sys; os.kill(int(sys.argv[1]), signal.SIGKILL)"
-
-
-def run_python(jobs: StreamJobs, pod: str, code: str, *arguments: str) -> str:
-    """Run Python code in a driver's container; return its output."""
-    command = ["kubectl", "--namespace", jobs.namespace.name, "exec", pod, "--container", "streamjob", "--"]
-    done = subprocess.run(
-        [*command, "python", "-c", code, *arguments], capture_output=True, text=True, check=True, timeout=120
-    )
-    return done.stdout.strip()
+NO_EFFORT = "''"
+WORDS_PER_SECOND = 50
 
 
 def test_a_job_with_a_standby_goes_on_in_the_same_pod(jobs: StreamJobs) -> None:
@@ -39,13 +26,10 @@ def test_a_job_with_a_standby_goes_on_in_the_same_pod(jobs: StreamJobs) -> None:
     jobs.apply(NAME, driver={**jobs.namespace.driver, "standby": 1})
     before = jobs.wait_for_checkpoint(NAME)
     (pod,) = jobs.drivers(NAME)
-    ready = jobs.wait(
-        NAME, lambda status: len(run_python(jobs, pod, _MEMBERS).split()) == 2, what="second process in the pod"
-    )
+    ready = jobs.wait(NAME, lambda _status: len(members(jobs, pod)) == 2, what="second process in the pod")
     assert ready["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
 
-    running, _ = run_python(jobs, pod, _MEMBERS).split()
-    run_python(jobs, pod, _KILL, running)
+    kill_member(jobs, pod, members(jobs, pod)[0])
     jobs.namespace.write(visits(20, 40))
     after = jobs.wait(
         NAME,
@@ -59,3 +43,44 @@ def test_a_job_with_a_standby_goes_on_in_the_same_pod(jobs: StreamJobs) -> None:
     assert after["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
     assert jobs.drivers(NAME) == [pod]
     jobs.wait_for_whole_report(NAME, 40)
+
+
+def stands_still(jobs: StreamJobs, kafka: KafkaServer, kill: Callable[[], None]) -> float:
+    """Kill what runs the job while words arrive; return for how long the job stood still, in seconds."""
+    wait_for_new_shouts(kafka, time.time())
+    at = time.time()
+    kill()
+    wait_for_new_shouts(kafka, at + 1)
+    jobs.wait_until_ready(SHOUTING)
+    wait_for_new_shouts(kafka, time.time())
+    return standstill(kafka, at)
+
+
+def test_a_killed_driver_is_missed_for_a_shorter_time_with_a_standby(kafka: KafkaServer, jobs: StreamJobs) -> None:
+    driver = {**jobs.namespace.driver, "memory": "1536m"}
+    with Producer(kafka) as producer:
+        producer.write(100)
+        apply(
+            jobs,
+            kafka,
+            NO_EFFORT,
+            driver={**driver, "standby": 1},
+            checkpointing={"location": jobs.namespace.location, "interval": "1s"},
+        )
+        wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
+        (pod,) = jobs.drivers(SHOUTING)
+        jobs.wait(SHOUTING, lambda _status: len(members(jobs, pod)) == 2, what="second process in the pod")
+        producer.rate = WORDS_PER_SECOND
+
+        warm = stands_still(jobs, kafka, lambda: kill_member(jobs, pod, members(jobs, pod)[0]))
+        assert jobs.drivers(SHOUTING) == [pod]
+        jobs.change(SHOUTING, driver={**driver, "standby": 0})
+        jobs.wait_until_ready(SHOUTING, attempt=2)
+        (pod,) = jobs.drivers(SHOUTING)
+        cold = stands_still(jobs, kafka, lambda: jobs.namespace.delete("Pod", pod, grace=0))
+        producer.rate = 0
+
+    measured = f"{warm:.1f} s with a standby, {cold:.1f} s without"
+    sys.stdout.write(f"From the last row before the kill to the first one after it: {measured}\n")
+    check_output(kafka, producer.written)
+    assert kafka.open_transactions() == []

@@ -5,30 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from e2e.harness.controller import StreamJobs
-from e2e.harness.shouting import NAME, Producer, apply, check_output, wait_for_shouts
+from e2e.harness.shouting import NAME, Producer, apply, check_output, standstill, wait_for_new_shouts, wait_for_shouts
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 NO_EFFORT = "''"
 WORDS_PER_SECOND = 50
-
-
-def times(kafka: KafkaServer) -> list[float]:
-    """Return when each row was published, in seconds since 1970; before, rows wait in the store."""
-    return sorted(message.timestamp / 1000 for message in kafka.consume("shouts"))
-
-
-def standstill(kafka: KafkaServer, since: float) -> float:
-    """Return the longest time between published rows, from the last one before a moment on, in seconds."""
-    published = times(kafka)
-    last = max(each for each in published if each < since)
-    return max(after - before for before, after in pairwise(each for each in published if each >= last))
 
 
 def began_to_stop(jobs: StreamJobs) -> float:
@@ -47,8 +34,7 @@ def upgrade(jobs: StreamJobs, kafka: KafkaServer, **change: Any) -> float:
     assert after["restoredFrom"]["kind"] == "savepoint"
     jobs.namespace.wait_gone("Pod", f"{NAME}-driver-{attempt - 1}")
     assert jobs.drivers(NAME) == [f"{NAME}-driver-{attempt}"]
-    is_ready = time.time()
-    wait_for_shouts(kafka, lambda _shouts: times(kafka)[-1] > is_ready, within=60, every=0.5)
+    wait_for_new_shouts(kafka, time.time())
     return standstill(kafka, began_to_stop(jobs))
 
 

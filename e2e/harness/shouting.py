@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from e2e.harness.cluster import Object
@@ -118,6 +119,23 @@ def wait_for_shouts(
         assert time.monotonic() < end, f"the committed rows stayed at {len(found)}"
         time.sleep(every)
     return found
+
+
+def times(kafka: KafkaServer) -> list[float]:
+    """Return when each row was published, in seconds since 1970; before, rows wait in the store."""
+    return sorted(message.timestamp / 1000 for message in kafka.consume("shouts"))
+
+
+def standstill(kafka: KafkaServer, since: float) -> float:
+    """Return the longest time between published rows, from the last one before a moment on, in seconds."""
+    published = times(kafka)
+    last = max(each for each in published if each < since)
+    return max(after - before for before, after in pairwise(each for each in published if each >= last))
+
+
+def wait_for_new_shouts(kafka: KafkaServer, since: float) -> None:
+    """Wait for a row that was published after a moment, in seconds since 1970."""
+    wait_for_shouts(kafka, lambda _shouts: times(kafka)[-1] > since, within=120, every=0.5)
 
 
 def words(start: int, end: int) -> list[tuple[str, str]]:
