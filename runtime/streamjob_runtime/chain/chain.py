@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from streamjob.clock import Clock
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
@@ -24,7 +24,8 @@ from streamjob_runtime.chain.batch_limits import BatchLimits
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import stop_query
-from streamjob_runtime.chain.end_of_input import QueryEndedEarly, check_that_all_is_read, first_unread
+from streamjob_runtime.chain.end_of_input import check_that_all_is_read
+from streamjob_runtime.chain.flushes import has_more_to_fire, has_run_flush, is_behind_the_end
 from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
@@ -35,12 +36,9 @@ from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     drop_planned,
     force_batch,
     force_flush,
-    is_flush,
-    needs_another_flush,
 )
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_commit, read_offsets
 from streamjob_runtime.spark.error_text import describe
-from streamjob_runtime.spark.gateway import progress_reports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -389,38 +387,22 @@ class Chain:
         if last is None or self._in_loop or not self._has_state(last):
             return
         now = self._now_ms()
-        if self._has_run_flush(last):
-            if not needs_another_flush(self._state_operators(last)):
+        if has_run_flush(self.checkpoint, self._start.batch, last):
+            if not self._has_more_to_fire(last):
                 return
             now = 0
         while (flush := force_flush(self.checkpoint, now)) is not None:
             if self._gate.closed:
                 self._gate.open_for(flush)
             self._execute(by_itself=True)
-            if self._over() or not needs_another_flush(self._state_operators(flush)):
+            if self._over() or not self._has_more_to_fire(flush):
                 return
             # A timer in processing time that sets the next one would ask for flush after flush.
             now = 0
 
-    def _has_run_flush(self, last: BatchId) -> bool:
-        """Return whether the query itself has run the flush, behind the end of its source or of its channels.
-
-        The end of a channel raises its watermark, and Spark runs a batch with it. A flush before a restore does not
-        count: timers that were set in it may wait for another one.
-        """
-        if last <= self._start.batch + 1:
-            return False
-        return is_flush(self.checkpoint, last) and not is_flush(self.checkpoint, BatchId(last - 1))
-
-    def _state_operators(self, batch: BatchId) -> Sequence[Mapping[str, Any]]:
+    def _has_more_to_fire(self, flush: BatchId) -> bool:
         assert self._query is not None
-        for report in reversed(progress_reports(self._query)):
-            if report.batchId() == batch:
-                progress = json.loads(report.json())
-                if "addBatch" in progress["durationMs"]:
-                    operators: list[dict[str, Any]] = progress["stateOperators"]
-                    return operators
-        raise QueryEndedEarly(f"The query of chain {self.uid!r} ended before it ran its flush, batch {batch}")
+        return has_more_to_fire(self.uid, self._query, flush)
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)
@@ -487,9 +469,7 @@ class Chain:
             return False
         if not self.dataflow.watermark_nodes or batch <= self._start.batch + 1 or not self._has_state(previous):
             return False
-        if read_offsets(self.checkpoint, batch).sources != read_offsets(self.checkpoint, previous).sources:
-            return False
-        return first_unread(self.dataflow, self.checkpoint, batch) is None
+        return is_behind_the_end(self.dataflow, self.checkpoint, batch, previous)
 
     def _let_flush(self, query: StreamingQuery, batch: BatchId) -> None:
         """Let the query itself run the flush as its next batch: another query would load all state again."""

@@ -298,5 +298,6 @@ def test_it_stays_a_join_where_another_chain_reads_its_rows(spark: SparkSession,
     write(tmp_path / "in", 0, [at(1.1, 0, 5)])
 
     with running(spark, life) as only:
-        only.wait_for(lambda: only.runner.epoch is not None, "the queries run")
+        chains = len(only.runner.job.plan.chains)
+        only.wait_for(lambda: only.runner.epoch is not None and len(only.runner.epoch.chains) == chains, "its chains")
         assert is_join(only)
