@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from streamjob_runtime.spark.java import WRAPPER, Java
@@ -25,7 +26,9 @@ def archive(java: Java, environment: Mapping[str, str]) -> Path:
     directory = Path(environment.get(DIRECTORY_VARIABLE) or Path(sys.prefix) / "var" / "streamjob")
     stat = java.executable.stat()
     jar = hashlib.sha256(JAR.read_bytes()).hexdigest()
-    identity = f"{WRAPPER} {java.executable.resolve()} {stat.st_mtime_ns} {stat.st_size} {jar}"
+    # Java compares paths, so a copied environment needs an archive of its own.
+    spark = find_spec("pyspark")
+    identity = f"{WRAPPER} {java.executable.resolve()} {stat.st_mtime_ns} {stat.st_size} {jar} {spark and spark.origin}"
     return directory / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
 
 
@@ -59,7 +62,7 @@ def hint(java: Java, environment: Mapping[str, str]) -> str | None:
     if target.exists() or environment.get(TRAIN_VARIABLE) == "1" or not can_archive(java):
         return None
     others = any(target.parent.glob("classes-*.jsa"))
-    why = "fits another release of streamjob or of Java" if others else "has not been made"
+    why = "fits another release of streamjob or of Java, or another place" if others else "has not been made"
     return (
         f"Spark starts slowly: the archive of its classes {why}; `python -m streamjob_runtime.spark.warm_up` makes it"
     )

@@ -72,6 +72,11 @@ REWRITTEN = {
         "SELECT b.id FROM some b JOIN (SELECT window.start AS s, window.end AS e, max(cents) AS best FROM some "
         "GROUP BY window(at, '1 hour')) ON cents = best AND at >= s AND at < e WHERE price > 1"
     ),
+    "of rows that have windows already": (
+        "WITH counts AS (SELECT kind, window, count(*) AS n FROM bids "
+        "GROUP BY kind, window(at, '1 hour', '30 minutes')) SELECT c.kind, c.n, c.window.end AS e FROM counts c JOIN (SELECT window AS w, max(n) AS most FROM counts "
+        "GROUP BY window) m ON c.window = m.w AND c.n = m.most"
+    ),
     "windows that begin later": (
         "SELECT b.id, s FROM bids b JOIN (SELECT window.start AS s, window.end AS e, max(price) AS best FROM bids "
         "GROUP BY window(at, '1 hour', '1 hour', '7 minutes')) ON price = best AND at >= s AND at < e"
@@ -104,6 +109,11 @@ KEPT = {
     "a key that need not be equal": (
         "SELECT b.id FROM bids b JOIN (SELECT kind AS k, window.start AS s, window.end AS e, max(price) AS best "
         "FROM bids GROUP BY kind, window(at, '1 hour')) ON price = best AND at >= s AND at < e AND b.kind = b.kind"
+    ),
+    "windows that need not be equal": (
+        "WITH counts AS (SELECT kind, window, count(*) AS n FROM bids GROUP BY kind, window(at, '1 hour')) "
+        "SELECT c.kind, c.n FROM counts c JOIN (SELECT window AS w, max(n) AS most FROM counts GROUP BY window) m "
+        "ON c.window.end <= m.w.end AND c.n = m.most"
     ),
     "other rows": f"SELECT b.id FROM bids b JOIN {OTHERS} m ON price = best AND at >= s AND at < e",
     "a filter on one side": f"SELECT b.id FROM some b JOIN {BOUNDS} m ON price = best AND at >= s AND at < e",

@@ -56,7 +56,7 @@ final class OwnGroup {
   /**
    * Prepares to decide.
    *
-   * @param window the window that is one of the keys
+   * @param window the window that is one of the keys; null if none is made there
    * @param keys the other keys
    * @param ofRows the origins of the columns of rows
    * @param ofGroups the origins of what is aggregated, in terms of the same columns
@@ -84,7 +84,7 @@ final class OwnGroup {
   /** Returns whether that is certain for a condition. */
   boolean isCertain(Expression condition) {
     read(condition);
-    return value != null && behindStart && beforeEnd && open.isEmpty();
+    return value != null && open.isEmpty() && (window == null || (behindStart && beforeEnd));
   }
 
   /** Returns the value that rows and groups have in common. */
@@ -133,14 +133,14 @@ final class OwnGroup {
     Expression group = ofResults.of(right);
     if (comparison instanceof EqualTo) {
       equal(row, group);
-    } else {
+    } else if (window != null) {
       bound(comparison, inOrder, window.instant(row), window.instant(group));
     }
   }
 
   private void equal(Expression row, Expression group) {
     open.removeIf(key -> group.semanticEquals(key) && row.semanticEquals(ofGroups.of(key)));
-    if (isWindow(row, group)) {
+    if (window != null && isWindow(row, group)) {
       behindStart = true;
       beforeEnd = true;
     }

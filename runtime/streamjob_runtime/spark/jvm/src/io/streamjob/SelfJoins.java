@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -34,6 +35,7 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
@@ -109,7 +111,18 @@ public final class SelfJoins {
     }
     LogicalPlan made = aggregated(join, join.left(), join.right(), above);
     made = made == null ? aggregated(join, join.right(), join.left(), above) : made;
-    return made == null ? null : Dataset$.MODULE$.ofRows(frame.sparkSession(), made);
+    return made == null ? null : analyzed(frame.sparkSession(), made);
+  }
+
+  private static Dataset<Row> analyzed(SparkSession session, LogicalPlan plan) {
+    try {
+      return Dataset$.MODULE$.ofRows(session, plan);
+    } catch (Exception error) {
+      if (error instanceof AnalysisException) {
+        return null; // The join works, too.
+      }
+      throw error;
+    }
   }
 
   private static LogicalPlan aggregated(Join join, LogicalPlan rows, LogicalPlan groups, List<LogicalPlan> above) {
@@ -146,7 +159,7 @@ public final class SelfJoins {
     return found;
   }
 
-  /** Finds the rows that both the join and the aggregation read: the lowest ones, which have no windows yet. */
+  /** Finds the rows that both the join and the aggregation read: the lowest ones, before any windows are made of them. */
   private boolean findsRows() {
     List<LogicalPlan> mine = chain(sideOfRows, false);
     List<LogicalPlan> others = chain(aggregate.child(), true);
@@ -179,7 +192,10 @@ public final class SelfJoins {
     return found;
   }
 
-  /** Finds the window among the keys; between the rows and the aggregation, only rows without a time may be left out. */
+  /**
+   * Finds the window among the keys, null if rows have none or have it as a column; between the rows and the aggregation,
+   * only rows without a time may be left out.
+   */
   private boolean findsWindow(List<LogicalPlan> underAggregate) {
     for (Expression key : java(aggregate.groupingExpressions())) {
       TimeWindow made = key instanceof AttributeReference column ? TimeWindow.of(column, ofGroups) : null;
@@ -187,9 +203,6 @@ public final class SelfJoins {
         return false;
       }
       window = made == null ? window : made;
-    }
-    if (window == null) {
-      return false;
     }
     for (LogicalPlan each : underAggregate) {
       if (each instanceof Filter filter && !isKnownTime(filter.condition())) {
@@ -200,7 +213,9 @@ public final class SelfJoins {
   }
 
   private boolean isKnownTime(Expression condition) {
-    return condition instanceof IsNotNull known && ofGroups.of(known.child()).semanticEquals(window.time());
+    return window != null
+        && condition instanceof IsNotNull known
+        && ofGroups.of(known.child()).semanticEquals(window.time());
   }
 
   /** Returns the plan without the join; null if a row may find another group than its own. */
@@ -209,7 +224,7 @@ public final class SelfJoins {
     ofResults.add(aggregate.aggregateExpressions());
     overAggregate.forEach(each -> ofResults.add(each.projectList()));
     List<Expression> keys = java(aggregate.groupingExpressions());
-    keys.removeIf(window.key()::semanticEquals);
+    keys.removeIf(this::isWindow);
     OwnGroup own =
         new OwnGroup(
             window, keys, ofRows, ofGroups, ofResults, sideOfRows.outputSet(), sideOfGroups.outputSet());
@@ -255,10 +270,13 @@ public final class SelfJoins {
   }
 
   private LogicalPlan aggregated(Alias found) {
-    List<NamedExpression> columns = java(rows.output());
-    AttributeReference key = window.key();
-    columns.add(0, alias(window.struct(), key.name(), key.exprId(), key.metadata()));
-    LogicalPlan input = new Project(seq(columns), new Filter(new IsNotNull(window.time()), rows));
+    LogicalPlan input = rows;
+    if (window != null) {
+      List<NamedExpression> columns = java(rows.output());
+      AttributeReference key = window.key();
+      columns.add(0, alias(window.struct(), key.name(), key.exprId(), key.metadata()));
+      input = new Project(seq(columns), new Filter(new IsNotNull(window.time()), rows));
+    }
     List<Expression> keys = new ArrayList<>();
     java(aggregate.groupingExpressions()).forEach(each -> keys.add(ofRows(each)));
     List<NamedExpression> results = new ArrayList<>();
@@ -271,9 +289,13 @@ public final class SelfJoins {
     return new Aggregate(seq(keys), seq(results), input, Option.empty());
   }
 
+  private boolean isWindow(Expression expression) {
+    return window != null && expression.semanticEquals(window.key());
+  }
+
   /** Returns an expression over the input of the aggregation in terms of the rows and their window. */
   private Expression ofRows(Expression expression) {
-    if (expression.semanticEquals(window.key())) {
+    if (isWindow(expression)) {
       return expression;
     }
     List<Expression> children = new ArrayList<>();
