@@ -74,7 +74,8 @@ REWRITTEN = {
     ),
     "of rows that have windows already": (
         "WITH counts AS (SELECT kind, window, count(*) AS n FROM bids "
-        "GROUP BY kind, window(at, '1 hour', '30 minutes')) SELECT c.kind, c.n, c.window.end AS e FROM counts c JOIN (SELECT window AS w, max(n) AS most FROM counts "
+        "GROUP BY kind, window(at, '1 hour', '30 minutes')) "
+        "SELECT c.kind, c.n, c.window.end AS e FROM counts c JOIN (SELECT window AS w, max(n) AS most FROM counts "
         "GROUP BY window) m ON c.window = m.w AND c.n = m.most"
     ),
     "windows that begin later": (
