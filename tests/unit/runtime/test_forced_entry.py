@@ -78,10 +78,13 @@ def test_each_flush_lies_behind_the_one_before_until_microseconds_overflow() -> 
     [
         ({"numRowsUpdated": 0, "numRowsRemoved": 9}, False),
         ({"numRowsUpdated": 1}, True),
+        ({"operatorName": "transformWithStateExec", "numRowsUpdated": 1}, True),
+        ({"operatorName": "applyInPandasWithState", "numRowsUpdated": 1}, True),
+        ({"operatorName": "stateStoreSave", "numRowsUpdated": 1, "numRowsRemoved": 1}, False),
         ({"numRowsUpdated": 0, "customMetrics": {"numRegisteredTimers": 1}}, True),
     ],
 )
-def test_only_an_operator_that_took_something_in_may_need_another_flush(
+def test_only_an_operator_with_timers_that_took_something_in_may_need_another_flush(
     operator: dict[str, object], expected: bool
 ) -> None:
     assert needs_another_flush([{"numRowsUpdated": 0}, operator]) is expected

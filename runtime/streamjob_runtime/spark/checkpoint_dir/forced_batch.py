@@ -30,6 +30,18 @@ from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
 END_OF_TIME_MS = 253_402_300_799_000
 """9999-12-31T23:59:59Z, the watermark of a flush. From 2^63 microseconds on, Spark overflows and nothing fires."""
 
+_WITHOUT_TIMERS = frozenset(
+    {
+        "stateStoreSave",
+        "sessionWindowStateStoreSaveExec",
+        "symmetricHashJoin",
+        "dedupe",
+        "dedupeWithinWatermark",
+        "globalLimit",
+    }
+)
+"""Spark's names of the operators whose state only the watermark ends."""
+
 _TEN_THOUSAND_YEARS_MS = 10_000 * 365 * 24 * 3600 * 1000
 _OVERFLOW_MS = 2**63 // 1000
 
@@ -177,8 +189,8 @@ def is_flush(checkpoint: Path, batch: BatchId) -> bool:
 def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a further flush with a higher watermark would produce more results.
 
-    Firing removes state, and its results fire in downstream operators in the same batch. So only an operator that
-    received input during the flush can still hold state: a timer that registered a timer.
+    Firing removes state, and its results fire in downstream operators in the same batch. So only an operator that can
+    set timers or timeouts, and that received input or fired some during the flush, can still wait for one.
 
     Args:
         state_operators: `stateOperators` in the progress of the flushing batch.
@@ -186,4 +198,5 @@ def needs_another_flush(state_operators: Sequence[Mapping[str, Any]]) -> bool:
     return any(
         operator.get("numRowsUpdated", 0) > 0 or operator.get("customMetrics", {}).get("numRegisteredTimers", 0) > 0
         for operator in state_operators
+        if operator.get("operatorName") not in _WITHOUT_TIMERS
     )
