@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.controller import StreamJobs
-from e2e.harness.shouting import NAME, shouting, wait_for_shouts, words
+from e2e.harness.shouting import NAME, NO_EFFORT, shouting, wait_for_shouts, words
 from tests.servers.kafka import KafkaServer
 
 pytestmark = pytest.mark.timeout(900)
-
-NO_EFFORT = "''"
 
 
 def test_a_job_between_topics_whose_driver_is_killed_writes_each_row_once(kafka: KafkaServer, jobs: StreamJobs) -> None:

@@ -10,14 +10,21 @@ import pytest
 from e2e.harness.controller import StreamJobs, last_checkpoint
 from e2e.harness.members import kill_member, members
 from e2e.harness.shouting import NAME as SHOUTING
-from e2e.harness.shouting import Producer, apply, check_output, standstill, wait_for_new_shouts, wait_for_shouts
+from e2e.harness.shouting import (
+    NO_EFFORT,
+    Producer,
+    apply,
+    check_output,
+    standstill,
+    wait_for_new_shouts,
+    wait_for_shouts,
+)
 from e2e.harness.visits import visits
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 NAME = "visits"
-NO_EFFORT = "''"
 WORDS_PER_SECOND = 50
 
 

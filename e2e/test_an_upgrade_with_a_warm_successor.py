@@ -9,12 +9,20 @@ from typing import Any
 
 import pytest
 from e2e.harness.controller import StreamJobs
-from e2e.harness.shouting import NAME, Producer, apply, check_output, standstill, wait_for_new_shouts, wait_for_shouts
+from e2e.harness.shouting import (
+    NAME,
+    NO_EFFORT,
+    Producer,
+    apply,
+    check_output,
+    standstill,
+    wait_for_new_shouts,
+    wait_for_shouts,
+)
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
-NO_EFFORT = "''"
 WORDS_PER_SECOND = 50
 
 

@@ -16,6 +16,7 @@ from tests.servers.kafka import KafkaServer
 NAME = "shouting"
 PARTITIONS = 8
 """Of each topic, and of the job's state if it has any."""
+NO_EFFORT = "''"
 TIME = "left(reflect('java.lang.Thread', 'sleep', 5L), 0)"
 """5 ms, but no processor: a slot processes at most 200 records per second."""
 WORK = "left(sha2(repeat(CAST(value AS STRING), 60000), 512), 0)"

@@ -46,14 +46,7 @@ final class FlatWindows extends Rule<SparkPlan> {
   }
 
   private static SparkPlan rewritten(SparkPlan plan) {
-    List<SparkPlan> children = new ArrayList<>();
-    boolean changed = false;
-    for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
-      SparkPlan other = rewritten(child);
-      changed |= other != child;
-      children.add(other);
-    }
-    SparkPlan result = changed ? plan.withNewChildren(seq(children)) : plan;
+    SparkPlan result = plan.mapChildren(FlatWindows::rewritten);
     return result instanceof HashAggregateExec ? flat((HashAggregateExec) result) : result;
   }
 

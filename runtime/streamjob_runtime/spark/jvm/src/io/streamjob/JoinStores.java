@@ -50,9 +50,7 @@ final class JoinStores extends Rule<SparkPlan> {
 
   /** Returns a plan with its joins made again: a join takes the class from the settings when it is made. */
   private static SparkPlan again(SparkPlan plan) {
-    List<SparkPlan> children = new ArrayList<>();
-    CollectionConverters.asJava(plan.children()).forEach(child -> children.add(again(child)));
-    SparkPlan result = plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    SparkPlan result = plan.mapChildren(JoinStores::again);
     if (!(result instanceof StreamingSymmetricHashJoinExec)) {
       return result;
     }

@@ -1,8 +1,6 @@
 package io.streamjob;
 
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -41,13 +39,6 @@ final class Origins {
       Expression origin = made.get(column.exprId());
       return origin == null ? expression : of(origin);
     }
-    List<Expression> children = new ArrayList<>();
-    boolean changed = false;
-    for (Expression child : CollectionConverters.asJava(expression.children())) {
-      Expression origin = of(child);
-      changed |= origin != child;
-      children.add(origin);
-    }
-    return changed ? expression.withNewChildren(CollectionConverters.asScala(children).toSeq()) : expression;
+    return expression.mapChildren(this::of);
   }
 }

@@ -118,11 +118,7 @@ final class OwnGroup {
     if (expression instanceof CommonExpressionRef name) {
       return named.getOrDefault(name.id(), expression);
     }
-    List<Expression> children = new ArrayList<>();
-    CollectionConverters.asJava(expression.children()).forEach(each -> children.add(inlined(each, named)));
-    return children.isEmpty()
-        ? expression
-        : expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return expression.mapChildren(each -> inlined(each, named));
   }
 
   private void compare(BinaryComparison comparison, boolean inOrder, Expression left, Expression right) {

@@ -298,9 +298,7 @@ public final class SelfJoins {
     if (isWindow(expression)) {
       return expression;
     }
-    List<Expression> children = new ArrayList<>();
-    java(expression.children()).forEach(each -> children.add(ofRows(each)));
-    return children.isEmpty() ? ofGroups.of(expression) : expression.withNewChildren(seq(children));
+    return expression.children().isEmpty() ? ofGroups.of(expression) : expression.mapChildren(this::ofRows);
   }
 
   /** Returns a plan with a row for each row that was found, and the plans above over it. */

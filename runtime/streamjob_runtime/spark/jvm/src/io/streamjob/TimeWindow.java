@@ -58,11 +58,7 @@ record TimeWindow(AttributeReference key, CreateNamedStruct struct, Expression t
       times.add(number.child());
       return Literal.create(0L, DataTypes.LongType);
     }
-    List<Expression> children = new ArrayList<>();
-    CollectionConverters.asJava(expression.children()).forEach(each -> children.add(atZero(each, times)));
-    return children.isEmpty()
-        ? expression
-        : expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return expression.mapChildren(each -> atZero(each, times));
   }
 
   /** Returns the instant that an expression of rows and windows stands for; null if that is not certain. */
