@@ -52,6 +52,11 @@ def test_a_job_with_a_standby_goes_on_in_the_same_pod(jobs: StreamJobs) -> None:
     jobs.wait_for_whole_report(NAME, 40)
 
 
+def stands_by(jobs: StreamJobs, pod: str) -> bool:
+    """Return whether the pod's second process has rehearsed the job, and has the files of a checkpoint."""
+    return "is at hand" in jobs.namespace.cluster.logs(jobs.namespace.name, pod, "streamjob")
+
+
 def stands_still(jobs: StreamJobs, kafka: KafkaServer, kill: Callable[[], None]) -> float:
     """Kill what runs the job while words arrive; return for how long the job stood still, in seconds."""
     wait_for_new_shouts(kafka, time.time())
@@ -76,7 +81,7 @@ def test_a_killed_driver_is_missed_for_a_shorter_time_with_a_standby(kafka: Kafk
         )
         wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
         (pod,) = jobs.drivers(SHOUTING)
-        jobs.wait(SHOUTING, lambda _status: len(members(jobs, pod)) == 2, what="second process in the pod")
+        jobs.wait(SHOUTING, lambda _status: stands_by(jobs, pod), what="standby with the newest checkpoint")
         producer.rate = WORDS_PER_SECOND
 
         warm = stands_still(jobs, kafka, lambda: kill_member(jobs, pod, members(jobs, pod)[0]))

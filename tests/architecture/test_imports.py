@@ -33,3 +33,9 @@ def test_what_the_controller_loads_brings_no_spark(package: str) -> None:
 
 def test_importing_streamjob_loads_no_controller() -> None:
     assert loaded_by("streamjob") & {"kopf", "kubernetes"} == set()
+
+
+def test_a_job_starts_without_libraries_that_only_some_sinks_and_pages_use() -> None:
+    started = loaded_by("streamjob_runtime.control.running_job, streamjob_runtime.control.api.server")
+
+    assert started & {"pyarrow", "numpy", "pandas", "httpx"} == set()

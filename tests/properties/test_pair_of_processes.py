@@ -40,6 +40,9 @@ class Process:
     def code(self) -> int | None:
         return self.ended
 
+    def is_established(self) -> bool:
+        return self.running
+
     def terminate(self) -> None:
         self.asked = True
 
@@ -94,7 +97,6 @@ class World:
         self.first = RunningLock(self.work)
         self.pair = Pair(
             self._start,
-            lambda: self.begun > 0,
             self.first.has_ended,
             lambda: self.looks * 0.1,
             self._sleep,

@@ -11,7 +11,6 @@ from streamjob_runtime.job.runner import Runner
 from streamjob_runtime.lineage.datasets import datasets_of
 from streamjob_runtime.lineage.events import LineageOfJob, Schema
 from streamjob_runtime.lineage.exporting import LineageExport
-from streamjob_runtime.lineage.sending import Sender
 from streamjob_runtime.lineage.settings import lineage_settings
 
 _LAST_SECONDS = 5.0
@@ -33,6 +32,8 @@ def lineage_of(runner: Runner, environ: Mapping[str, str]) -> Iterator[LineageEx
     if settings is None:
         yield None
         return
+    from streamjob_runtime.lineage.sending import Sender
+
     job = runner.job
     spec, directory = job.loaded.spec, job.loaded.directory
     whole = f"{job.namespace}.{job.name}"

@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from types import FrameType
 from typing import Protocol
 
 from streamjob.errors import ExitCode
-from streamjob.ids import Epoch
+from streamjob.ids import Owner
 from streamjob.protocol.log import JobId, read
 from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.store.base import Store, StoreError
@@ -41,6 +42,10 @@ class Member(Protocol):
         """Return its exit code, negative for a signal; None while it runs."""
         ...
 
+    def is_established(self) -> bool:
+        """Return whether it has completed a checkpoint."""
+        ...
+
     def terminate(self) -> None:
         """Ask it to end."""
         ...
@@ -52,7 +57,6 @@ class Pair:
 
     Args:
         start: starts a process; with True, one that stands by.
-        is_established: whether the running process has completed a checkpoint, so that another one can continue.
         has_ended: whether the last process that ran the job came to an end that no other process should continue.
         clock: seconds.
         sleep: waits a number of seconds.
@@ -60,7 +64,6 @@ class Pair:
     """
 
     start: Callable[[bool], Member]
-    is_established: Callable[[], bool]
     has_ended: Callable[[], bool]
     clock: Callable[[], float]
     sleep: Callable[[float], None]
@@ -73,21 +76,27 @@ class Pair:
         """Run the job to its end."""
         self.running = self.start(False)
         next_start = self.clock()
+        was_established = False
         while True:
             code = self.running.code()
             if code is None:
                 if self.standby is not None and self.standby.code() is not None:
                     self.standby = None
                     next_start = self._after_death("The standby has ended")
-                if self.standby is None and not self.stopping and self.clock() >= next_start and self.is_established():
+                # A process that starts takes the processors that the running one needs until it has caught up.
+                if self.standby is None and self._may_start(next_start) and self.running.is_established():
+                    was_established = True
                     self.standby = self.start(True)
                 self.sleep(_LOOK_SECONDS)
                 continue
-            if self.stopping or self.standby is None or (code >= 0 and self.has_ended()):
-                self._end_standby()
-                return code if code >= 0 else int(ExitCode.FAILED)
-            next_start = self._after_death(f"The process that ran the job has ended with {code}; the standby continues")
-            self.running, self.standby = self.standby, None
+            if was_established and not self.stopping and (code < 0 or not self.has_ended()):
+                next_start = self._after_death(f"The process that ran the job has ended with {code}; another continues")
+                successor = self.standby or self._start_late(next_start)
+                if successor is not None:
+                    self.running, self.standby = successor, None
+                    continue
+            self._end_standby()
+            return code if code >= 0 else int(ExitCode.FAILED)
 
     def stop(self) -> None:
         """Stop the job with a last checkpoint; the second call ends it at once."""
@@ -102,6 +111,17 @@ class Pair:
         self.restarts, decision = self.restarts.after_failure(self.clock(), random.random)
         return float("inf") if isinstance(decision, GiveUp) else decision.time
 
+    def _may_start(self, next_start: float) -> bool:
+        return not self.stopping and self.clock() >= next_start
+
+    def _start_late(self, next_start: float) -> Member | None:
+        """Start the process that continues the job when none stands by; None if none may."""
+        while next_start != float("inf") and not self.stopping:
+            if self._may_start(next_start):
+                return self.start(True)
+            self.sleep(_LOOK_SECONDS)
+        return None
+
     def _end_standby(self) -> None:
         if self.standby is None:
             return
@@ -112,8 +132,9 @@ class Pair:
 
 
 class _Child:
-    def __init__(self, options: ProcessOptions, ended: Path) -> None:
+    def __init__(self, options: ProcessOptions, ended: Path, is_established: Callable[[], bool]) -> None:
         self.ended = ended
+        self.is_established = is_established
         self._process = child.start(options, ended, os.environ)
 
     def code(self) -> int | None:
@@ -126,7 +147,7 @@ class _Child:
 def run_pair(options: ProcessOptions) -> int:
     """Run a job in one process, with a second one that stands by; return the exit code.
 
-    The standby starts behind the first checkpoint, and always continues from the newest one.
+    The standby starts behind the first checkpoint of the process that runs the job, and continues from the newest one.
 
     Raises:
         InvalidInput: the job or an option cannot be used.
@@ -138,15 +159,16 @@ def run_pair(options: ProcessOptions) -> int:
     members: list[_Child] = []
 
     def start(standby: bool) -> Member:
-        ready = options
+        owner = Owner(uuid.uuid4().hex)
+        ready = replace(options, owner=owner)
         if standby:
-            ready = replace(options, standby=True, wait_for_start=False, restore_from="latest", require_snapshot=True)
-        members.append(_Child(ready, scratch / f"ended-{len(members)}"))
+            ready = replace(ready, standby=True, wait_for_start=False, restore_from="latest", require_snapshot=True)
+        established = Established(store, place.job, owner, time.monotonic)
+        members.append(_Child(ready, scratch / f"ended-{len(members)}", established))
         return members[-1]
 
     pair = Pair(
         start,
-        Established(store, place.job, time.monotonic, options.attempt),
         lock.has_ended,
         time.monotonic,
         time.sleep,
@@ -165,21 +187,20 @@ def run_pair(options: ProcessOptions) -> int:
 
 
 class Established:
-    """Tells whether a job has completed a checkpoint since this object exists; once true, it is true for good.
+    """Tells whether a process has completed a checkpoint; once true, it is true for good.
 
     Args:
         store: the store at the job's root.
         job: the job.
+        owner: the process in the log.
         clock: seconds.
-        attempt: only this start of the job counts, and later ones; an earlier one may still run.
     """
 
-    def __init__(self, store: Store, job: JobId, clock: Callable[[], float], attempt: int = 0) -> None:
+    def __init__(self, store: Store, job: JobId, owner: Owner, clock: Callable[[], float]) -> None:
         self._store = store
         self._job = job
+        self._owner = owner
         self._clock = clock
-        self._attempt = attempt
-        self._before: Epoch | None = None
         self._next_look = 0.0
         self._is = False
 
@@ -189,14 +210,11 @@ class Established:
             return self._is
         self._next_look = self._clock() + _LOG_SECONDS
         try:
-            view = drive(self._store, read(self._job, checkpoints=1))
+            newest = drive(self._store, read(self._job, checkpoints=1)).newest
         except StoreError as error:
             log.debug("The log cannot be read now: %s", error.what)
             return False
-        if self._before is None:
-            self._before = view.epoch
-        newest = view.newest
-        self._is = newest is not None and newest.epoch > self._before and newest.attempt >= self._attempt
+        self._is = newest is not None and newest.owner == self._owner
         return self._is
 
 

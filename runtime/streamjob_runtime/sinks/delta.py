@@ -20,7 +20,8 @@ from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
 from streamjob_runtime.sinks.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
 from streamjob_runtime.sinks.errors import UnusableTable
-from streamjob_runtime.sinks.row_chunks import FILE_BYTES, chunks, few_of, packed, unpacked
+from streamjob_runtime.sinks.few_rows import few_of
+from streamjob_runtime.sinks.row_chunks import FILE_BYTES, chunks, packed, unpacked
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 FILE_BYTES = 64 << 20
 """Size of a file's rows in memory, in bytes, before compression."""
-
-_HANDED_OVER_BYTES = 16 << 20
-
-
-def few_of(batch: DataFrame) -> int:
-    """Return the size in bytes up to which a task sends its rows to the driver, which then holds about 16 MB."""
-    tasks = int(batch.sparkSession.conf.get("spark.sql.shuffle.partitions") or "1")
-    return _HANDED_OVER_BYTES // max(32, tasks)
 
 
 def chunks(batches: Iterable[pa.RecordBatch], few: int, many: int) -> Iterator[tuple[pa.Table, bool]]:

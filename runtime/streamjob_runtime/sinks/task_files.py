@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel
 
-from streamjob_runtime.sinks.row_chunks import FILE_BYTES, chunks, few_of, packed, unpacked
+from streamjob_runtime.sinks.few_rows import few_of
+from streamjob_runtime.sinks.row_chunks import FILE_BYTES, chunks, packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

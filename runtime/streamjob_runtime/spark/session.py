@@ -75,6 +75,8 @@ DEFAULTS: Mapping[str, str] = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     "spark.python.daemon.module": "streamjob_runtime.spark.python_workers",
+    # Our extension loads them itself, and MLlib's, which takes a second, only when a job uses it.
+    "spark.sql.extensions.test.loadFromCp": "false",
 }
 """Settings that a job may change in its `sparkConf`."""
 

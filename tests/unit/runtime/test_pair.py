@@ -21,12 +21,17 @@ KILLED = -9
 class Process:
     """A process that ends when the test says so, or when it is asked to."""
 
+    world: World
     standby: bool
+    begun: int
     ended: int | None = None
     asked: int = 0
 
     def code(self) -> int | None:
         return self.ended
+
+    def is_established(self) -> bool:
+        return self.world.established
 
     def terminate(self) -> None:
         self.asked += 1
@@ -47,7 +52,6 @@ class World:
     def __post_init__(self) -> None:
         self.pair = Pair(
             self._start,
-            lambda: self.established,
             lambda: self.has_ended,
             lambda: self.looks * 0.1,
             self._sleep,
@@ -55,13 +59,18 @@ class World:
         )
 
     def _start(self, standby: bool) -> Process:
-        self.started.append(Process(standby))
+        self.started.append(Process(self, standby, self.looks))
         return self.started[-1]
 
     def _sleep(self, seconds: float) -> None:
         self.looks += 1
         assert self.looks < 10_000, "the pair does not end"
         self.script.get(self.looks, lambda: None)()
+
+    def loses_first(self) -> None:
+        """The first process is killed, and the one that takes over has no checkpoint yet."""
+        self.established = False
+        self.ends(0, KILLED)()
 
     def ends(self, number: int, code: int, *, on_purpose: bool = True) -> Callable[[], None]:
         def end() -> None:
@@ -139,36 +148,43 @@ def test_a_standby_that_dies_is_replaced_after_a_delay() -> None:
     assert len(world.started) == 3
 
 
-def test_a_job_can_be_continued_from_its_first_checkpoint_of_this_start(tmp_path: Path) -> None:
+def test_the_next_standby_waits_for_a_checkpoint_of_the_process_that_took_over() -> None:
+    world = World()
+    world.script = {5: world.loses_first, 50: lambda: setattr(world, "established", True), 60: world.ends(1, 0)}
+
+    assert world.pair.run() == 0
+    assert [each.begun for each in world.started] == [0, 0, 50]
+
+
+def test_a_process_that_dies_before_the_next_standby_has_started_is_continued() -> None:
+    world = World()
+    world.script = {5: world.loses_first, 9: world.ends(1, KILLED), 90: world.ends(2, 0)}
+
+    assert world.pair.run() == 0
+    assert [each.standby for each in world.started] == [False, True, True]
+
+
+def test_a_process_is_established_by_a_checkpoint_of_its_own(tmp_path: Path) -> None:
     now = [0.0]
     job = Job(tmp_path / "location")
     job.complete(1, *job.upload(state=b"before"))
-    established = Established(job.store, job.job, lambda: now[0])
+    job.claim_log()
+    established = Established(job.store, job.job, job.claims[-1].identity.owner, lambda: now[0])
     assert not established()
 
-    job.claim_log()
     now[0] = 10.0
-    assert not established()
     job.complete(2, *job.upload(state=b"after"))
-    assert not established(), "it looked again at once"
-    now[0] = 20.0
     assert established()
 
 
-def test_a_checkpoint_of_the_start_before_does_not_establish_one_that_waits_for_its_turn(tmp_path: Path) -> None:
-    now = [0.0]
+def test_the_log_is_not_looked_at_again_at_once(tmp_path: Path) -> None:
+    now = [1.0]
     job = Job(tmp_path / "location")
-    job.claim_log(1)
-    established = Established(job.store, job.job, lambda: now[0], attempt=2)
+    established = Established(job.store, job.job, job.claims[-1].identity.owner, lambda: now[0])
     assert not established()
-
-    job.claim_log(1)
-    job.complete(1, *job.upload(state=b"before"))
+    job.complete(1, *job.upload(state=b"state"))
+    assert not established()
     now[0] = 10.0
-    assert not established()
-    job.claim_log(2)
-    job.complete(2, *job.upload(state=b"after"))
-    now[0] = 20.0
     assert established()
 
 

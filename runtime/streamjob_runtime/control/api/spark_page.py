@@ -12,14 +12,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-import httpx
 from starlette.responses import PlainTextResponse, Response
 
 from streamjob.page.files import HEADERS, PAGE
 from streamjob_runtime.control.api.sessions import Access
 from streamjob_runtime.spark.page import HEADER, SparkPage
+
+if TYPE_CHECKING:
+    import httpx
 
 PREFIX = PAGE + "spark/"
 SECONDS = 3600.0
@@ -116,6 +119,9 @@ class SparkPages:
             path: below the page, without a slash at its beginning.
             query: the query of the address.
         """
+        # Few jobs show Spark's page, and the import takes a tenth of a second of each start.
+        import httpx
+
         ticket = self.find(token)
         if ticket is None:
             return _said(403, "This address has expired. Open Spark’s page again from the page of the job.")

@@ -8,11 +8,12 @@ import org.apache.spark.sql.execution.SparkPlan;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
-/** Adds our rules to a session: the class for `spark.sql.extensions`. */
+/** Adds our rules, and the extensions on the class path, to a session: the class for `spark.sql.extensions`. */
 public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectColumnar(new ForSession());
+    FoundExtensions.add(extensions);
     return BoxedUnit.UNIT;
   }
 

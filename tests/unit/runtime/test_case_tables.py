@@ -1,0 +1,29 @@
+"""The tables of upper and lower case are loaded early for a job that is known to need them."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.job.spec import JobSpec
+from streamjob_runtime.spark.case_tables import CaseTables
+
+
+def job(query: str) -> JobSpec:
+    return JobSpec.model_validate(
+        {
+            "name": "names",
+            "sources": [{"name": "rows", "format": "rate"}],
+            "operators": [{"name": "asked", "inputs": ["rows"], "sql": query}],
+            "sinks": [{"name": "out", "input": "asked", "format": "console"}],
+        }
+    )
+
+
+@pytest.mark.parametrize("query", ["SELECT upper(name) FROM rows", "SELECT a FROM rows WHERE LOWER (b) = 'x'"])
+def test_a_query_that_changes_the_case_of_texts_needs_them(query: str) -> None:
+    assert CaseTables(job(query)).needed
+
+
+@pytest.mark.parametrize("query", ["SELECT upper_bound FROM rows", "SELECT count(*) FROM rows"])
+def test_other_queries_do_not(query: str) -> None:
+    assert not CaseTables(job(query)).needed
