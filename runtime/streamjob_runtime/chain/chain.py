@@ -25,7 +25,7 @@ from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import stop_query
 from streamjob_runtime.chain.end_of_input import check_that_all_is_read
-from streamjob_runtime.chain.flushes import has_more_to_fire, has_run_flush, is_behind_the_end
+from streamjob_runtime.chain.flushes import has_more_to_fire, has_run_flush, is_at_the_end
 from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
@@ -464,12 +464,12 @@ class Chain:
             self._listener.has_output()
 
     def _reads_nothing_more(self, batch: BatchId, previous: BatchId) -> bool:
-        """Return whether a batch without data is the first one behind the end of all input."""
+        """Return whether a batch is the first one behind which there is nothing more to read."""
         if not (self._reading and self._ends_by_itself) or self._flush_behind is not None or self._draining.is_set():
             return False
         if not self.dataflow.watermark_nodes or batch <= self._start.batch + 1 or not self._has_state(previous):
             return False
-        return is_behind_the_end(self.dataflow, self.checkpoint, batch, previous)
+        return is_at_the_end(self.dataflow, self.checkpoint, batch, previous)
 
     def _let_flush(self, query: StreamingQuery, batch: BatchId) -> None:
         """Let the query itself run the flush as its next batch: another query would load all state again."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import BatchId, ChainUid
+from streamjob_runtime.chain.bounded_files import BoundedEnd
 from streamjob_runtime.chain.dataflow import Dataflow
-from streamjob_runtime.chain.end_of_input import QueryEndedEarly, first_unread
+from streamjob_runtime.chain.end_of_input import QueryEndedEarly, first_unread, read_end
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import is_flush, needs_another_flush
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
 from streamjob_runtime.spark.gateway import progress_reports
@@ -19,9 +20,14 @@ from streamjob_runtime.spark.gateway import progress_reports
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+_FEW_FILES = 1000
+"""A batch finds out in a few milliseconds whether all of as many files are read."""
 
-def is_behind_the_end(dataflow: Dataflow, checkpoint: Path, batch: BatchId, previous: BatchId) -> bool:
-    """Return whether a batch brings no data, and its query has read everything.
+
+def is_at_the_end(dataflow: Dataflow, checkpoint: Path, batch: BatchId, previous: BatchId) -> bool:
+    """Return whether a query has read everything up to a batch, the batch included.
+
+    False may be wrong while batches bring data: whether nothing is left of many files would take each batch too long.
 
     Args:
         dataflow: the query, which reads bounded sources only.
@@ -29,8 +35,11 @@ def is_behind_the_end(dataflow: Dataflow, checkpoint: Path, batch: BatchId, prev
         batch: the batch, which is planned.
         previous: the batch before it.
     """
-    if read_offsets(checkpoint, batch).sources != read_offsets(checkpoint, previous).sources:
-        return False
+    ends = [read_end(each) for each in dataflow.ends.values()]
+    if sum(len(end.files) for end in ends if isinstance(end, BoundedEnd)) > _FEW_FILES:
+        brings_data = read_offsets(checkpoint, batch).sources != read_offsets(checkpoint, previous).sources
+        if brings_data:
+            return False
     return first_unread(dataflow, checkpoint, batch) is None
 
 

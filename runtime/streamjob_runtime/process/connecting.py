@@ -25,7 +25,7 @@ from streamjob_runtime.kafka.source_checks import check_sources, kafka_inputs
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
 from streamjob_runtime.sinks.rehearsing import Rehearses
-from streamjob_runtime.spark.gateway import load_class
+from streamjob_runtime.spark.case_tables import load_tables
 from streamjob_runtime.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_SLOW_CLASSES = ("org.apache.spark.sql.catalyst.util.CollationAwareUTF8String",)
-"""Classes that take Java a second when the first row needs them, for functions such as `upper`."""
 _TIMES = 3
 """How often each source is read: meanwhile Java compiles some of the code."""
 
@@ -61,8 +59,7 @@ def connect(
         StreamJobError: a system refuses something, which the start would report.
         PySparkException: Spark refuses something, which the start would report.
     """
-    for name in _SLOW_CLASSES:
-        load_class(spark, name)
+    load_tables(spark)
     # The end of a bounded source is fixed when the job starts.
     unbounded = tuple(each.model_copy(update={"bounded": False}) for each in loaded.spec.sources)
     loaded = replace(loaded, spec=loaded.spec.model_copy(update={"sources": unbounded}))

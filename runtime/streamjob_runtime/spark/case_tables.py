@@ -1,6 +1,6 @@
-"""Loads the tables of upper and lower case while the job is planned, if its queries need them.
+"""Loads the tables of upper and lower case before a row needs them, which takes Java up to a second.
 
-They take half a second, which the first batch would take longer.
+Spark keeps them in static fields of a class, for functions such as `upper`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FUNCTIONS = re.compile(r"\b(upper|lower|ucase|lcase|initcap)\s*\(", re.IGNORECA
 
 
 class CaseTables:
-    """The tables, which Spark keeps in static fields of a class.
+    """The tables that a job is known to need.
 
     Args:
         spec: the job.
@@ -41,6 +41,11 @@ class CaseTables:
             threading.Thread(target=_load, args=(spark,), name="case-tables", daemon=True).start()
 
 
+def load_tables(spark: SparkSession) -> None:
+    """Load the tables."""
+    load_class(spark, _TABLES)
+
+
 def _load(spark: SparkSession) -> None:
     with suppress(*call_errors()):
-        load_class(spark, _TABLES)
+        load_tables(spark)

@@ -14,6 +14,7 @@ from tests.integration.runtime.purchases import write_job
 
 from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, TriggerId
+from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob_runtime.chain.chain import Chain
 
@@ -90,6 +91,8 @@ def test_the_query_that_has_read_all_input_flushes_by_itself(
         epoch = job.runner.epoch
     assert epoch is not None
     assert [len(chain.queries) for chain in epoch.chains.values()] == [1] * (3 if with_channel else 1)
+    if not with_channel:
+        assert [chain.last_emitted for chain in epoch.chains.values()] == [FILES], "the flush is the only batch behind"
     assert is_complete(counts(tmp_path), FILES)
 
 
@@ -137,8 +140,14 @@ def test_a_checkpoint_before_the_flush_has_the_event_time_of_the_input(
         assert job.wait() is ExitCode.FAILED
     write(tmp_path, FILES)
     with running(spark, life(tmp_path, bounded=False)) as job:
-        later = SECONDS // WINDOW - 1
-        job.wait_for(lambda: len(counts(tmp_path)) == FILES * SECONDS // WINDOW + later, "the windows of later rows")
+        wanted = (FILES + 1) * SECONDS // WINDOW - 1
+        job.wait_for(lambda: job.state is JobState.RUNNING, "the chain")
+
+        def are_published() -> bool:
+            job.checkpoint()
+            return len(counts(tmp_path)) == wanted
+
+        job.wait_for(are_published, "the windows of later rows")
         job.control.stop(savepoint=True, location=None, drain=True, trigger_id=TriggerId("drain"))
         assert job.wait() is ExitCode.OK
     assert is_complete(counts(tmp_path), FILES + 1)
