@@ -72,10 +72,10 @@ class UnusableWorkdir(InvalidInput):
 class ProcessOptions:
     """The options of `streamjob run`; None means the default from the job file. `grace` is in seconds.
 
-    `owner` is the process in the log, a new one if None. If state must be rearranged on one disk, a driver starts another
-    process, see `on_one_disk`: `owner` is then the driver, and with `once` the process ends behind its first checkpoint.
-    With `standby` it waits, ready, until the process has ended that runs the job in the same work directory. With
-    `wait_for_start` it waits, ready, until the control API tells it to start.
+    `owner` is the process in the log, a new one if None. If state must be rearranged on one disk, a driver starts
+    another process, see `on_one_disk`: `owner` is then the driver, and with `once` the process ends behind its first
+    checkpoint. With `standby` it waits, ready, until the process has ended that runs the job in the same work
+    directory. With `wait_for_start` it waits, ready, until the control API tells it to start.
     """
 
     file: Path
