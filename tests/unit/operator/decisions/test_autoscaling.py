@@ -2,58 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from tests.simulation.operator.load import LoadedCluster
-from tests.unit.operator.decisions.user import SPEC, User, merged
+from tests.unit.operator.decisions.scaled_user import ACT, IN_PLACE, RESTARTS, Operator, change_rate, fields
 
 from streamjob.autoscaling import State, unpack_memory
 from streamjob_operator.decisions.actions import CreateDriver, ResizeDriver, StopJob
 from streamjob_operator.decisions.slots import format_cpu
 from streamjob_operator.resources.conditions import ConditionType
-from streamjob_operator.resources.pods import DriverSpec
-from streamjob_operator.resources.status import AutoscalingStatus, LifecycleState
-
-MIB = 1024**2
-ACT: dict[str, Any] = {"mode": "Act", "min": 1, "max": 16, "maxLag": "1m", "scaleDownDelay": "10m"}
-
-RESTARTS = ACT | {"means": ["Restart"]}
-IN_PLACE = ACT | {"cpuPerSlot": "500m"}
-EXECUTORS: dict[str, Any] = {"executor": {"cores": 2}, "checkpointing": {"location": "s3://bucket/job"}}
-
-
-class Operator(User):
-    """A user whose job has a load."""
-
-    world: LoadedCluster
-
-    def __init__(self, *, autoscaling: dict[str, Any], rate: float = 30_000, **changes: Any) -> None:
-        self.world = LoadedCluster(rate=rate)
-        self.world.apply(merged(SPEC, {"parallelism": 4, "autoscaling": autoscaling, **changes}))
-        self.wait_for(LifecycleState.STABLE)
-
-    @property
-    def scaling(self) -> AutoscalingStatus:
-        found = self.status.autoscaling
-        assert found is not None
-        return found
-
-    def minutes(self, number: float) -> None:
-        """Let time pass, with a look as often as the decisions ask for it."""
-        until = self.world.now + number * 60
-        while self.world.now < until:
-            decision = self.world.reconcile()
-            if decision is None:
-                return
-            self.world.tick(max(1, min(decision.requeue if decision.requeue is not None else 15, 15)))
-
-
-def change_rate(user: Operator, rate: int, *, minutes: int) -> None:
-    """Let the job run for ten minutes, then change its load and let it run on."""
-    user.minutes(10)
-    user.world.rate = rate
-    user.minutes(minutes)
+from streamjob_operator.resources.status import LifecycleState
 
 
 def test_without_a_mode_there_is_no_status_of_it() -> None:
@@ -289,84 +245,6 @@ def test_a_driver_killed_while_it_is_resized_is_replaced_with_the_new_slots() ->
     assert user.state is LifecycleState.STABLE
 
 
-def test_executors_are_added_and_removed_beside_the_same_driver() -> None:
-    user = Operator(autoscaling=ACT, **EXECUTORS)
-    user.minutes(10)
-    assert (user.world.slots, user.status.replicas, user.scaling.state) == (4, 4, State.STEADY)
-    user.world.rate = 80_000
-    user.minutes(3)
-
-    assert (user.attempt, user.state) == (1, LifecycleState.STABLE)
-    assert user.world.slots == user.scaling.parallelism == user.status.replicas
-    assert user.world.slots in (10, 12, 14)
-    last = user.scaling.last_scaling
-    assert last is not None
-    assert (last.means, last.before, user.scaling.moves_today) == ("Executors", 4, 0)
-    assert f"Change from 4 to {last.after} slots by executors" in last.reason
-    assert user.reasons().count("ScaledUp") == 1
-    assert unpack_memory(user.scaling.memory).moves[-1].confirmed
-    user.world.rate = 20_000
-    user.minutes(40)
-    assert (user.attempt, user.world.slots) == (1, 4)
-    assert not user.did(StopJob)
-
-
-@pytest.mark.parametrize(("cores", "label"), [(1, "app.kubernetes.io/component=executor"), (2, "task-slots-of")])
-def test_an_autoscaler_of_pods_finds_executors_if_each_has_one_slot(cores: int, label: str) -> None:
-    user = Operator(autoscaling={"mode": "Off"}, **merged(EXECUTORS, {"executor": {"cores": cores}}))
-
-    assert label in (user.status.selector or "")
-    assert ("streamjob.io/uid=" in (user.status.selector or "")) is (cores == 1)
-
-
-def test_executors_stay_within_bounds_that_are_no_multiple_of_their_slots() -> None:
-    user = Operator(autoscaling=ACT | {"min": 3, "max": 7}, **EXECUTORS)
-    change_rate(user, 200_000, minutes=10)
-    assert (user.world.slots, user.scaling.state) == (6, State.LIMITED)
-    user.world.rate = 100
-    user.minutes(60)
-
-    assert (user.attempt, user.world.slots) == (1, 4)
-
-
-def test_nothing_is_decided_while_executors_are_missing() -> None:
-    user = Operator(autoscaling=ACT, **EXECUTORS)
-    user.minutes(10)
-    user.world.executors.created[1] = user.world.now + 600
-    user.world.rate = 80_000
-    user.minutes(3)
-
-    assert (user.scaling.state, user.scaling.parallelism) == (State.PAUSED, 4)
-    assert "busy with executors that are missing" in user.scaling.reason
-
-
-@pytest.mark.parametrize(("full", "words"), [("room", "Insufficient cpu"), ("quota", "exceeded quota")])
-def test_executors_that_the_cluster_does_not_run_are_taken_back_and_reported(full: str, words: str) -> None:
-    user = Operator(autoscaling=ACT, **EXECUTORS)
-    setattr(user.world.executors, full, 3)
-    change_rate(user, 120_000, minutes=10)
-
-    (said,) = [event.message for event in user.world.events if event.reason == "ScalingLimited"]
-    assert said.startswith("Back to 4 task slots: the executors for ")
-    assert words in said
-    assert (user.world.slots, user.attempt, user.state) == (4, 1, LifecycleState.STABLE)
-    assert user.scaling.state is State.LIMITED
-    assert said.removeprefix("Back to 4 task slots: ") == user.scaling.limit
-
-
-def test_a_driver_killed_while_executors_join_continues_with_all_of_them() -> None:
-    user = Operator(autoscaling=ACT, **EXECUTORS)
-    user.minutes(10)
-    user.world.rate = 80_000
-    user.wait(lambda: user.scaling.parallelism != 4)
-    user.world.kill_driver()
-    user.minutes(6)
-
-    assert user.world.slots == user.scaling.parallelism
-    assert user.world.slots >= 10
-    assert (user.attempt, user.state) == (2, LifecycleState.STABLE)
-
-
 def test_nothing_is_scaled_in_an_excluded_period() -> None:
     user = Operator(autoscaling=ACT | {"excludedPeriods": [{"start": "* * * * *", "duration": "5m"}]})
     change_rate(user, 80_000, minutes=10)
@@ -466,132 +344,8 @@ def test_a_memory_that_cannot_be_read_is_forgotten(text: str) -> None:
     user = Operator(autoscaling=ACT)
     user.minutes(5)
     status = user.status.model_copy(update={"autoscaling": user.scaling.replaced(memory=text)})
-    user.world._write(user.world.stored.__class__(**{**_fields(user), "status": status.to_dict()}))
+    user.world._write(user.world.stored.__class__(**{**fields(user), "status": status.to_dict()}))
     user.minutes(5)
 
     assert user.world.slots == 4
     assert unpack_memory(user.scaling.memory).seen is not None
-
-
-def _fields(user: Operator) -> dict[str, Any]:
-    stored = user.world.stored
-    return {name: getattr(stored, name) for name in stored.__dataclass_fields__}
-
-
-def test_a_driver_that_is_killed_for_its_memory_gets_more_within_the_bound() -> None:
-    user = Operator(autoscaling=ACT | {"maxMemory": "2g"}, driver={"memory": "1g", "memoryOverhead": "512m"})
-    user.world.needs = 1700 * 1024**2
-    user.minutes(8)
-
-    memories = [user.world.revisions[each.revision].spec().driver.memory // 1024**2 for each in user.did(CreateDriver)]
-    assert memories == [1024, 1536, 2048]
-    driver = user.world.revisions[user.world.pods[-1].revision].spec().driver
-    assert driver.memory_overhead == 1024 * 1024**2
-    assert user.state is LifecycleState.STABLE
-    assert user.reasons().count("MemoryRaised") == 2
-    assert user.scaling.driver_memory == 2 * 1024**3
-    assert all(each.restore_from == "latest" for each in user.did(CreateDriver))
-
-
-def test_a_driver_at_the_bound_is_replaced_with_the_same_memory() -> None:
-    user = Operator(autoscaling=ACT | {"maxMemory": "1200m"}, driver={"memory": "1g"})
-    user.world.needs = 4000 * 1024**2
-    user.minutes(8)
-
-    memories = [user.world.revisions[each.revision].spec().driver.memory // 1024**2 for each in user.did(CreateDriver)]
-    assert memories[:2] == [1024, 1200]
-    assert set(memories[1:]) == {1200}
-    assert len(memories) >= 4
-    assert user.status.job_status.failures > 0
-
-
-def test_more_slots_whose_drivers_exceed_their_memory_are_taken_back() -> None:
-    user = Operator(autoscaling=RESTARTS, driver={"memory": "1g"})
-    user.world.needs_per_slot = 150 * 1024**2
-    change_rate(user, 80_000, minutes=15)
-
-    assert (user.world.slots, user.state) == (4, LifecycleState.STABLE)
-    told = [event.message for event in user.world.events if event.reason == "ScalingLimited"]
-    assert told
-    assert "task slots exceeded their memory of 1Gi" in told[0]
-    assert "autoscaling.maxMemory" in told[0]
-
-
-def test_without_a_bound_a_killed_driver_gets_no_more() -> None:
-    user = Operator(autoscaling=ACT)
-    user.world.needs = 4000 * 1024**2
-    user.minutes(3)
-
-    assert {user.world.revisions[each.revision].spec().driver.memory for each in user.did(CreateDriver)} == {1024**3}
-    assert "MemoryRaised" not in user.reasons()
-
-
-SIZED = ACT | {"maxMemory": "4g", "minMemory": "1g"}
-
-
-def driver_of(user: Operator) -> DriverSpec:
-    return user.world.revisions[user.world.pods[-1].revision].spec().driver
-
-
-def test_a_driver_whose_heap_is_nearly_full_restarts_behind_a_checkpoint_with_more_memory() -> None:
-    user = Operator(autoscaling=SIZED, driver={"memory": "2g"})
-    user.world.live = 1400 * MIB
-    user.minutes(5)
-
-    assert (user.attempt, user.state, user.world.slots) == (2, LifecycleState.STABLE, 4)
-    assert driver_of(user).memory == user.scaling.driver_memory
-    assert 3000 * MIB <= driver_of(user).memory <= 3300 * MIB
-    (stop,) = user.did(StopJob)
-    assert not stop.savepoint
-    (said,) = [event.message for event in user.world.events if event.reason == "MemoryRaised"]
-    assert "a collection has left 1400Mi in its heap of 1536Mi" in said
-    user.minutes(10)
-    assert user.attempt == 2
-
-
-def test_memory_for_which_the_quota_forbids_the_pod_is_taken_back_and_tried_again_after_an_hour() -> None:
-    user = Operator(autoscaling=SIZED, driver={"memory": "2g"})
-    user.world.live, user.world.most_memory = 1400 * MIB, 2048 * MIB
-    user.minutes(10)
-
-    assert (user.attempt, driver_of(user).memory, user.scaling.driver_memory) == (1, 2048 * MIB, 2048 * MIB)
-    (said,) = [event.message for event in user.world.events if event.reason == "ScalingLimited"]
-    assert said.startswith("the driver cannot have more memory: ")
-    assert user.condition(ConditionType.READY).status == "True"
-    user.minutes(50)
-    assert user.reasons().count("MemoryRaised") == 1
-    user.minutes(10)
-    assert user.reasons().count("MemoryRaised") == 2
-
-
-def test_a_driver_that_needed_little_memory_for_hours_gets_less_with_the_next_restart() -> None:
-    user = Operator(autoscaling=SIZED | {"means": ["Restart"]}, driver={"memory": "4g"})
-    user.world.live = 500 * MIB
-    user.minutes(10)
-    assert user.scaling.memory_use is not None
-    assert user.scaling.memory_use.live_heap == 500 * MIB
-    hours = user.scaling.memory_use.replaced(live_heap_before=600 * MIB)
-    status = user.status.model_copy(update={"autoscaling": user.scaling.replaced(memory_use=hours)})
-    user.world._write(user.world.stored.__class__(**{**_fields(user), "status": status.to_dict()}))
-    user.minutes(5)
-    assert (user.attempt, driver_of(user).memory) == (1, 4096 * MIB)
-    user.world.rate = 80_000
-    user.minutes(10)
-
-    assert (user.attempt, user.state) == (2, LifecycleState.STABLE)
-    assert user.world.slots >= 9
-    assert driver_of(user).memory == user.scaling.driver_memory
-    assert 1024 * MIB <= driver_of(user).memory < 1500 * MIB
-    assert driver_of(user).container_memory - driver_of(user).memory > 1638 * MIB
-    assert user.reasons().count("MemoryReduced") == 1
-    user.edit(driver={"memory": "3g"})
-    user.minutes(5)
-    assert driver_of(user).memory == 3072 * MIB
-
-
-def test_without_bounds_the_memory_stays_as_it_is() -> None:
-    user = Operator(autoscaling=ACT, driver={"memory": "2g"})
-    user.world.live = 1500 * MIB
-    user.minutes(10)
-
-    assert (user.attempt, user.scaling.driver_memory) == (1, None)

@@ -1,0 +1,127 @@
+"""The inputs of a running job: their partitions, their late records, and those that are idle."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChains, world
+
+from streamjob.ids import OperatorUid
+from streamjob_runtime.control.views import held_back_by
+
+__all__ = ["world"]
+
+
+def test_how_far_each_partition_of_a_source_is_read_and_lags_is_told(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(
+        30, positions={"orders": {"0": 97, "1": 40}}, latest={"orders": {"0": 100, "1": 40}}
+    )
+    world.control.observe()
+
+    (source,) = world.chain(FLIGHTS).inputs
+    assert [(each.topic, each.partition, each.position, each.lag) for each in source.partitions] == [
+        ("orders", 0, 97, 3),
+        ("orders", 1, 40, 0),
+    ]
+    assert source.lag_records == 3
+
+
+def test_the_lag_is_unknown_where_a_batch_has_not_told_the_end_of_a_partition(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(30, positions={"orders": {"0": 97, "1": 40}}, latest={"orders": {"0": 100}})
+    world.control.observe()
+
+    (source,) = world.chain(FLIGHTS).inputs
+    assert [each.lag for each in source.partitions] == [3, None]
+    assert source.lag_records is None
+
+
+def test_records_that_are_dropped_as_late_are_counted_by_operator_over_batches_and_epochs(
+    world: JobOfThreeChains,
+) -> None:
+    world.begin_epoch()
+    assert world.chain(SLOW).records_dropped_late == {}
+    world.chains[SLOW].query.add(30, late=2)
+    world.chains[SLOW].query.add(30, late=0)
+    world.chains[CLEAN].query.add(30)
+    world.control.observe()
+    assert world.chain(SLOW).records_dropped_late == {"slow": 2}
+    assert world.chain(CLEAN).records_dropped_late == {}
+    world.begin_epoch()
+    world.chains[SLOW].query.add(30, late=3)
+    world.control.observe()
+
+    assert world.chain(SLOW).records_dropped_late == {"slow": 5}
+
+
+def test_an_input_tells_how_long_it_has_brought_no_record(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.control.observe()
+    world.clock.now += 30
+    world.control.observe()
+    assert world.chain(FLIGHTS).inputs[0].idle_seconds == 30
+    world.chains[FLIGHTS].query.add(30)
+    world.control.observe()
+
+    assert world.chain(FLIGHTS).inputs[0].idle_seconds == 0
+    assert not world.chain(FLIGHTS).inputs[0].holds_watermark_back
+
+
+def test_an_input_that_is_left_out_of_the_watermark_does_not_hold_it_back(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    (uid,) = (each.uid for each in world.chain(FLIGHTS).inputs)
+    world.chains[FLIGHTS].watermarks = {uid: 1000, OperatorUid("other"): 5000}
+    world.control.observe()
+    world.clock.now += 30
+    world.control.observe()
+    held_back = world.chain(FLIGHTS).inputs[0]
+    world.chains[FLIGHTS].idle_inputs = frozenset({uid})
+    world.control.observe()
+    left_out = world.chain(FLIGHTS).inputs[0]
+
+    assert (held_back.idle, held_back.holds_watermark_back) == (False, False)
+    assert (left_out.idle, left_out.holds_watermark_back) == (True, False)
+
+
+FAST, SILENT, OTHER = OperatorUid("fast"), OperatorUid("silent"), OperatorUid("other")
+
+
+@pytest.mark.parametrize(
+    ("watermarks", "idle", "ended", "held_back"),
+    [
+        ({FAST: 5000, SILENT: 0}, {SILENT: 60.0}, (), {SILENT}),
+        ({FAST: 5000, SILENT: 4000, OTHER: 4500}, {SILENT: 60.0, OTHER: 60.0}, (), {SILENT}),
+        ({FAST: 5000, SILENT: 4000}, {SILENT: 3.0}, (), set()),
+        ({FAST: 5000, SILENT: 4000}, {SILENT: 60.0}, (SILENT,), set()),
+        ({FAST: 5000, SILENT: 5000}, {FAST: 60.0, SILENT: 60.0}, (), set()),
+        ({SILENT: 0}, {SILENT: 60.0}, (), set()),
+        ({}, {}, (), set()),
+    ],
+    ids=["never a record", "the last of several", "not idle yet", "ended", "all idle", "alone", "no watermark"],
+)
+def test_an_idle_input_whose_watermark_is_behind_the_others_holds_it_back(
+    watermarks: dict[OperatorUid, int],
+    idle: dict[OperatorUid, float],
+    ended: tuple[OperatorUid, ...],
+    held_back: set[OperatorUid],
+) -> None:
+    assert held_back_by(watermarks, idle, ended) == held_back
+
+
+def test_a_source_without_partitions_has_no_lag_in_records(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(30, positions={"logOffset": 3}, latest=None)
+    world.control.observe()
+
+    (source,) = world.chain(FLIGHTS).inputs
+    assert source.partitions == ()
+    assert source.lag_records is None
+
+
+def test_reports_of_positions_that_failed_are_told_of_the_source(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.runner.job.offset_reports.begin(OperatorUid("flights"))
+    world.runner.job.offset_reports.failed(OperatorUid("flights"), "no broker answers")
+
+    assert world.chain(FLIGHTS).inputs[0].offset_report_failures == 1
+    assert world.chain(SLOW).inputs[0].offset_report_failures is None
