@@ -40,9 +40,10 @@ def load() -> bool:
 
 def main() -> None:
     """Do what `python -m pyspark.daemon` does with the same arguments."""
+    environment = dict(os.environ)
     # Other programs than the workers of functions need little, and a system without /proc does not tell the threads.
     if sys.argv[1:] == [WORKER] and _THREADS.is_dir() and not load():
-        os.execv(sys.executable, [sys.executable, "-m", DAEMON, *sys.argv[1:]])
+        os.execve(sys.executable, [sys.executable, "-m", DAEMON, *sys.argv[1:]], environment)
     importlib.import_module(DAEMON).manager()
 
 

@@ -32,6 +32,7 @@ def test_workers_are_forks_of_a_process_with_a_single_thread(tmp_path: Path, at_
     try:
         port = int.from_bytes(daemon.stdout.read(4), "big")
         command = Path(f"/proc/{daemon.pid}/cmdline").read_text().split("\0")
+        inherited = Path(f"/proc/{daemon.pid}/environ").read_text()
         daemon.stdin.close()
         # A daemon without a caller ends itself, by the signal that it sends to all of its workers.
         daemon.wait(30)
@@ -41,3 +42,4 @@ def test_workers_are_forks_of_a_process_with_a_single_thread(tmp_path: Path, at_
 
     assert 0 < port < 65536
     assert forks in command
+    assert "JE_ARROW_MALLOC_CONF" not in inherited, "only the process that has set it uses it"
