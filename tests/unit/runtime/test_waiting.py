@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.unit.runtime.fake_runtime import NOW
-from tests.unit.runtime.test_running_job import JobOfThreeChains
+from tests.unit.runtime.three_chains import JobOfThreeChains
 
 from streamjob.client.models import JobView
 from streamjob.protocol.lifecycle import JobState, Lifecycle
