@@ -39,7 +39,7 @@ def test_state_comes_back_whenever_an_executor_or_the_driver_is_killed(seed: int
             if victim == "driver":
                 live(job, batches=1 + step % 3)
                 job.start_driver()
-            else:
+            elif victim in job.machines:
                 job.machines[victim].steps_left = step
                 if not live(job, batches=3):
                     event("an executor with files was killed")
