@@ -35,12 +35,15 @@ def is_at_the_end(dataflow: Dataflow, checkpoint: Path, batch: BatchId, previous
         batch: the batch, which is planned.
         previous: the batch before it.
     """
-    ends = [read_end(each) for each in dataflow.ends.values()]
-    if sum(len(end.files) for end in ends if isinstance(end, BoundedEnd)) > _FEW_FILES:
-        brings_data = read_offsets(checkpoint, batch).sources != read_offsets(checkpoint, previous).sources
-        if brings_data:
-            return False
+    brings_data = read_offsets(checkpoint, batch).sources != read_offsets(checkpoint, previous).sources
+    if brings_data and _files_to_read(dataflow) > _FEW_FILES:
+        return False
     return first_unread(dataflow, checkpoint, batch) is None
+
+
+def _files_to_read(dataflow: Dataflow) -> int:
+    ends = map(read_end, dataflow.ends.values())
+    return sum(len(end.files) for end in ends if isinstance(end, BoundedEnd))
 
 
 def has_run_flush(checkpoint: Path, begun_behind: BatchId, last: BatchId) -> bool:

@@ -90,7 +90,7 @@ class Pair:
                 self.sleep(_LOOK_SECONDS)
                 continue
             if was_established and not self.stopping and (code < 0 or not self.has_ended()):
-                next_start = self._after_death(f"The process that ran the job has ended with {code}; another continues")
+                next_start = self._after_death(f"The process that ran the job has ended with {code}")
                 successor = self.standby or self._start_late(next_start)
                 if successor is not None:
                     self.running, self.standby = successor, None

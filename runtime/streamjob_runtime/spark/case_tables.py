@@ -20,25 +20,20 @@ _TABLES = "org.apache.spark.sql.catalyst.util.CollationAwareUTF8String"
 _FUNCTIONS = re.compile(r"\b(upper|lower|ucase|lcase|initcap)\s*\(", re.IGNORECASE)
 
 
-class CaseTables:
-    """The tables that a job is known to need.
+def needs_tables(spec: JobSpec) -> bool:
+    """Return whether a query of the job has a function that uses the tables; one in Python may use them, too."""
+    return any(operator.sql and _FUNCTIONS.search(operator.sql) for operator in spec.operators)
+
+
+def load_early(spec: JobSpec, spark: SparkSession) -> None:
+    """Load the tables in the background if the job needs them; if this fails, the first batch loads them.
 
     Args:
         spec: the job.
+        spark: the session.
     """
-
-    def __init__(self, spec: JobSpec) -> None:
-        self.needed = any(operator.sql and _FUNCTIONS.search(operator.sql) for operator in spec.operators)
-        """Whether a query has a function that uses them. A function in Python may use them too."""
-
-    def load(self, spark: SparkSession) -> None:
-        """Load them in the background if they are needed; if this fails, the first batch loads them.
-
-        Args:
-            spark: the session.
-        """
-        if self.needed:
-            threading.Thread(target=_load, args=(spark,), name="case-tables", daemon=True).start()
+    if needs_tables(spec):
+        threading.Thread(target=_load, args=(spark,), name="case-tables", daemon=True).start()
 
 
 def load_tables(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, TriggerId
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
+from streamjob_runtime.chain import flushes
 from streamjob_runtime.chain.chain import Chain
 
 if TYPE_CHECKING:
@@ -93,6 +94,21 @@ def test_the_query_that_has_read_all_input_flushes_by_itself(
     assert [len(chain.queries) for chain in epoch.chains.values()] == [1] * (3 if with_channel else 1)
     if not with_channel:
         assert [chain.last_emitted for chain in epoch.chains.values()] == [FILES], "the flush is the only batch behind"
+    assert is_complete(counts(tmp_path), FILES)
+
+
+def test_many_files_are_compared_behind_the_last_batch_with_data(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushes, "_FEW_FILES", FILES - 1)
+    for number in range(FILES):
+        write(tmp_path, number)
+    with running(spark, life(tmp_path)) as job:
+        assert job.wait() is ExitCode.OK
+        epoch = job.runner.epoch
+    assert epoch is not None
+    (chain,) = epoch.chains.values()
+    assert (len(chain.queries), chain.last_emitted) == (1, FILES + 1), "one batch without data comes before the flush"
     assert is_complete(counts(tmp_path), FILES)
 
 

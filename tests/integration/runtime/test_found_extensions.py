@@ -31,7 +31,7 @@ spark.stop()
 
 
 def functions(directory: Path, loaded_by_spark: bool) -> list[str]:
-    """Return the names of a session's internal functions, and what those of MLlib return."""
+    """Return the names of a session's internal functions, and the results of MLlib's."""
     directory.mkdir()
     command = [sys.executable, "-c", PROGRAM, str(directory), BY_SPARK, str(loaded_by_spark).lower()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)

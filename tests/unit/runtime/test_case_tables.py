@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamjob.job.spec import JobSpec
-from streamjob_runtime.spark.case_tables import CaseTables
+from streamjob_runtime.spark.case_tables import needs_tables
 
 
 def job(query: str) -> JobSpec:
@@ -21,9 +21,9 @@ def job(query: str) -> JobSpec:
 
 @pytest.mark.parametrize("query", ["SELECT upper(name) FROM rows", "SELECT a FROM rows WHERE LOWER (b) = 'x'"])
 def test_a_query_that_changes_the_case_of_texts_needs_them(query: str) -> None:
-    assert CaseTables(job(query)).needed
+    assert needs_tables(job(query))
 
 
 @pytest.mark.parametrize("query", ["SELECT upper_bound FROM rows", "SELECT count(*) FROM rows"])
 def test_other_queries_do_not(query: str) -> None:
-    assert not CaseTables(job(query)).needed
+    assert not needs_tables(job(query))

@@ -1,4 +1,4 @@
-"""What is in flight in a running job, how far its chains lag, and how busy they are."""
+"""The figures of a running job: rows in flight, lag, backpressure and busy time."""
 
 from __future__ import annotations
 

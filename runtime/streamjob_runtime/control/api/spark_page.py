@@ -119,15 +119,15 @@ class SparkPages:
             path: below the page, without a slash at its beginning.
             query: the query of the address.
         """
-        # Few jobs show Spark's page, and the import takes a tenth of a second of each start.
-        import httpx
-
         ticket = self.find(token)
         if ticket is None:
             return _said(403, "This address has expired. Open Spark’s page again from the page of the job.")
         page = self.page()
         if page is None:
             return _said(503, "Spark’s page is not there.")
+        # Few jobs show Spark's page, and the import takes a tenth of a second of each start.
+        import httpx
+
         parts = path.split("/")
         if ".." in parts or "kill" in parts:
             return _said(403, "Spark’s page can only be read.")

@@ -108,10 +108,9 @@ def _putting(staging: TaskStaging) -> Callable[[Iterator[Any]], Iterator[Any]]:
         # Importing it takes a quarter of a second and 50 MB, which only the tasks on executors need.
         import pyarrow as pa
 
-        kinds = {"name": pa.string(), "content": pa.binary(), "records": pa.int64(), "refusal": pa.string()}
+        schema = pa.schema({"name": pa.string(), "content": pa.binary(), "records": pa.int64(), "refusal": pa.string()})
         for batch in batches:
-            parts = [put_part(part, staging) for part in batch.to_pylist()]
-            yield pa.RecordBatch.from_pylist(parts, schema=pa.schema(list(kinds.items())))
+            yield pa.RecordBatch.from_pylist([put_part(part, staging) for part in batch.to_pylist()], schema=schema)
 
     return put
 

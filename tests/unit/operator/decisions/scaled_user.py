@@ -50,6 +50,6 @@ def change_rate(user: Operator, rate: int, *, minutes: int) -> None:
 
 
 def fields(user: Operator) -> dict[str, Any]:
-    """Return what is stored of the user's job, by name."""
+    """Return the stored fields of the user's job, by name."""
     stored = user.world.stored
     return {name: getattr(stored, name) for name in stored.__dataclass_fields__}
