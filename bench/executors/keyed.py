@@ -8,7 +8,7 @@ import numpy as np
 from bench import data
 from bench.executors.results import Taken
 from bench.executors.setting import Setting
-from bench.processes import REPOSITORY
+from bench.processes import REPOSITORY, RunFailed
 from bench.running import RunningJob, manifest
 
 from streamjob.ids import CheckpointId
@@ -41,8 +41,10 @@ class Feed:
 
 
 def wait_for(job: RunningJob, records: int) -> None:
-    """Wait until a process has read so many records. Raises RunFailed."""
+    """Wait until a process has read so many records. Raises RunFailed, also if the job was restarted meanwhile."""
     job.until(lambda: job.view().records_in >= records)
+    if restarts := job.view().restarts:
+        raise RunFailed(f"the job was restarted {restarts} times, so nothing of it was measured")
 
 
 def take(setting: Setting, job: RunningJob, location: str) -> Taken:

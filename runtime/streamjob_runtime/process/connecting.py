@@ -24,8 +24,9 @@ from streamjob_runtime.kafka.newest import read_newest
 from streamjob_runtime.kafka.source_checks import check_sources, kafka_inputs
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
-from streamjob_runtime.sinks.rehearsing import Rehearses
+from streamjob_runtime.sinks.rehearsing import rehearse_sink
 from streamjob_runtime.spark.case_tables import load_tables
+from streamjob_runtime.spark.gateway import frame_without_rows
 from streamjob_runtime.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def connect(
     def rehearse(chain: ChainPlan, columns: StructType) -> Iterator[Finding]:
         for spec in chain.sinks:
             sink, context = make_sink(spec, surroundings)
-            if isinstance(sink, Rehearses):
-                sink.rehearse(context, spark.createDataFrame([], columns))
+            rehearse_sink(sink, context, frame_without_rows(spark, columns))
         return iter(())
 
     workdir = Workdir(directory / "epoch", None, files)

@@ -136,6 +136,9 @@ def rehearse(loaded: LoadedJob, job: JobId, spark: SparkHolder, files: JobFiles,
         _tell_failure(error.what)
     except spark_errors() as error:
         _tell_failure(reason(error))
+    except Exception as error:
+        # A sink of the job's own may raise anything.
+        _tell_failure(f"{type(error).__name__}: {error}")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -74,6 +74,14 @@ class DeltaSink(AtLeastOnceSink):
         if schema is not None and self._columns is not None:
             self.check_schema(schema)
 
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Check the table, and stage rows as for a batch. Without rows there is no version to write.
+
+        Raises the errors of `preview` and `stage`.
+        """
+        self.preview(context, rows.schema)
+        self.stage(rows, BatchId(0))
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows fit the table; create it if necessary.
 

@@ -17,7 +17,7 @@ from streamjob_runtime.sinks.commit_records import CommitRecords
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.empty_part_files import holds_no_row, is_candidate, rows_by_footer
 from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnreadableCommittable, UnusableSink
-from streamjob_runtime.sinks.file_systems import Move, Place, PlacedFile, place_full
+from streamjob_runtime.sinks.file_systems import LocalPlace, Move, Place, PlacedFile, place_full
 from streamjob_runtime.sinks.newest_files import NewestFiles
 
 if TYPE_CHECKING:
@@ -112,6 +112,16 @@ class FileSink:
         self._place.check()
         if schema is not None:
             self.check_schema(schema)
+
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Check the place, and write rows as for a batch, but into a directory of this process.
+
+        Raises the errors of `open` and `stage`.
+        """
+        self.preview(context, rows.schema)
+        elsewhere = FileSink(self._format, LocalPlace(context.staging.scratch / "files"), self._partition_by)
+        elsewhere.open(context)
+        elsewhere.stage(rows, BatchId(0))
 
     def check_schema(self, schema: StructType) -> None:
         """Check that the rows have the partition columns.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from streamjob.sink import SinkContext
+from streamjob.sink import Previews, Sink, SinkContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,3 +25,20 @@ class Rehearses(Protocol):
             StreamJobError: the target refuses something.
         """
         ...
+
+
+def rehearse_sink(sink: Sink, context: SinkContext, rows: DataFrame) -> None:
+    """Let a sink rehearse; one that cannot at least checks its target, for which it loads its client.
+
+    Args:
+        sink: the sink, not open.
+        context: its context; its staging is not that of the job.
+        rows: a batch without rows.
+
+    Raises:
+        StreamJobError: the target refuses something.
+    """
+    if isinstance(sink, Rehearses):
+        sink.rehearse(context, rows)
+    elif isinstance(sink, Previews):
+        sink.preview(context, rows.schema)

@@ -194,6 +194,13 @@ def frame_of_relation(spark: SparkSession, relation: Any) -> DataFrame:
     return frame_of(spark, java_session(spark).baseRelationToDataFrame(relation))
 
 
+def frame_without_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return a DataFrame without rows that has a task for each slot; Spark runs none for an empty list of rows."""
+    context = spark.sparkContext
+    rows = context._jsc.parallelize(java_of(spark).java.util.ArrayList(), context.defaultParallelism)
+    return frame_of(spark, java_session(spark).createDataFrame(rows, java_schema(spark, schema)))
+
+
 def java_context(spark: SparkSession) -> Any:
     """Return the context of a session in Java."""
     return spark.sparkContext._jsc.sc()

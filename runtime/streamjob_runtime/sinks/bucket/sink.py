@@ -131,6 +131,15 @@ class BucketSink:
         finally:
             self.close()
 
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Check the bucket, and stage rows as for a batch. Without rows there is nothing to upload.
+
+        Raises the errors of `open` and `stage`.
+        """
+        self._context = context
+        self.preview(context, rows.schema)
+        self.stage(rows, BatchId(0))
+
     def check_schema(self, schema: StructType) -> None:
         """Check that the rows can be written in the format.
 

@@ -111,6 +111,15 @@ class IcebergSink:
         finally:
             self.close()
 
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Check catalog and table, and stage rows as for a batch. Without rows there is no file to write.
+
+        Raises the errors of `open` and `stage`.
+        """
+        self.preview(context, rows.schema)
+        if self._opened is not None:
+            self.stage(rows, BatchId(0))
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows with a schema fit the table; create the table if so configured.
 

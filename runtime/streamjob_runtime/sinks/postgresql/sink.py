@@ -107,6 +107,14 @@ class PostgresqlSink:
         if schema is not None:
             self.check_schema(schema)
 
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Check server, table and rows, and let tasks form lines. Without rows they connect to no server.
+
+        Raises the errors of `preview`.
+        """
+        self.preview(context, rows.schema)
+        copy_batch(rows, conninfo="", statement="")
+
     def check_schema(self, schema: StructType) -> None:
         """Check that rows with a schema fit the table.
 

@@ -22,7 +22,6 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import scala.Option;
-import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -124,7 +123,7 @@ final class FlatWindows extends Rule<SparkPlan> {
     for (int number = 0; number < below.fields().size(); number++) {
       list.add(index + number, (NamedExpression) below.fields().get(number));
     }
-    return new Flat(below.struct(), below.fields(), new ProjectExec(seq(list), below.rows()));
+    return new Flat(below.struct(), below.fields(), new ProjectExec(Plans.seq(list), below.rows()));
   }
 
   /** The projection makes the struct. */
@@ -138,9 +137,9 @@ final class FlatWindows extends Rule<SparkPlan> {
     List<NamedExpression> list = new ArrayList<>(others);
     for (int number = 0; number < values.size(); number++) {
       Attribute field = fields.get(number);
-      list.add(index + number, alias(values.get(number), field.name(), field.exprId(), Option.empty()));
+      list.add(index + number, Plans.alias(values.get(number), field.name(), field.exprId(), Option.empty()));
     }
-    return new Flat(struct, fields, new ProjectExec(seq(list), project.child()));
+    return new Flat(struct, fields, new ProjectExec(Plans.seq(list), project.child()));
   }
 
   private static Flat filtered(AttributeReference struct, FilterExec filter) {
@@ -156,17 +155,12 @@ final class FlatWindows extends Rule<SparkPlan> {
 
   /** Returns an expression that reads the fields of a struct where it stands for them. */
   private static Expression reading(Expression expression, AttributeReference struct, List<Attribute> fields) {
-    if (expression instanceof GetStructField && isOf((GetStructField) expression, struct)) {
-      return (Expression) fields.get(((GetStructField) expression).ordinal());
-    }
-    List<Expression> children = new ArrayList<>();
-    boolean changed = false;
-    for (Expression child : CollectionConverters.asJava(expression.children())) {
-      Expression other = reading(child, struct, fields);
-      changed |= other != child;
-      children.add(other);
-    }
-    return changed ? expression.withNewChildren(seq(children)) : expression;
+    return Plans.replaced(
+        expression,
+        part ->
+            part instanceof GetStructField && isOf((GetStructField) part, struct)
+                ? (Expression) fields.get(((GetStructField) part).ordinal())
+                : null);
   }
 
   private static boolean isOf(GetStructField field, AttributeReference struct) {
@@ -195,7 +189,7 @@ final class FlatWindows extends Rule<SparkPlan> {
       first = first == null ? struct : first;
       values.add(new ArrayList<>(CollectionConverters.asJava(struct.valExprs())));
       list.addAll(index, values.get(values.size() - 1));
-      projections.add(seq(list));
+      projections.add(Plans.seq(list));
     }
     if (first == null) {
       return null;
@@ -203,7 +197,7 @@ final class FlatWindows extends Rule<SparkPlan> {
     List<Attribute> fields = fields(values);
     output.remove(index);
     output.addAll(index, fields);
-    ExpandExec flat = new ExpandExec(seq(projections), seq(output), expand.child(), expand.useSingleTask());
+    ExpandExec flat = new ExpandExec(Plans.seq(projections), Plans.seq(output), expand.child(), expand.useSingleTask());
     return new Flat(first, fields, flat);
   }
 
@@ -231,7 +225,7 @@ final class FlatWindows extends Rule<SparkPlan> {
       DataType type = values.get(0).get(number).dataType();
       fields.add(
           new AttributeReference(
-              "window_" + number, type, nullable, Metadata.empty(), NamedExpression.newExprId(), none()));
+              "window_" + number, type, nullable, Metadata.empty(), NamedExpression.newExprId(), Plans.seq(List.of())));
     }
     return fields;
   }
@@ -244,9 +238,9 @@ final class FlatWindows extends Rule<SparkPlan> {
       parts.add(names.get(number));
       parts.add((Expression) flat.fields().get(number));
     }
-    Expression made = new CreateNamedStruct(seq(parts));
+    Expression made = new CreateNamedStruct(Plans.seq(parts));
     return made.dataType().equals(key.dataType())
-        ? alias(made, key.name(), key.exprId(), Option.apply(key.metadata()))
+        ? Plans.alias(made, key.name(), key.exprId(), Option.apply(key.metadata()))
         : null;
   }
 
@@ -258,17 +252,17 @@ final class FlatWindows extends Rule<SparkPlan> {
             aggregate.requiredChildDistributionExpressions(),
             aggregate.isStreaming(),
             aggregate.numShufflePartitions(),
-            seq(replaced(aggregate.groupingExpressions(), replaced, flat.fields())),
+            Plans.seq(replaced(aggregate.groupingExpressions(), replaced, flat.fields())),
             aggregate.aggregateExpressions(),
             aggregate.aggregateAttributes(),
             aggregate.initialInputBufferOffset(),
-            seq(results),
+            Plans.seq(results),
             flat.rows());
     List<NamedExpression> output = new ArrayList<>();
     for (Attribute each : CollectionConverters.asJava(aggregate.output())) {
       output.add(each.exprId().equals(replaced) ? struct : (NamedExpression) each);
     }
-    return new ProjectExec(seq(output), grouped);
+    return new ProjectExec(Plans.seq(output), grouped);
   }
 
   private static List<NamedExpression> replaced(
@@ -282,18 +276,5 @@ final class FlatWindows extends Rule<SparkPlan> {
       }
     }
     return result;
-  }
-
-  private static Alias alias(Expression child, String name, ExprId id, Option<Metadata> metadata) {
-    return new Alias(child, name, id, none(), metadata, none());
-  }
-
-  @SuppressWarnings("unchecked")
-  private static Seq<String> none() {
-    return (Seq<String>) (Seq<?>) Nil$.MODULE$;
-  }
-
-  private static <T> Seq<T> seq(List<T> list) {
-    return CollectionConverters.asScala(list).toList();
   }
 }

@@ -28,17 +28,18 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
   private static final class OfPlans extends ColumnarRule {
     @Override
     public Rule<SparkPlan> preColumnarTransitions() {
-      return new Both();
+      return new All();
     }
   }
 
-  private static final class Both extends Rule<SparkPlan> {
+  private static final class All extends Rule<SparkPlan> {
     private final FlatWindows windows = new FlatWindows();
+    private final WindowPanes panes = new WindowPanes();
     private final JoinStores joins = new JoinStores();
 
     @Override
     public SparkPlan apply(SparkPlan plan) {
-      return joins.apply(windows.apply(plan));
+      return joins.apply(panes.apply(windows.apply(plan)));
     }
   }
 }

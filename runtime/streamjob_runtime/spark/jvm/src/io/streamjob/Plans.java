@@ -1,0 +1,52 @@
+package io.streamjob;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.types.Metadata;
+import scala.Option;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Parts of Spark's plans, made from Java. */
+final class Plans {
+  private Plans() {}
+
+  /** Returns a list as Scala's. */
+  static <T> Seq<T> seq(List<? extends T> list) {
+    List<T> copy = new ArrayList<>(list);
+    return CollectionConverters.asScala(copy).toList();
+  }
+
+  /** Returns an expression under a name and an id; its metadata are its own, unless some are given. */
+  @SuppressWarnings("unchecked")
+  static Alias alias(Expression child, String name, ExprId id, Option<Metadata> metadata) {
+    Seq<String> none = (Seq<String>) (Seq<?>) Nil$.MODULE$;
+    return new Alias(child, name, id, none, metadata, none);
+  }
+
+  /**
+   * Returns an expression with some of its parts replaced.
+   *
+   * @param expression the expression.
+   * @param replacing returns what stands for a part, or null: then its own parts are looked at.
+   */
+  static Expression replaced(Expression expression, UnaryOperator<Expression> replacing) {
+    Expression other = replacing.apply(expression);
+    if (other != null) {
+      return other;
+    }
+    List<Expression> children = new ArrayList<>();
+    boolean changed = false;
+    for (Expression child : CollectionConverters.asJava(expression.children())) {
+      Expression part = replaced(child, replacing);
+      changed |= part != child;
+      children.add(part);
+    }
+    return changed ? expression.withNewChildren(seq(children)) : expression;
+  }
+}
