@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable, Field, Schema
+from deltalake.schema import PrimitiveType
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.integration.sinks.buckets import Bucket, environment_of_tasks
 from tests.integration.sinks.databases import Database
@@ -80,7 +81,7 @@ def lake_table(lake: Lake) -> Target:
 @pytest.fixture
 def delta_table(tmp_path: Path) -> Target:
     path = tmp_path / "delta"
-    fields = [Field("id", "long"), Field("note", "string")]
+    fields = [Field("id", PrimitiveType("long")), Field("note", PrimitiveType("string"))]
     DeltaTable.create(str(path), Schema(fields))
     return Target("delta", {"path": str(path)}, lambda: listed(path), delivery="at-least-once")
 
