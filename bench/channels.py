@@ -122,9 +122,9 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     made = parser("make bench-channels", __doc__, "one round of few records")
     add = made.add_argument
-    add("--rounds", type=int, default=5, metavar="N", help="rounds of all sides (5)")
-    add("--records", type=int, default=6_000_000, metavar="N", help="events of the long run of a side (6,000,000)")
-    add("--few", type=int, default=1_000_000, metavar="N", help="events of the short one (1,000,000)")
+    add("--rounds", type=int, default=3, metavar="N", help="rounds of all sides (3)")
+    add("--records", type=int, default=20_000_000, metavar="N", help="events of the long run of a side (20,000,000)")
+    add("--few", type=int, default=6_000_000, metavar="N", help="events of the short one (6,000,000)")
     add("--keys", type=int, default=100_000, metavar="N", help="different keys of the events (100,000)")
     add("--files", type=int, default=100, metavar="N", help="small files to measure the latency with (100)")
     add("--timeout", type=float, default=600.0, metavar="S", help="seconds that may be waited for one thing (600)")

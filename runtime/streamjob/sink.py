@@ -171,7 +171,10 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Previews(Protocol):
-    """An optional interface for `streamjob check`: the sink tests without side effects whether it could be opened."""
+    """An optional interface: the sink tests without side effects whether it could be opened.
+
+    `streamjob check` asks it, and a process that prepares the start of a job that another process still runs.
+    """
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
         """Raise the errors of `open` and `check_schema`, but change nothing: another process may use the target.

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions import compatibility, executors, health, pod_dry_run
+from streamjob_operator.decisions import compatibility, executors, health, pod_dry_run, successors
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.not_running import starts_again
 from streamjob_operator.decisions.observation import Reach
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
-from streamjob_operator.decisions.successors import PREPARING
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import (
     Condition,
@@ -193,7 +192,7 @@ def _reconciling(s: Situation, step: Step, silent: str | None, readiness: Verdic
     stop = s.memory.stop
     if stop is not None and stop.failure is not None:
         return "True", f"{stop.purpose}PutOff", stop.failure
-    if step.reason == PREPARING:
+    if step.reason in successors.REASONS:
         return "True", step.reason, step.message
     if s.rescales:
         return "True", "Rescaling", "automatic scaling changes the number of task slots"

@@ -17,6 +17,12 @@ from streamjob_operator.resources.status import StreamJobStatus
 
 PREPARING = "PreparingSuccessor"
 _NO_ROOM = "Unschedulable"
+_CANNOT_START = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError"}
+)
+"""Reasons for which the pod would not start in the place of the running driver either."""
+REASONS = _CANNOT_START | {PREPARING}
+"""Reasons of the steps that prepare a successor."""
 _LONGEST = 1000
 
 
@@ -73,6 +79,9 @@ def prepare(s: Situation) -> Step | None:
         return _waiting(s, f"driver {successor.attempt} is created", driver)
     if successor.driver is None:
         return Step(memory=replace(s.memory, successor=replace(successor, driver=pod.uid)), requeue=0)
+    if pod.reason in _CANNOT_START:
+        waiting = _waiting(s, f"driver {pod.name} cannot start, and the job runs on: {pod.message}")
+        return replace(waiting, reason=pod.reason)
     return _waiting(s, f"driver {pod.name} is prepared, while the job runs on")
 
 
@@ -112,7 +121,10 @@ def _failure(s: Situation, successor: Successor) -> str | None:
         answer = next((each for each in s.seen.admissions if each.revision == successor.revision), None)
         if answer is not None and answer.rejection is not None and answer.time >= successor.since:
             return f"the API server rejects the pod of driver {successor.attempt}: {answer.rejection}"
-    if s.now > successor.since + s.limits.successor:
+    if pod is not None and pod.reason in _CANNOT_START:
+        return None
+    since = successor.since if pod is None or pod.started is None else max(successor.since, pod.started)
+    if s.now > since + s.limits.successor:
         seen = "" if pod is None or not pod.reason else f" ({pod.reason})"
         return f"driver {successor.attempt} did not take over within {s.limits.successor:.0f} s{seen}"
     return None

@@ -9,17 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.integration.runtime.spark_settings import setting
-
-from streamjob_runtime.spark.gateway import java_frame, java_query
+from tests.integration.runtime.window_rules import ROWS, VIEW, ZONES, counted_in_turn, physical, show
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark]
 
 SWITCH = "spark.streamjob.windowPanes"
-# Around 1970, before Spark's calendar changes in 1582, at both changes of the clock in Europe in 2024, and far ahead.
-MOMENTS = (0, -1, -12_219_292_800_000_000, 1_711_846_800_000_000, 1_729_990_800_000_000, 32_503_680_000_000_000)
 WINDOWS = (
     "window(ts, '10 seconds', '2 seconds')",
     "window(ts, '1 hour', '5 minutes', '90 seconds')",
@@ -39,10 +36,6 @@ FUNCTIONS = (
 KEYS = ("name", "v % 3", "CAST(v AS DOUBLE) / 2", "name, v IS NULL")
 
 
-def _physical(frame: DataFrame) -> str:
-    return str(java_frame(frame).queryExecution().executedPlan().toString())
-
-
 def _is_by_panes(plan: str) -> bool:
     return "pane#" in plan
 
@@ -50,7 +43,7 @@ def _is_by_panes(plan: str) -> bool:
 def _rows(spark: SparkSession, sql: str, *, panes: bool) -> list[str]:
     with setting(spark, SWITCH, str(panes).lower()):
         frame = spark.sql(sql)
-        assert _is_by_panes(_physical(frame)) == panes
+        assert _is_by_panes(physical(frame)) == panes
         return sorted(map(str, frame.collect()))
 
 
@@ -62,18 +55,18 @@ def _grouped(window: str, functions: str, keys: str = "v % 3") -> str:
 def events(spark: SparkSession) -> SparkSession:
     """Return a session with a table of events."""
     columns = ("timestamp_seconds(id) AS ts", "CAST(id AS INT) AS v", "CAST(id % 7 AS STRING) AS name")
-    spark.range(50).selectExpr(*columns).createOrReplaceTempView("events")
+    spark.range(50).selectExpr(*columns).createOrReplaceTempView(VIEW)
     return spark
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_sliding_windows_are_aggregated_by_panes_first(events: SparkSession, window: str) -> None:
-    assert _is_by_panes(_physical(events.sql(_grouped(window, FUNCTIONS))))
+    assert _is_by_panes(physical(events.sql(_grouped(window, FUNCTIONS))))
 
 
 @pytest.mark.parametrize("window", OTHER_WINDOWS)
 def test_windows_with_few_or_uneven_panes_are_left_alone(events: SparkSession, window: str) -> None:
-    assert not _is_by_panes(_physical(events.sql(_grouped(window, "count(*)"))))
+    assert not _is_by_panes(physical(events.sql(_grouped(window, "count(*)"))))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +85,7 @@ def test_windows_with_few_or_uneven_panes_are_left_alone(events: SparkSession, w
 def test_a_function_whose_result_may_depend_on_the_order_of_rows_is_left_alone(
     events: SparkSession, function: str
 ) -> None:
-    assert not _is_by_panes(_physical(events.sql(_grouped(WINDOWS[0], f"count(*), {function}"))))
+    assert not _is_by_panes(physical(events.sql(_grouped(WINDOWS[0], f"count(*), {function}"))))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +100,7 @@ def test_a_function_whose_result_may_depend_on_the_order_of_rows_is_left_alone(
 def test_other_uses_of_windows_and_of_repeated_rows_are_left_alone(events: SparkSession, sql: str) -> None:
     frame = events.sql(sql)
 
-    assert not _is_by_panes(_physical(frame))
+    assert not _is_by_panes(physical(frame))
     assert frame.collect()
 
 
@@ -123,21 +116,13 @@ def test_keys_may_be_computed_from_windows_and_rows_from_others(events: SparkSes
     assert _rows(events, sql, panes=True) == _rows(events, sql, panes=False)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    rows=st.lists(
-        st.tuples(
-            st.none()
-            | st.sampled_from(MOMENTS).flatmap(lambda at: st.integers(-20_000_000, 20_000_000).map(at.__add__)),
-            st.none() | st.integers(-5, 5),
-            st.none() | st.sampled_from(["a", "b", ""]),
-        ),
-        max_size=40,
-    ),
+    rows=ROWS,
     window=st.sampled_from(WINDOWS),
     keys=st.sampled_from(KEYS),
     flat=st.booleans(),
-    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/Sao_Paulo"]),
+    zone=ZONES,
     ansi=st.booleans(),
 )
 def test_groups_are_the_same_for_any_rows_and_windows(
@@ -154,8 +139,7 @@ def test_groups_are_the_same_for_any_rows_and_windows(
         setting(spark, "spark.sql.ansi.enabled", str(ansi).lower()),
         setting(spark, "spark.streamjob.flatWindows", str(flat).lower()),
     ):
-        made = spark.createDataFrame(rows, "micros BIGINT, v INT, name STRING").repartition(3)
-        made.selectExpr("timestamp_micros(micros) AS ts", "v", "name").createOrReplaceTempView("events")
+        show(spark, rows)
         bounds = f"CAST({window}.start AS STRING) AS begins, CAST({window}.end AS STRING) AS ends"
         sql = _grouped(window, f"{bounds}, {keys}, {FUNCTIONS}", keys)
 
@@ -163,28 +147,7 @@ def test_groups_are_the_same_for_any_rows_and_windows(
 
 
 def test_state_does_not_depend_on_the_rule(spark: SparkSession, tmp_path: Path) -> None:
-    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
-    source.mkdir()
-    counts: dict[str, int] = {}
-
-    def process(batch: DataFrame, _: int) -> None:
-        counts.update((row["start"], row["n"]) for row in batch.collect())
-
-    for run, panes in enumerate((True, False, True)):
-        (source / f"{run}.txt").write_text("".join(f"{second}\n" for second in range(40)))
-        with setting(spark, SWITCH, str(panes).lower()):
-            lines = spark.readStream.text(str(source)).selectExpr("timestamp_seconds(CAST(value AS BIGINT)) AS ts")
-            lines.createOrReplaceTempView("events")
-            window = "window(ts, '12 seconds', '3 seconds')"
-            frame = spark.sql(
-                f"SELECT CAST(w.start AS STRING) AS start, n "
-                f"FROM (SELECT {window} AS w, count(*) AS n FROM events GROUP BY {window})"
-            )
-            writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint))
-            query = writer.foreachBatch(process).trigger(availableNow=True).start()
-            query.awaitTermination()
-        plan = java_query(query).streamingQuery().lastExecution().executedPlan().toString()
-        assert _is_by_panes(plan) == panes
+    counts = counted_in_turn(spark, tmp_path, SWITCH, "window(ts, '12 seconds', '3 seconds')", _is_by_panes)
 
     assert sum(counts.values()) == 3 * 40 * 4
     assert max(counts.values()) == 3 * 12

@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.simulation.operator.runtime import Process
 
+from streamjob_operator.decisions.actions import CreateDriver
+
 GRACE = 30
 
 
@@ -35,7 +37,9 @@ class Pod:
     attempt: int
     revision: str
     created: float
-    process: Process | None
+    made: CreateDriver
+    process: Process | None = None
+    started: float | None = None
     deleting: float | None = None
     grace: int = GRACE
     node_lost: bool = False

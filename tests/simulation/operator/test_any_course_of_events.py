@@ -190,6 +190,11 @@ def come_to_rest(world: ClusterWorld) -> None:
             quiet_since, last = world.now, state
 
 
+def behaviour_of(world: ClusterWorld, revision: str) -> str | None:
+    """Return the behaviour of a revision's drivers, if it has one of its own."""
+    return (world.revisions[revision].content.get("job") or {}).get("behaviour")
+
+
 def at_rest_as_asked(world: ClusterWorld) -> bool:
     """Whether the world is as its user wants it, or the status says why it cannot be."""
     if world.stored.deleted:
@@ -199,9 +204,10 @@ def at_rest_as_asked(world: ClusterWorld) -> bool:
         return True
     if is_true(conditions, ConditionType.STALLED, world.stored.generation):
         return True
-    deployed = world.revisions[str(world.status.reconciliation.last_reconciled_revision)]
-    behaviour = (deployed.content.get("job") or {}).get("behaviour")
-    stop = world.status.reconciliation.stop
+    behaviour = behaviour_of(world, str(world.status.reconciliation.last_reconciled_revision))
+    stop, successor = world.status.reconciliation.stop, world.status.reconciliation.successor
+    if successor is not None and behaviour_of(world, successor.revision) == "no-image":
+        return is_true(conditions, ConditionType.RUNNING, world.stored.generation)
     if behaviour == "no-image":
         return state is LifecycleState.DEPLOYING
     # Its savepoints fail for ever, and its user allows nothing else.

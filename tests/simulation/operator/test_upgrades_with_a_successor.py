@@ -72,6 +72,7 @@ EVENTS: dict[str, Happens] = {
     "state may be dropped": edits(allowNonRestoredState=True),
     "a snapshot is named": edits(savepointRedeployNonce=7, initialSavepointPath="s3://b/s/manifest.json"),
     "the next revision hangs": edits(job={"behaviour": "hang"}),
+    "the next image is missing": edits(job={"behaviour": "no-image"}),
     "the job is suspended": edits(suspend=True),
     "the job is deleted": lambda world: world.delete(),
     "no successors are wanted": edits(upgrade={"warmSuccessor": False}),

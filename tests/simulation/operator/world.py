@@ -163,6 +163,12 @@ class ClusterWorld:
                 pod.process.kill()
                 self.pods.remove(pod)
 
+    def pull_images(self) -> None:
+        """Make the missing images appear."""
+        for pod in self.pods:
+            if pod.process is None:
+                self._start_process(pod)
+
     def lose_node(self) -> None:
         """The newest pod's node is gone from the network; its process goes on."""
         if self.pods:
@@ -398,13 +404,16 @@ class ClusterWorld:
         if not self.takes(action.revision):
             self.rejection = Admission(revision=action.revision, time=self.now, rejection=REJECTION)
             return
-        revision = self.revisions[action.revision]
-        process = None
-        if (revision.content.get("job") or {}).get("behaviour") != "no-image":
-            process = Process(action, revision, self.log, self.starts, self.now)
-            self.processes.append(process)
-        self.pods.append(Pod(name, str(self._uids), action.attempt, action.revision, created=self.now, process=process))
+        pod = Pod(name, str(self._uids), action.attempt, action.revision, created=self.now, made=action)
+        self.pods.append(pod)
+        if (self.revisions[action.revision].content.get("job") or {}).get("behaviour") != "no-image":
+            self._start_process(pod)
         invariants.check_drivers(self)
+
+    def _start_process(self, pod: Pod) -> None:
+        pod.process = Process(pod.made, self.revisions[pod.revision], self.log, self.starts, self.now)
+        pod.started = self.now
+        self.processes.append(pod.process)
 
     def _delete_pod(self, action: DeleteDriver) -> None:
         pod = next((pod for pod in self.pods if pod.name == action.name), None)
@@ -448,7 +457,7 @@ class ClusterWorld:
             revision=pod.revision,
             phase=phase,
             created=pod.created,
-            started=None if process is None else pod.created,
+            started=pod.started,
             deleting=pod.deleting,
             exit_code=code,
             outcome=outcome,

@@ -140,15 +140,43 @@ def test_a_successor_that_is_not_prepared_in_time_is_given_up_and_the_upgrade_go
     assert not user.did(StartJob)
 
 
-@pytest.mark.parametrize("behaviour", ["invalid", "no-image"])
-def test_a_successor_whose_pod_fails_is_given_up(behaviour: str) -> None:
+def test_a_successor_whose_pod_fails_is_given_up() -> None:
     user = User.with_stable_job(**WARM)
-    user.edit(job={"behaviour": behaviour})
+    user.edit(job={"behaviour": "invalid"})
 
     user.wait(lambda: "SuccessorFailed" in user.reasons())
     user.wait(lambda: user.attempt == 3)
 
     assert not user.did(StartJob)
+
+
+def test_a_job_whose_next_image_is_missing_runs_on_until_the_spec_is_corrected() -> None:
+    user = User.with_stable_job(**WARM)
+    user.edit(job={"behaviour": "no-image"})
+    user.wait(lambda: user.condition(ConditionType.RECONCILING).reason == "ImagePullBackOff")
+    user.look(300)
+
+    assert "the job runs on" in user.condition(ConditionType.RECONCILING).message
+    assert user.condition(ConditionType.RUNNING).status == "True"
+    assert user.reasons().count("ImagePullBackOff") == 1
+    assert not user.did(StopJob)
+
+    user.edit(job={"behaviour": "good"}, image="two")
+    user.wait(lambda: user.state is LifecycleState.STABLE and user.attempt == 3)
+
+    assert attempts(user, StopJob) == [1]
+    assert set(attempts(user, StartJob)) == {3}
+
+
+def test_a_successor_has_its_time_from_the_moment_when_its_image_is_there() -> None:
+    user = User.with_stable_job(**WARM)
+    user.edit(job={"behaviour": "no-image"})
+    user.look(300)
+    user.world.pull_images()
+    user.wait(lambda: user.state is LifecycleState.STABLE and user.attempt == 2)
+
+    assert "SuccessorFailed" not in user.reasons()
+    assert set(attempts(user, StartJob)) == {2}
 
 
 def test_a_successor_that_a_quota_rejects_is_given_up() -> None:

@@ -10,9 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Partial$;
-import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
@@ -35,30 +32,13 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>This is exact for any expressions: the struct is made of the very values that rows were grouped by, it is never null
  * itself, and two structs of timestamps are equal if and only if their fields are.
  */
-final class FlatWindows extends Rule<SparkPlan> {
-  /** Turns the rule off for a session if it is `false`. */
-  static final String SWITCH = "spark.streamjob.flatWindows";
+final class FlatWindows extends FirstSteps {
+  FlatWindows() {
+    super("spark.streamjob.flatWindows");
+  }
 
   @Override
-  public SparkPlan apply(SparkPlan plan) {
-    return Boolean.parseBoolean(conf().getConfString(SWITCH, "true")) ? rewritten(plan) : plan;
-  }
-
-  private static SparkPlan rewritten(SparkPlan plan) {
-    SparkPlan result = plan.mapChildren(FlatWindows::rewritten);
-    return result instanceof HashAggregateExec ? flat((HashAggregateExec) result) : result;
-  }
-
-  private static SparkPlan flat(HashAggregateExec aggregate) {
-    for (AggregateExpression each : CollectionConverters.asJava(aggregate.aggregateExpressions())) {
-      if (!each.mode().equals(Partial$.MODULE$)) {
-        return aggregate;
-      }
-    }
-    // Without functions, the steps of an aggregation differ only in what they require of their rows.
-    if (aggregate.requiredChildDistributionExpressions().isDefined()) {
-      return aggregate;
-    }
+  protected SparkPlan better(HashAggregateExec aggregate) {
     for (NamedExpression key : CollectionConverters.asJava(aggregate.groupingExpressions())) {
       if (key instanceof AttributeReference && isOnlyAKey((AttributeReference) key, aggregate)) {
         Flat flat = flat((AttributeReference) key, aggregate.child());

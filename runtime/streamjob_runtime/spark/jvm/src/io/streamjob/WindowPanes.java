@@ -19,10 +19,8 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Partial$;
 import org.apache.spark.sql.catalyst.expressions.aggregate.PartialMerge$;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
-import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -46,28 +44,20 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>This is exact for any expressions: the pane is a part of the expressions that compute the windows, and nothing else
  * in these depends on the row. Only functions whose result does not depend on the order of the rows are computed so.
  */
-final class WindowPanes extends Rule<SparkPlan> {
-  /** Turns the rule off for a session if it is `false`. */
-  static final String SWITCH = "spark.streamjob.windowPanes";
-
+final class WindowPanes extends FirstSteps {
   /** With two windows for each row, another step costs more than it saves where few rows share a pane. */
   private static final int FEWEST_WINDOWS = 3;
 
   private static final Set<DataType> INTEGERS =
       Set.of(DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType);
 
+  WindowPanes() {
+    super("spark.streamjob.windowPanes");
+  }
+
   @Override
-  public SparkPlan apply(SparkPlan plan) {
-    return Boolean.parseBoolean(conf().getConfString(SWITCH, "true")) ? rewritten(plan) : plan;
-  }
-
-  private static SparkPlan rewritten(SparkPlan plan) {
-    SparkPlan result = plan.mapChildren(WindowPanes::rewritten);
-    return result instanceof HashAggregateExec ? byPanes((HashAggregateExec) result) : result;
-  }
-
-  private static SparkPlan byPanes(HashAggregateExec aggregate) {
-    if (aggregate.aggregateExpressions().isEmpty() || !isFirstStep(aggregate)) {
+  protected SparkPlan better(HashAggregateExec aggregate) {
+    if (aggregate.aggregateExpressions().isEmpty() || !hasNoOrder(aggregate)) {
       return aggregate;
     }
     Repeated rows = repeated(aggregate.child());
@@ -78,17 +68,12 @@ final class WindowPanes extends Rule<SparkPlan> {
     return windows == null ? aggregate : byPanes(aggregate, rows, windows);
   }
 
-  private static boolean isFirstStep(HashAggregateExec aggregate) {
+  private static boolean hasNoOrder(HashAggregateExec aggregate) {
     return CollectionConverters.asJava(aggregate.aggregateExpressions()).stream()
-        .allMatch(
-            each ->
-                each.mode().equals(Partial$.MODULE$)
-                    && !each.isDistinct()
-                    && each.deterministic()
-                    && hasNoOrder(each.aggregateFunction()));
+        .allMatch(each -> !each.isDistinct() && each.deterministic() && hasNoOrder(each.aggregateFunction()));
   }
 
-  /** Returns whether rows in any order, aggregated in any groups first, give the same result to the last bit. */
+  /** Returns whether rows in any order, aggregated in any groups first, give an equal result. */
   private static boolean hasNoOrder(AggregateFunction function) {
     if (function instanceof Sum) {
       DataType type = ((Sum) function).child().dataType();
