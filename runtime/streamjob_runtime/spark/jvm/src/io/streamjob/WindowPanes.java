@@ -152,8 +152,11 @@ final class WindowPanes extends FirstSteps {
                 : Plans.alias(before, column.name(), column.exprId(), Option.apply(column.metadata())));
       } else if (isOnlyAKey(column, aggregate)) {
         for (int window = 0; window < values.size(); window++) {
-          Map<ExprId, Expression> projection = projection(expand, window);
-          values.get(window).put(column.exprId(), resolved(value, projection));
+          Expression computed = resolved(value, projection(expand, window));
+          if (!computed.deterministic()) {
+            return null;
+          }
+          values.get(window).put(column.exprId(), computed);
         }
       } else if (isRead(column, aggregate)) {
         return null;
