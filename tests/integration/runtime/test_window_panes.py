@@ -95,7 +95,6 @@ def test_a_function_whose_result_may_depend_on_the_order_of_rows_is_left_alone(
         f"SELECT count(*) FROM (SELECT {NINE} AS w, ts FROM events) WHERE ts < w.start + INTERVAL 5 SECOND GROUP BY w",
         "SELECT k, count(*) FROM (SELECT explode(array(v, v + 1, v % 3, v % 5)) AS k FROM events) GROUP BY k",
         "SELECT v, name, count(*) FROM events GROUP BY CUBE (v, name)",
-        f"SELECT count(*) FROM (SELECT timestamp_seconds(CAST(rand() * 9 AS INT)) AS ts FROM events) GROUP BY {NINE}",
     ],
 )
 def test_other_uses_of_windows_and_of_repeated_rows_are_left_alone(events: SparkSession, sql: str) -> None:
