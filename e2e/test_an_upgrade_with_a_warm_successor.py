@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from e2e.harness.controller import StreamJobs
+from e2e.harness.controller import StreamJobs, condition
 from e2e.harness.shouting import (
     NAME,
     NO_EFFORT,
@@ -24,6 +24,7 @@ from tests.servers.kafka import KafkaServer
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 WORDS_PER_SECOND = 50
+NO_IMAGE = {"ErrImagePull", "ImagePullBackOff"}
 
 
 def began_to_stop(jobs: StreamJobs) -> float:
@@ -94,4 +95,27 @@ def test_a_successor_that_is_killed_costs_the_upgrade_nothing_but_its_speed(
 
     assert after["jobStatus"]["attempt"] == 3
     assert jobs.events(NAME, "SuccessorFailed")
+    check_output(kafka, producer.written)
+
+
+def test_a_job_whose_next_image_is_missing_runs_on_until_the_spec_is_corrected(
+    kafka: KafkaServer, jobs: StreamJobs
+) -> None:
+    with Producer(kafka) as producer:
+        producer.write(100)
+        apply(jobs, kafka, NO_EFFORT, upgrade={"warmSuccessor": True})
+        wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
+        jobs.wait_until_ready(NAME)
+        producer.rate = WORDS_PER_SECOND
+
+        jobs.change(NAME, image="localhost/absent:1")
+        status = jobs.wait(NAME, lambda seen: condition(seen, "Reconciling")["reason"] in NO_IMAGE, what="no image")
+        assert "the job runs on" in condition(status, "Reconciling")["message"]
+        wait_for_new_shouts(kafka, time.time())
+        jobs.change(NAME, image=None)
+        jobs.namespace.wait_gone("Pod", f"{NAME}-driver-2")
+        after = jobs.wait_until_ready(NAME, attempt=1)
+        producer.rate = 0
+
+    assert after["jobStatus"]["restarts"] == 0
     check_output(kafka, producer.written)
