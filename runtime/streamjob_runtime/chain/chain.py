@@ -30,6 +30,7 @@ from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.watermarks import InputWatermarks
+from streamjob_runtime.spark.checkpoint_dir.compaction import DEFAULT_INTERVAL, INTERVAL, settle_intervals
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     END_OF_TIME_MS,
     brings_nothing,
@@ -260,9 +261,11 @@ class Chain:
         try:
             # A separate pool: the chains share the slots fairly, regardless of the sizes of their batches.
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.uid)
-            has_state = self._start.batch != NO_BATCH and self._has_state(self._start.batch)
-            if has_state:
-                force_batch(self.checkpoint, self._now_ms())
+            if self._start.batch != NO_BATCH:
+                wanted = self._spark.conf.get(INTERVAL, None)
+                settle_intervals(self.checkpoint, DEFAULT_INTERVAL if wanted is None else int(wanted))
+                if self._has_state(self._start.batch):
+                    force_batch(self.checkpoint, self._now_ms())
             self._execute(by_itself=self._ends_by_itself)
             if self._over():
                 return

@@ -11,6 +11,7 @@ import pytest
 from streamjob.ids import BatchId
 from streamjob_runtime.checkpointing.upload.packing import LARGEST_PIECE
 from streamjob_runtime.spark.checkpoint_dir import Hold, hold
+from streamjob_runtime.spark.checkpoint_dir.compaction import settle_intervals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,8 +35,8 @@ def put(folder: Path, numbers: range) -> None:
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
-def lines(lab: Lab, folder: Path) -> DataFrame:
-    reader = lab.spark.readStream.format("text").option("maxFilesPerTrigger", FILES_A_BATCH)
+def lines(lab: Lab, folder: Path, files_a_batch: int = FILES_A_BATCH) -> DataFrame:
+    reader = lab.spark.readStream.format("text").option("maxFilesPerTrigger", files_a_batch)
     return reader.load(str(folder))
 
 
@@ -73,3 +74,16 @@ def test_a_restarted_source_reads_on_behind_its_history_of_which_only_the_end_wa
     put(folder, range(20 * FILES_A_BATCH, 20 * FILES_A_BATCH + 50))
     again = lab.run(lines(lab, folder), restored)
     assert sorted(int(row[0]) for row in again.all_rows()) == list(range(20 * FILES_A_BATCH, 20 * FILES_A_BATCH + 50))
+
+
+def test_a_source_finds_its_compactions_however_often_it_restarts_from_cuts(lab: Lab) -> None:
+    folder, checkpoint = lab.root / "files", lab.directory()
+    total = 0
+    # Spark would find `19.compact` alone, compact every 20 entries from then on, and look for `49.compact` at last.
+    for count in (25, 30, 5):
+        put(folder, range(total, total + count))
+        read = lab.run(lines(lab, folder, 1), checkpoint)
+        assert sorted(int(row[0]) for row in read.all_rows()) == list(range(total, total + count))
+        total += count
+        checkpoint = lab.restore(hold(checkpoint, BatchId(max(read.rows)), lab.directory("hold")))
+        settle_intervals(checkpoint)

@@ -47,7 +47,7 @@ def file_source_entries(names: Iterable[str], position: int) -> list[str]:
     Raises:
         FileNotFoundError: an entry between the last compaction and `position` does not exist.
     """
-    by_number = {int(match[1]): name for name in names if (match := _ENTRY.fullmatch(name))}
+    by_number = log_entries(names)
     compacted = max((n for n, name in by_number.items() if n <= position and name.endswith(".compact")), default=0)
     kept = []
     for number in range(compacted, position + 1):
@@ -55,6 +55,11 @@ def file_source_entries(names: Iterable[str], position: int) -> list[str]:
             raise FileNotFoundError(f"entry {number} of a file source's log")
         kept.append(by_number[number])
     return kept
+
+
+def log_entries(names: Iterable[str]) -> dict[int, str]:
+    """Return the entries of a file source's log by their numbers."""
+    return {int(match[1]): name for name in names if (match := _ENTRY.fullmatch(name))}
 
 
 def grows_by_appending(path: str) -> bool:
