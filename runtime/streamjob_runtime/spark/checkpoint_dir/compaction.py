@@ -1,11 +1,11 @@
 """Lets a restored file source compact its log at entries that fit the existing ones.
 
 Every k-th entry of the log of a file source is a `.compact`, and Spark finds k from the files that are there: it is the
-distance between the two newest ones. If there is only one, Spark derives k from its number and from
-`spark.sql.streaming.fileSource.log.compactInterval` (`CompactibleFileStreamLog.deriveCompactInterval`). A cut holds only
-the newest one. So Spark derives k = 20 from `19.compact`, for which it had been 10, and writes the plain entry 49. From
-`39.compact` it derives 10, looks for `49.compact`, and the query fails. An empty file in the place of the former
-compaction tells k. Spark counts it, and never reads it: everything is in the newest one and behind it.
+distance between the two newest ones. If there is only one, Spark derives k from its number and from a setting
+(`CompactibleFileStreamLog.deriveCompactInterval`). A cut holds only the newest one. So Spark derives k = 20 from
+`19.compact`, although it was 10, and writes the plain entry 49. From `39.compact` it derives 10, looks for
+`49.compact`, and the query fails. An empty file in the place of the former compaction tells k. Spark counts it, and
+never reads it: everything is in the newest one and behind it.
 """
 
 from __future__ import annotations
