@@ -22,7 +22,7 @@ def interval_in_spark(names: list[str], default: int) -> int:
     total = compactions[0] + 1
     if total <= default or default >= total // 2:
         return total
-    return next(k for k in [*range(default, total // 2 + 1), total] if total % k == 0)
+    return next((k for k in range(default, total // 2 + 1) if total % k == 0), total)
 
 
 def restored(names: list[str], default: int) -> list[str]:
