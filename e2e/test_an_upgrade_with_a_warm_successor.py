@@ -75,16 +75,20 @@ def test_an_upgrade_with_a_warm_successor_stands_still_for_less_time_and_its_out
     assert kafka.open_transactions() == []
 
 
+def begin(jobs: StreamJobs, kafka: KafkaServer, producer: Producer) -> None:
+    """Start a job whose upgrades have a successor, and let words arrive once it is ready."""
+    producer.write(100)
+    apply(jobs, kafka, NO_EFFORT, upgrade={"warmSuccessor": True})
+    wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
+    jobs.wait_until_ready(NAME)
+    producer.rate = WORDS_PER_SECOND
+
+
 def test_a_successor_that_is_killed_costs_the_upgrade_nothing_but_its_speed(
     kafka: KafkaServer, jobs: StreamJobs
 ) -> None:
     with Producer(kafka) as producer:
-        producer.write(100)
-        apply(jobs, kafka, NO_EFFORT, upgrade={"warmSuccessor": True})
-        wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
-        jobs.wait_until_ready(NAME)
-        producer.rate = WORDS_PER_SECOND
-
+        begin(jobs, kafka, producer)
         jobs.change(NAME, sparkConf={"spark.sql.session.timeZone": "UTC"})
         jobs.namespace.wait(
             "Pod", f"{NAME}-driver-2", lambda pod: pod["status"]["phase"] == "Running", what="successor"
@@ -102,12 +106,7 @@ def test_a_job_whose_next_image_is_missing_runs_on_until_the_spec_is_corrected(
     kafka: KafkaServer, jobs: StreamJobs
 ) -> None:
     with Producer(kafka) as producer:
-        producer.write(100)
-        apply(jobs, kafka, NO_EFFORT, upgrade={"warmSuccessor": True})
-        wait_for_shouts(kafka, lambda shouts: len(shouts) >= 100, within=180, every=0.5)
-        jobs.wait_until_ready(NAME)
-        producer.rate = WORDS_PER_SECOND
-
+        begin(jobs, kafka, producer)
         jobs.change(NAME, image="localhost/absent:1")
         status = jobs.wait(NAME, lambda seen: condition(seen, "Reconciling")["reason"] in NO_IMAGE, what="no image")
         assert "the job runs on" in condition(status, "Reconciling")["message"]
