@@ -80,9 +80,10 @@ def connect(
     )
 
     def rehearse(chain: ChainPlan, columns: StructType) -> Iterator[Finding]:
+        rows = frame_without_rows(spark, columns)
         for spec in chain.sinks:
             sink, context = make_sink(spec, surroundings)
-            rehearse_sink(sink, context, frame_without_rows(spark, columns))
+            rehearse_sink(sink, context, rows)
         return iter(())
 
     workdir = Workdir(directory / "epoch", None, files)

@@ -15,7 +15,7 @@ from streamjob.store.base import Store
 from streamjob_runtime.process.connecting import connect
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.restoring.at_hand import FilesAtHand
-from streamjob_runtime.spark.error_text import reason
+from streamjob_runtime.spark.error_text import describe, reason
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
@@ -138,7 +138,7 @@ def rehearse(loaded: LoadedJob, job: JobId, spark: SparkHolder, files: JobFiles,
         _tell_failure(reason(error))
     except Exception as error:
         # A sink of the job's own may raise anything.
-        _tell_failure(f"{type(error).__name__}: {error}")
+        _tell_failure(describe(error))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

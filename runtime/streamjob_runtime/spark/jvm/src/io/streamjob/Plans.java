@@ -2,8 +2,10 @@ package io.streamjob;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.types.Metadata;
@@ -37,16 +39,11 @@ final class Plans {
    */
   static Expression replaced(Expression expression, UnaryOperator<Expression> replacing) {
     Expression other = replacing.apply(expression);
-    if (other != null) {
-      return other;
-    }
-    List<Expression> children = new ArrayList<>();
-    boolean changed = false;
-    for (Expression child : CollectionConverters.asJava(expression.children())) {
-      Expression part = replaced(child, replacing);
-      changed |= part != child;
-      children.add(part);
-    }
-    return changed ? expression.withNewChildren(seq(children)) : expression;
+    return other != null ? other : expression.mapChildren(child -> replaced(child, replacing));
+  }
+
+  /** Returns an expression with other expressions in the place of some of its columns. */
+  static Expression replaced(Expression expression, Map<ExprId, Expression> columns) {
+    return replaced(expression, part -> part instanceof Attribute column ? columns.get(column.exprId()) : null);
   }
 }

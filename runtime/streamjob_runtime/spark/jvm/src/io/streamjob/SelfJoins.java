@@ -40,7 +40,6 @@ import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import scala.Option;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -239,7 +238,7 @@ public final class SelfJoins {
     for (Project each : overAggregate) {
       List<NamedExpression> list = java(each.projectList());
       list.add((NamedExpression) found.toAttribute());
-      plan = new Project(seq(list), plan);
+      plan = new Project(Plans.seq(list), plan);
     }
     return spread(plan, found.toAttribute(), columns, above);
   }
@@ -264,7 +263,7 @@ public final class SelfJoins {
       fields.add(Literal.create(each.name(), DataTypes.StringType));
       fields.add(ofRows.of(each));
     }
-    ExtremeRows rowsOfGroup = new ExtremeRows(own.value(), new CreateNamedStruct(seq(fields)), own.lowest(), 0, 0);
+    ExtremeRows rowsOfGroup = new ExtremeRows(own.value(), new CreateNamedStruct(Plans.seq(fields)), own.lowest(), 0, 0);
     Expression call = new AggregateExpression(rowsOfGroup, Complete$.MODULE$, false, Option.empty(), newId());
     return alias(call, "found", newId(), Metadata.empty());
   }
@@ -275,7 +274,7 @@ public final class SelfJoins {
       List<NamedExpression> columns = java(rows.output());
       AttributeReference key = window.key();
       columns.add(0, alias(window.struct(), key.name(), key.exprId(), key.metadata()));
-      input = new Project(seq(columns), new Filter(new IsNotNull(window.time()), rows));
+      input = new Project(Plans.seq(columns), new Filter(new IsNotNull(window.time()), rows));
     }
     List<Expression> keys = new ArrayList<>();
     java(aggregate.groupingExpressions()).forEach(each -> keys.add(ofRows(each)));
@@ -286,7 +285,7 @@ public final class SelfJoins {
       results.add(named ? (NamedExpression) result : alias(result, each.name(), each.exprId(), each.metadata()));
     }
     results.add(found);
-    return new Aggregate(seq(keys), seq(results), input, Option.empty());
+    return new Aggregate(Plans.seq(keys), Plans.seq(results), input, Option.empty());
   }
 
   private boolean isWindow(Expression expression) {
@@ -305,9 +304,9 @@ public final class SelfJoins {
   private LogicalPlan spread(LogicalPlan groups, Attribute found, List<Attribute> columns, List<LogicalPlan> above) {
     AttributeReference row =
         new AttributeReference(
-            "row", ((ArrayType) found.dataType()).elementType(), false, Metadata.empty(), newId(), seq(List.of()));
+            "row", ((ArrayType) found.dataType()).elementType(), false, Metadata.empty(), newId(), Plans.seq(List.of()));
     LogicalPlan plan =
-        new Generate(new Explode(found), seq(List.of()), false, Option.empty(), seq(List.of(row)), groups);
+        new Generate(new Explode(found), Plans.seq(List.of()), false, Option.empty(), Plans.seq(List.of(row)), groups);
     List<ExprId> ids = columns.stream().map(Attribute::exprId).toList();
     Origins renamed = new Origins();
     List<NamedExpression> list = new ArrayList<>();
@@ -322,7 +321,7 @@ public final class SelfJoins {
         list.add((NamedExpression) each);
       }
     }
-    plan = new Filter(renamed.of(join.condition().get()), new Project(seq(list), plan));
+    plan = new Filter(renamed.of(join.condition().get()), new Project(Plans.seq(list), plan));
     for (int index = above.size() - 1; index >= 0; index--) {
       LogicalPlan each = above.get(index);
       if (each instanceof Filter filter) {
@@ -332,14 +331,14 @@ public final class SelfJoins {
         for (NamedExpression column : java(project.projectList())) {
           projected.add((NamedExpression) renamed.of((Expression) column));
         }
-        plan = new Project(seq(projected), plan);
+        plan = new Project(Plans.seq(projected), plan);
       }
     }
     return plan;
   }
 
   private static Alias alias(Expression value, String name, ExprId id, Metadata metadata) {
-    return new Alias(value, name, id, seq(List.of()), Option.apply(metadata), seq(List.of()));
+    return Plans.alias(value, name, id, Option.apply(metadata));
   }
 
   private static ExprId newId() {
@@ -348,9 +347,5 @@ public final class SelfJoins {
 
   private static <T> List<T> java(scala.collection.Seq<? extends T> values) {
     return new ArrayList<>(CollectionConverters.asJava(values));
-  }
-
-  private static <T> Seq<T> seq(List<? extends T> values) {
-    return CollectionConverters.asScala(new ArrayList<T>(values)).toSeq();
   }
 }

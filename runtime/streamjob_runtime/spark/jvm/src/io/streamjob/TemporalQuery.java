@@ -89,7 +89,7 @@ public final class TemporalQuery {
 
   /** Returns the column of the rows that a name stands for; null if there is none. */
   public String column(List<String> parts) {
-    return resolve(rows, CollectionConverters.asScala(parts).toSeq());
+    return resolve(rows, Plans.seq(parts));
   }
 
   /** Returns pairs of equal columns, of rows and of versions; null if the condition is another one. */
@@ -126,7 +126,7 @@ public final class TemporalQuery {
     for (int index = 0; index < columns.size(); index++) {
       named.add(alias(columns.get(index), from.get(index).name(), from.get(index).qualifier()));
     }
-    plan = replaced(plan, join, new Project(scala(named), made));
+    plan = replaced(plan, join, new Project(Plans.seq(named), made));
   }
 
   /** Returns the result of the query. */
@@ -156,9 +156,9 @@ public final class TemporalQuery {
 
   private LogicalPlan named(LogicalPlan side) {
     if (side instanceof UnresolvedRelation) {
-      return new UnresolvedRelation(scala(List.of(names.get(number))), CaseInsensitiveStringMap.empty(), false);
+      return new UnresolvedRelation(Plans.seq(List.of(names.get(number))), CaseInsensitiveStringMap.empty(), false);
     }
-    return side.withNewChildren(scala(List.of(named(side.children().head()))));
+    return side.withNewChildren(Plans.seq(List.of(named(side.children().head()))));
   }
 
   private Side side(LogicalPlan parsed) {
@@ -177,13 +177,13 @@ public final class TemporalQuery {
   private Dataset<Row> frame(Side side) {
     List<NamedExpression> named = new ArrayList<>();
     for (int index = 0; index < side.columns.size(); index++) {
-      named.add(alias(side.columns.get(index), side.names.get(index), scala(List.of())));
+      named.add(alias(side.columns.get(index), side.names.get(index), Plans.seq(List.of())));
     }
-    return Dataset$.MODULE$.ofRows(session, new Project(scala(named), side.plan));
+    return Dataset$.MODULE$.ofRows(session, new Project(Plans.seq(named), side.plan));
   }
 
   private static NamedExpression alias(Attribute column, String name, Seq<String> qualifier) {
-    return new Alias(column, name, NamedExpression$.MODULE$.newExprId(), qualifier, Option.empty(), scala(List.of()));
+    return new Alias(column, name, NamedExpression$.MODULE$.newExprId(), qualifier, Option.empty(), Plans.seq(List.of()));
   }
 
   private String resolve(Side side, Seq<String> parts) {
@@ -247,14 +247,10 @@ public final class TemporalQuery {
     }
     List<LogicalPlan> children = new ArrayList<>();
     java(node.children()).forEach(child -> children.add(replaced(child, old, made)));
-    return children.isEmpty() ? node : node.withNewChildren(scala(children));
+    return children.isEmpty() ? node : node.withNewChildren(Plans.seq(children));
   }
 
   private static <T> List<T> java(scala.collection.Seq<T> values) {
     return new ArrayList<>(CollectionConverters.asJava(values));
-  }
-
-  private static <T> Seq<T> scala(List<T> values) {
-    return CollectionConverters.asScala(values).toSeq();
   }
 }

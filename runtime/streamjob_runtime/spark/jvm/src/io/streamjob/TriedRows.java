@@ -47,7 +47,6 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class TriedRows {
   private static final String ERROR = "__streamjob_error";
   private static final String ROW = "__streamjob_row";
-  private static final Seq<String> NO_QUALIFIER = seq(List.of());
 
   private final LogicalPlan input;
   private final List<Expression> conditions = new ArrayList<>();
@@ -125,12 +124,12 @@ public final class TriedRows {
     List<Expression> fields = new ArrayList<>();
     for (NamedExpression each : selected) {
       fields.add(text("c" + fields.size() / 2));
-      fields.add(replaced(each instanceof Alias alias ? alias.child() : (Expression) each, known));
+      fields.add(Plans.replaced(each instanceof Alias alias ? alias.child() : (Expression) each, known));
     }
-    Expression value = new CreateNamedStruct(seq(fields));
+    Expression value = new CreateNamedStruct(Plans.seq(fields));
     if (!conditions.isEmpty()) {
       Expression condition = conditions.stream().reduce(And::new).get();
-      value = new If(replaced(condition, known), value, Literal.create(null, value.dataType()));
+      value = new If(Plans.replaced(condition, known), value, Literal.create(null, value.dataType()));
       conditions.clear();
       filters = true;
     }
@@ -138,12 +137,12 @@ public final class TriedRows {
     if (tried != null) {
       List<Expression> lacking =
           List.of(text("value"), Literal.create(null, value.dataType()), text("error"), field(tried, 1));
-      next = new If(new IsNotNull(field(tried, 0)), next, new CreateNamedStruct(seq(lacking)));
+      next = new If(new IsNotNull(field(tried, 0)), next, new CreateNamedStruct(Plans.seq(lacking)));
     }
     Alias named = named(next, "__streamjob_tried", Metadata.empty());
     List<NamedExpression> kept = new ArrayList<>(java(input.output()));
     kept.add(named);
-    plan = new Project(seq(kept), plan);
+    plan = new Project(Plans.seq(kept), plan);
     tried = named.toAttribute();
     columns = java(names);
   }
@@ -151,7 +150,7 @@ public final class TriedRows {
   private LogicalPlan result() {
     if (tried == null || !conditions.isEmpty()) {
       List<NamedExpression> all = new ArrayList<>(columns);
-      compute(all, seq(all.stream().map(NamedExpression::toAttribute).toList()));
+      compute(all, Plans.seq(all.stream().map(NamedExpression::toAttribute).toList()));
     }
     if (filters) {
       plan = new Filter(new Or(new IsNotNull(field(tried, 0)), new IsNotNull(field(tried, 1))), plan);
@@ -166,8 +165,8 @@ public final class TriedRows {
       row.add(each);
     }
     result.add(named(field(tried, 1), ERROR, Metadata.empty()));
-    result.add(named(new CreateNamedStruct(seq(row)), ROW, Metadata.empty()));
-    return new Project(seq(result), plan);
+    result.add(named(new CreateNamedStruct(Plans.seq(row)), ROW, Metadata.empty()));
+    return new Project(Plans.seq(result), plan);
   }
 
   private Expression column(int number) {
@@ -180,22 +179,11 @@ public final class TriedRows {
 
   private static Alias named(Expression expression, String name, Metadata metadata) {
     ExprId id = NamedExpression$.MODULE$.newExprId();
-    return new Alias(expression, name, id, NO_QUALIFIER, Option.apply(metadata), NO_QUALIFIER);
+    return Plans.alias(expression, name, id, Option.apply(metadata));
   }
 
   private static Expression text(String value) {
     return Literal.create(UTF8String.fromString(value), DataTypes.StringType);
-  }
-
-  private static Expression replaced(Expression expression, Map<ExprId, Expression> by) {
-    if (expression instanceof Attribute attribute) {
-      return by.getOrDefault(attribute.exprId(), attribute);
-    }
-    return expression.mapChildren(child -> replaced(child, by));
-  }
-
-  private static <T> Seq<T> seq(List<T> values) {
-    return CollectionConverters.asScala(values).toSeq();
   }
 
   private static <T> List<T> java(scala.collection.Seq<T> values) {

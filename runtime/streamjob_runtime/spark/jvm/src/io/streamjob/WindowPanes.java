@@ -116,14 +116,9 @@ final class WindowPanes extends FirstSteps {
       if (!value.deterministic()) {
         return null;
       }
-      columns.put(each.exprId(), resolved(value, below.columns()));
+      columns.put(each.exprId(), Plans.replaced(value, below.columns()));
     }
     return new Repeated(below.expand(), columns);
-  }
-
-  private static Expression resolved(Expression expression, Map<ExprId, Expression> columns) {
-    return Plans.replaced(
-        expression, part -> part instanceof Attribute ? columns.get(((Attribute) part).exprId()) : null);
   }
 
   /**
@@ -138,13 +133,17 @@ final class WindowPanes extends FirstSteps {
   /** Returns the windows by which rows are grouped; null if these are no windows, or something else depends on them. */
   private static Windows windows(HashAggregateExec aggregate, Repeated repeated) {
     ExpandExec expand = repeated.expand();
-    Map<ExprId, Expression> same = same(expand);
-    List<NamedExpression> columns = new ArrayList<>();
+    List<Map<ExprId, Expression>> copies = new ArrayList<>();
     List<Map<ExprId, Expression>> values = new ArrayList<>();
-    expand.projections().foreach(each -> values.add(new HashMap<>()));
+    for (Seq<Expression> projection : CollectionConverters.asJava(expand.projections())) {
+      copies.add(copy(expand, projection));
+      values.add(new HashMap<>());
+    }
+    Map<ExprId, Expression> same = same(copies);
+    List<NamedExpression> columns = new ArrayList<>();
     for (Attribute column : CollectionConverters.asJava(aggregate.child().output())) {
       Expression value = repeated.columns().get(column.exprId());
-      Expression before = isWithin(value, same.keySet()) ? resolved(value, same) : null;
+      Expression before = isWithin(value, same.keySet()) ? Plans.replaced(value, same) : null;
       if (before != null) {
         columns.add(
             before instanceof Attribute && ((Attribute) before).exprId().equals(column.exprId())
@@ -152,7 +151,7 @@ final class WindowPanes extends FirstSteps {
                 : Plans.alias(before, column.name(), column.exprId(), Option.apply(column.metadata())));
       } else if (isOnlyAKey(column, aggregate)) {
         for (int window = 0; window < values.size(); window++) {
-          Expression computed = resolved(value, projection(expand, window));
+          Expression computed = Plans.replaced(value, copies.get(window));
           if (!computed.deterministic()) {
             return null;
           }
@@ -175,23 +174,23 @@ final class WindowPanes extends FirstSteps {
   }
 
   /** Returns the columns that are the same in all copies of a row, by their values before they are repeated. */
-  private static Map<ExprId, Expression> same(ExpandExec expand) {
-    Map<ExprId, Expression> same = projection(expand, 0);
-    for (int number = 1; number < expand.projections().size(); number++) {
-      Map<ExprId, Expression> other = projection(expand, number);
+  private static Map<ExprId, Expression> same(List<Map<ExprId, Expression>> copies) {
+    Map<ExprId, Expression> same = new HashMap<>(copies.get(0));
+    for (Map<ExprId, Expression> other : copies) {
       same.entrySet().removeIf(each -> !each.getValue().semanticEquals(other.get(each.getKey())));
     }
     return same;
   }
 
-  private static Map<ExprId, Expression> projection(ExpandExec expand, int number) {
-    List<Expression> values = CollectionConverters.asJava(expand.projections().apply(number));
+  /** Returns the columns of a copy of a row, by their values before it is repeated. */
+  private static Map<ExprId, Expression> copy(ExpandExec expand, Seq<Expression> projection) {
+    List<Expression> values = CollectionConverters.asJava(projection);
     List<Attribute> output = CollectionConverters.asJava(expand.output());
-    Map<ExprId, Expression> projection = new HashMap<>();
+    Map<ExprId, Expression> copy = new HashMap<>();
     for (int column = 0; column < output.size(); column++) {
-      projection.put(output.get(column).exprId(), values.get(column));
+      copy.put(output.get(column).exprId(), values.get(column));
     }
-    return projection;
+    return copy;
   }
 
   private static boolean isWithin(Expression expression, Set<ExprId> columns) {
