@@ -26,6 +26,8 @@ SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
 CONSUMER_GROUP = "consumerGroup"
 REPORT_OFFSETS = "reportOffsets"
 FAIL_ON_DATA_LOSS = "failOnDataLoss"
+ISOLATION_LEVEL = CLIENT + "isolation.level"
+READ_COMMITTED = "read_committed"
 
 _BOOLEANS = (FAIL_ON_DATA_LOSS, "includeHeaders", REPORT_OFFSETS)
 _COUNTS = ("minPartitions", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxRecordsPerPartition")
@@ -49,6 +51,7 @@ _REFUSED = {
 }
 """Options that Spark's connector sets itself and refuses."""
 _BOOLEAN = re.compile(r"true|false", re.IGNORECASE)
+_ISOLATION = re.compile(r"read_committed|read_uncommitted")
 
 
 class KafkaFields(Spec):
@@ -91,6 +94,12 @@ class KafkaSourceFields(KafkaFields):
         "`streamjob-<namespace>-<job>-<uid>`.",
     )
     report_offsets: bool = Field(default=True, description="Whether positions are reported.")
+    isolation_level: str = Field(
+        default=READ_COMMITTED,
+        alias=ISOLATION_LEVEL,
+        description="`read_committed`: records of aborted transactions are not read, and those of an open one wait for "
+        "its end. `read_uncommitted` reads both.",
+    )
 
 
 _KNOWN = (*option_names(KafkaSourceFields), *_OTHERS)
@@ -107,6 +116,13 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield from _checked(options, name, _BOOLEAN.fullmatch, "is neither true nor false", "say true or false")
     for name in _COUNTS:
         yield from _checked(options, name, is_count, "is not a whole number above 0", "give one, such as 10000")
+    yield from _checked(
+        options,
+        ISOLATION_LEVEL,
+        _ISOLATION.fullmatch,
+        "is neither read_committed nor read_uncommitted",
+        "leave it out for read_committed",
+    )
     if option(options, CONSUMER_GROUP) == "":
         yield f"names no {CONSUMER_GROUP}", f"name one, or say {REPORT_OFFSETS}: false"
     yield from _misspelt(options)
@@ -123,6 +139,11 @@ def subject_of(part: SourceSpec | SinkSpec, name: str, registry: Registry) -> st
 def fails_on_data_loss(options: Mapping[str, str]) -> bool:
     """Return whether the job fails if records were deleted before it could read them."""
     return (option(options, FAIL_ON_DATA_LOSS) or "true").lower() != "false"
+
+
+def reads_committed(options: Mapping[str, str]) -> bool:
+    """Return whether a source leaves out the records of aborted transactions, and waits for the end of open ones."""
+    return (option(options, ISOLATION_LEVEL) or READ_COMMITTED) == READ_COMMITTED
 
 
 def reports_offsets(options: Mapping[str, str]) -> bool:

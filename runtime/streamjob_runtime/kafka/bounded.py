@@ -16,11 +16,10 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.kafka import SUBSCRIPTIONS, subscription
+from streamjob.job.kafka import SUBSCRIPTIONS, reads_committed, subscription
 from streamjob.job.kafka_end import ENDING_OFFSETS, TopicPartition, ending_offsets
 from streamjob.job.options import option
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.client import client_settings
 from streamjob_runtime.kafka.positions import Offsets, assignment, read_offsets, write_offsets
 from streamjob_runtime.kafka.subscribing import subscribed
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets as log_entry
@@ -174,10 +173,9 @@ def latest_offsets(spark: SparkSession, uid: OperatorUid, *, known: bool) -> Lat
     who = f"Source {uid!r}"
 
     def latest(options: Mapping[str, str]) -> Offsets:
-        committed = client_settings(options).get("isolation.level") == "read_committed"
         gone = subscription(options)[0] if known else ()
         with KafkaAdmin.open(spark, options, who) as admin:
-            return admin.end_offsets(subscribed(admin, options, who, gone), committed=committed)
+            return admin.end_offsets(subscribed(admin, options, who, gone), committed=reads_committed(options))
 
     return latest
 

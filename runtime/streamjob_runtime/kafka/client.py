@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamjob.errors import StreamJobError
-from streamjob.job.kafka import CLIENT
+from streamjob.job.kafka import CLIENT, ISOLATION_LEVEL, READ_COMMITTED
 from streamjob.job.options import option, redacted
 from streamjob_runtime.kafka.explaining import Cause, read_causes
 from streamjob_runtime.spark.gateway import java_errors, our_java, thrown
@@ -16,7 +16,12 @@ from streamjob_runtime.spark.gateway import java_errors, our_java, thrown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_WAIT, _WAIT_MS = f"{CLIENT}fetch.max.wait.ms", "1"
+_DEFAULTS = {
+    ISOLATION_LEVEL: READ_COMMITTED,
+    # A reader must not make an empty topic in the place of one that was deleted.
+    f"{CLIENT}allow.auto.create.topics": "false",
+}
+_WAIT = {f"{CLIENT}fetch.max.wait.ms": "1"}
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -28,14 +33,23 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix(CLIENT): options[key] for key, name in names.items() if name.startswith(CLIENT)}
 
 
+def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options for reading topics, with our defaults where they differ from those of Kafka's consumer."""
+    return _completed(options, _DEFAULTS)
+
+
 def for_batches(options: Mapping[str, str]) -> dict[str, str]:
-    """Return a source's options for a query that reads one batch after the other.
+    """Return a source's options, with defaults, for a query that reads one batch after the other.
 
     The client asks for the records behind a batch at once, and the broker answers when there are some, or after
     `fetch.max.wait.ms`. The next batch can only ask for its own records after that answer, so each of its tasks would
     wait for up to the client's default of 500 ms. Between batches nobody asks, so a short wait costs nothing.
     """
-    return {**options} if option(options, _WAIT) is not None else {**options, _WAIT: _WAIT_MS}
+    return _completed(options, {**_DEFAULTS, **_WAIT})
+
+
+def _completed(options: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    return {**options, **{name: value for name, value in defaults.items() if option(options, name) is None}}
 
 
 @contextmanager

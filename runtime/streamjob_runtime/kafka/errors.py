@@ -21,5 +21,9 @@ class UnusableBeginning(InvalidInput):
     """The option `startingOffsets` names partitions or offsets that do not exist."""
 
 
+class TransactionOpen(StreamJobError):
+    """A position lies inside a transaction that is still open; the job continues when the transaction has ended."""
+
+
 class OffsetsGone(CannotRestore):
     """Kafka no longer has the records at which a snapshot continues."""

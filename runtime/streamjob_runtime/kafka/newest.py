@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamjob.job.kafka import CLIENT, FORMAT, SUBSCRIPTIONS
+from streamjob.job.kafka import CLIENT, FORMAT, SUBSCRIPTIONS, reads_committed
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
@@ -30,7 +30,8 @@ def read_newest(spark: SparkSession, source: KafkaInput) -> None:
     """
     with KafkaAdmin.open(spark, source.options, source.who) as admin:
         wanted = subscribed(admin, source.options, source.who)
-        begins, ends = admin.beginning_offsets(wanted), admin.end_offsets(wanted)
+        begins = admin.beginning_offsets(wanted)
+        ends = admin.end_offsets(wanted, committed=reads_committed(source.options))
     if not wanted:
         return
     newest = {each: max(begins[each], end - 1) for each, end in ends.items()}

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.compatibility import Restored
 from streamjob.ids import OperatorUid
-from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, fails_on_data_loss
+from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, ISOLATION_LEVEL, fails_on_data_loss, reads_committed
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.plan import Plan
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.errors import OffsetsGone, UnusableBeginning
+from streamjob_runtime.kafka.errors import OffsetsGone, TransactionOpen, UnusableBeginning
 from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets
 from streamjob_runtime.kafka.subscribing import subscribed
 
@@ -106,6 +106,7 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         TopicMissing: a topic does not exist, and did not when the source was last read.
         UnusableBeginning: its `startingOffsets` do not fit the topics.
         OffsetsGone: unread records are gone, and `failOnDataLoss` is on.
+        TransactionOpen: its position lies inside an open transaction.
     """
     read = positions = source.position or {}
     left: set[TopicPartition] | None = None
@@ -124,9 +125,11 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
             _check_beginning(source, wanted, admin)
             return
         known = admin.partitions({each.topic for each in positions.keys() | wanted})
-        losses = find_losses(positions, wanted, admin.beginning_offsets(known), admin.end_offsets(known))
-    if losses:
-        _tell(source, losses)
+        ends = admin.end_offsets(known)
+        losses = find_losses(positions, wanted, admin.beginning_offsets(known), ends)
+        if losses:
+            _tell(source, losses)
+        _check_transactions(source, positions, ends, admin)
 
 
 def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: KafkaAdmin) -> None:
@@ -149,6 +152,26 @@ def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: Kaf
                 f"{source.who}: its startingOffsets have {offset} for {partition}, "
                 f"which goes from {beginning} to {end}",
                 "give an offset that exists: -2 is the earliest, -1 the latest",
+            )
+    _check_transactions(source, named, ends, admin)
+
+
+def _check_transactions(source: KafkaInput, positions: Offsets, ends: Offsets, admin: KafkaAdmin) -> None:
+    """Check that no position lies inside an open transaction, whose records are read once it has ended.
+
+    The position is then not of a reader of committed records: it is from `startingOffsets`, from a plain query, or from
+    a job with another isolation level. Spark takes the end of the committed records for a loss, or reads it again.
+    """
+    if not reads_committed(source.options):
+        return
+    stable = admin.end_offsets(positions.keys() & ends.keys(), committed=True)
+    for partition, end in sorted(stable.items()):
+        if end < positions[partition] <= ends[partition]:
+            raise TransactionOpen(
+                f"{source.who}: {partition} is to be read from offset {positions[partition]}, and has an open "
+                f"transaction that begins at offset {end}",
+                f"wait for its end: the job tries again. {ISOLATION_LEVEL}: read_uncommitted does not wait, and reads "
+                "records of aborted transactions, too",
             )
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.jdbc import FORMAT as JDBC
+from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option, redacted, secrets_in
 from streamjob.job.spec import TableSpec
+from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.sinks.jdbc import database_said
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import java_errors, spark_errors, thrown
@@ -89,7 +91,8 @@ def reading_table(spark: SparkSession, job: LoadedJob, table: TableSpec) -> Iter
 
 def batch_frame(spark: SparkSession, table: TableSpec, options: Mapping[str, str]) -> DataFrame:
     """Return the rows of a table, as they are now. Raises Spark's errors."""
-    reader = spark.read.format(table.format).options(**options)
+    given = with_defaults(options) if table.format == KAFKA else options
+    reader = spark.read.format(table.format).options(**given)
     return (reader.schema(table.schema_ddl) if table.schema_ddl else reader).load()
 
 

@@ -14,6 +14,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.source_rows import read_stream
+from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import java_errors
 
@@ -68,7 +69,7 @@ def sample(
     """
     options = loaded.options(source)
     if source.format == KAFKA:
-        options = _from_the_beginning(options)
+        options = with_defaults(_from_the_beginning(options))
     taken: list[Mapping[str, Any]] = []
 
     def take(batch: DataFrame, _number: int) -> None:

@@ -208,31 +208,38 @@ def test_topics_that_were_all_read_to_their_ends_may_be_gone(
     assert sum(rows) == len(ROWS)
 
 
-def test_an_end_is_where_committed_records_end_for_who_reads_those_alone(
+def test_an_end_is_where_committed_records_end_unless_uncommitted_ones_are_asked_for(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
-    rows = numbered(0, 8)
+    rows, aborted = numbered(0, 8), numbered(50, 3)
     fill(kafka_server, topic, rows[:5], partition=0, transaction=True)
-    fill(kafka_server, topic, numbered(50, 3), partition=0, abort=True)
+    fill(kafka_server, topic, aborted, partition=0, abort=True)
     fill(kafka_server, topic, rows[5:], partition=0, transaction=True)
+    # Nothing but records that are not read, up to the end.
+    fill(kafka_server, topic, aborted, partition=1, abort=True)
     kafka_server.create_topic(f"{topic}-empty")
     pending = kafka_server.producer(f"{topic}-pending")
     pending.begin_transaction()
-    pending.produce(topic, value=b"{}", partition=0)
+    pending.produce(topic, value=json.dumps(rows[0].fields()), partition=0)
     assert pending.flush(30) == 0
-    read = topic_source(kafka_server, f"{topic},{topic}-empty", **{"kafka.isolation.level": "read_committed"})
+    committed = topic_source(kafka_server, f"{topic},{topic}-empty", maxOffsetsPerTrigger=4)
+    every = topic_source(kafka_server, topic, **{"kafka.isolation.level": "read_uncommitted"})
     operators = [
         sql("parsed", ["topic"], PARSED),
         sql("rows", ["parsed"], "SELECT row.k, row.n FROM parsed"),
+        sql("all_parsed", ["every"], PARSED.replace("FROM topic", "FROM every")),
+        sql("all_rows", ["all_parsed"], "SELECT row.k, row.n FROM all_parsed"),
     ]
-    life = life_of(tmp_path, job(tmp_path, [read], operators, ["rows"]))
+    life = life_of(tmp_path, job(tmp_path, [committed, {**every, "name": "every"}], operators, ["rows", "all_rows"]))
     with running(spark, life) as ending:
         assert ending.wait() is ExitCode.OK
     pending.abort_transaction()
 
     assert rows_of(output(tmp_path, "rows")) == Counter((row.k, row.n) for row in rows)
+    read = [*rows, *aborted, *aborted, rows[0]]
+    assert rows_of(output(tmp_path, "all_rows")) == Counter((row.k, row.n) for row in read)
     # Each transaction ends with a record of its own; the pending one begins after them.
-    offsets = {topic: {"0": 8 + 3 + 3, "1": 0}, f"{topic}-empty": {"0": 0}}
+    offsets = {topic: {"0": 8 + 3 + 3, "1": 3 + 1}, f"{topic}-empty": {"0": 0}}
     assert (stored(life).end, stored(life).position) == ({"offsets": offsets}, offsets)
 
 

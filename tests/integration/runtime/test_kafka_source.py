@@ -87,7 +87,7 @@ def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_par
         kafka_server.produce(topic, numbers(range(1000, 1010)), partition=0, abort=True)
         kafka_server.produce(topic, numbers(range(begin + 10, begin + 20)), partition=1, transaction=True)
     group = f"{topic}-watched"
-    options = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": 16, "consumerGroup": group}
+    options = {"maxOffsetsPerTrigger": 16, "consumerGroup": group}
     life = replace(life_of(tmp_path, topic_job(tmp_path, kafka_server, topic, **options)), restarts=NEVER)
     power = Power(monkeypatch)
     with running(spark, life) as first:

@@ -51,6 +51,10 @@ def test_what_the_connector_takes_is_no_problem(options: dict[str, str | None]) 
         ({"failOnDataLoss": "no"}, "its option failOnDataLoss is neither true nor false"),
         ({"maxOffsetsPerTrigger": "0"}, "its option maxOffsetsPerTrigger is not a whole number above 0"),
         ({"consumerGroup": ""}, "names no consumerGroup"),
+        (
+            {"kafka__isolation__level": "READ_COMMITTED"},
+            "its option kafka.isolation.level is neither read_committed nor",
+        ),
         ({"kafka__auto__offset__reset": "earliest"}, "has the option kafka.auto.offset.reset, which Spark's connector"),
         ({"kafka__value__deserializer": "x"}, "has the option kafka.value.deserializer, which Spark's connector"),
         ({"kafka__enable__auto__commit": "true"}, "has the option kafka.enable.auto.commit, which Spark's connector"),

@@ -14,7 +14,13 @@ from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.client import client_settings
-from streamjob_runtime.kafka.errors import KafkaUnreachable, OffsetsGone, TopicMissing, UnusableBeginning
+from streamjob_runtime.kafka.errors import (
+    KafkaUnreachable,
+    OffsetsGone,
+    TopicMissing,
+    TransactionOpen,
+    UnusableBeginning,
+)
 from streamjob_runtime.kafka.positions import (
     TopicPartition,
     assignment,
@@ -92,6 +98,7 @@ class Brokers:
         }
         self.reported: list[tuple[str, dict[TopicPartition, int]]] = []
         self.failure: Exception | None = None
+        self.stable: dict[TopicPartition, int] = {}
         self.closed = threading.Event()
 
     def __enter__(self) -> Brokers:
@@ -112,8 +119,10 @@ class Brokers:
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {each: self._ranges[each][0] for each in partitions}
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {each: self._ranges[each][1] for each in partitions}
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        return {each: (self.stable if committed else {}).get(each, self._ranges[each][1]) for each in partitions}
 
     def report_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         if self.failure is not None:
@@ -168,6 +177,21 @@ def test_a_position_that_has_expired_ends_the_job_and_names_partition_and_offset
     assert "partition 0 of topic 'orders' is to be read from offset 17, and begins at offset 40" in error.value.what
     assert "partition 1" not in error.value.what
     assert "failOnDataLoss: false" in error.value.fix
+
+
+@pytest.mark.parametrize("begin", [{"position": {ZERO: 60}}, {"startingOffsets": '{"orders": {"0": 60}}'}])
+def test_a_reader_of_committed_records_waits_for_the_end_of_the_transaction_at_its_position(
+    begin: dict[str, Any],
+) -> None:
+    brokers = Brokers({"orders": {0: (0, 90)}})
+    for ended in (60, 70, 90):
+        brokers.stable = {ZERO: ended}
+        check(brokers, subscribe="orders", **begin)
+    brokers.stable = {ZERO: 59}
+
+    with pytest.raises(TransactionOpen, match="from offset 60, and has an open transaction that begins at offset 59"):
+        check(brokers, subscribe="orders", **begin)
+    check(brokers, **{"subscribe": "orders", "kafka.isolation.level": "read_uncommitted", **begin})
 
 
 def test_a_topic_that_was_read_and_is_gone_ends_the_job() -> None:
