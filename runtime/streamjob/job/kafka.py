@@ -96,7 +96,7 @@ class KafkaSourceFields(KafkaFields):
     report_offsets: bool = Field(default=True, description="Whether positions are reported.")
     isolation_level: str = Field(
         default=READ_COMMITTED,
-        alias=ISOLATION_LEVEL,
+        alias="kafka.isolation.level",
         description="`read_committed`: records of aborted transactions are not read, and those of an open one wait for "
         "its end. `read_uncommitted` reads both.",
     )
