@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamjob import Job, feedback
-from streamjob.sink import ChecksSchema, Previews, Sink, SinkContext, Staged, StagedObject, Staging
+from streamjob.sink import ChecksSchema, CommitsTogether, Previews, Sink, SinkContext, Staged, StagedObject, Staging
 from streamjob.store.base import Store
 from streamjob_runtime.process.notebook import Progress, RunningJob
 from streamjob_runtime.testing.job_test import JobTest
@@ -39,7 +39,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, Any], ...]], ...] = (
         "[Write a sink](../how-to/write-a-sink.md) is a guide.",
         tuple(
             ("streamjob.sink", each)
-            for each in (Sink, SinkContext, Staged, Staging, StagedObject, Previews, ChecksSchema)
+            for each in (Sink, SinkContext, Staged, Staging, StagedObject, Previews, ChecksSchema, CommitsTogether)
         ),
     ),
     ("Stores", "[Write a store](../how-to/write-a-store.md) is a guide.", (("streamjob.store.base", Store),)),

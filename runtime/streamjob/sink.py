@@ -8,10 +8,10 @@ checkpoint: again after every crash in between, and again by the next owner of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -180,6 +180,25 @@ class Previews(Protocol):
         """Raise the errors of `open` and `check_schema`, but change nothing: another process may use the target.
 
         Called on a sink that is not open. `schema` is None if Spark was not asked for it; Spark must not be used here.
+        """
+        ...
+
+
+@runtime_checkable
+class CommitsTogether(Protocol):
+    """An optional interface: sinks of a job commit a checkpoint in one transaction of their target."""
+
+    @property
+    def transaction(self) -> Hashable:
+        """The target; sinks of one class with the same target commit together."""
+        ...
+
+    def commit_together(self, checkpoint: CheckpointId, output: Sequence[tuple[Any, Sequence[JsonValue]]]) -> None:
+        """Commit the checkpoint's rows of some sinks, all or none; otherwise as `commit`.
+
+        Args:
+            checkpoint: the checkpoint.
+            output: this sink and others with its target, each with its committables, in the order of the job file.
         """
         ...
 

@@ -49,8 +49,8 @@ class ModelSink:
         match effect:
             case Stage():
                 self.staged.add(effect)
-            case Commit(_, _, committables):
-                for batch in map(batch_of, committables):
+            case Commit(_, output):
+                for batch in (batch_of(each) for sink in output for each in sink.committables):
                     if batch in self.staged:
                         self.staged.remove(batch)
                         self.shown[batch] += 1

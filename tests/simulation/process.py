@@ -119,8 +119,8 @@ class Process:
                 if fault is Fault.UNANSWERED:
                     raise SinkFailed(name)
                 return None
-            case Commit(_, checkpoint, committables):
-                names = tuple(str(name) for name in committables)
+            case Commit(checkpoint, output):
+                names = tuple(str(name) for sink in output for name in sink.committables)
                 self.world.note(f"{task.name}: commit {checkpoint}: {names} {fault.name}")
                 if fault is Fault.REFUSED:
                     # A commit is atomic per file, not over all files.

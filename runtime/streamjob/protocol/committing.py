@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.protocol.ownership import Claim
@@ -31,11 +29,10 @@ class SinkEffect:
 
 @dataclass(frozen=True, slots=True)
 class Commit(SinkEffect):
-    """Commit a sink's staged output for a completed checkpoint; idempotent. Reply: None."""
+    """Commit the staged output of all sinks for a completed checkpoint, in their order; idempotent. Reply: None."""
 
-    sink: OperatorUid
     checkpoint: CheckpointId
-    committables: tuple[JsonValue, ...]
+    output: tuple[SinkState, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,8 @@ def commit(checkpoint: CheckpointId, sinks: Iterable[SinkState]) -> Generator[Co
         checkpoint: the checkpoint.
         sinks: the checkpoint's committables.
     """
-    for sink in sinks:
-        yield Commit(sink.uid, checkpoint, sink.committables)
+    if output := tuple(sinks):
+        yield Commit(checkpoint, output)
 
 
 def recover(

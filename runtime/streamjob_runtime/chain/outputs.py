@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ from pydantic import JsonValue
 from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.protocol.channels import Segment
-from streamjob.sink import ChecksSchema, Sink, Staged
+from streamjob.sink import ChecksSchema, CommitsTogether, Sink, Staged
+from streamjob.snapshot.manifest import SinkState
 from streamjob_runtime.chain.channels.stream import Stream
 from streamjob_runtime.sinks.meter import SinkMeters
 from streamjob_runtime.sinks.spool import stage_in_all
@@ -106,10 +108,26 @@ class Outputs:
         """Return some of the sinks, by uid."""
         return {uid: self._sinks[uid] for uid in sinks}
 
-    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Commit the output that a completed checkpoint covers in a sink."""
-        here = self._sinks[sink]
-        self.meters.of(sink).commit(lambda: here.commit(checkpoint, committables), checkpoint, committables)
+    def commit(self, checkpoint: CheckpointId, output: Sequence[SinkState]) -> None:
+        """Commit the output that a completed checkpoint covers."""
+        self.commit_in(checkpoint, [(state, self._sinks[state.uid]) for state in output], frozenset(self._sinks))
+
+    def commit_in(
+        self, checkpoint: CheckpointId, output: Iterable[tuple[SinkState, Sink]], metered: frozenset[OperatorUid]
+    ) -> None:
+        """Commit the output that a completed checkpoint covers in some sinks, together where they can.
+
+        Args:
+            checkpoint: the checkpoint.
+            output: the committables, each with its sink.
+            metered: uids of the sinks whose work counts.
+        """
+        for together in _transactions(output):
+            commit: Callable[[], None] = partial(_commit, checkpoint, together)
+            for state, _ in together:
+                if state.uid in metered:
+                    commit = partial(self.meters.of(state.uid).commit, commit, checkpoint, state.committables)
+            commit()
 
     def abort(self, sink: OperatorUid) -> None:
         """Discard output that earlier epochs staged in a sink and no process will commit."""
@@ -140,15 +158,17 @@ class FormerOutputs:
         self._unchanged = unchanged
         self._former = former
 
-    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Commit the output that a completed checkpoint covers in a sink."""
-        if sink in self._unchanged:
-            self._outputs.commit(sink, checkpoint, committables)
-        elif committables and (former := self._former(sink)) is not None:
-            try:
-                former.commit(checkpoint, committables)
-            finally:
-                former.close()
+    def commit(self, checkpoint: CheckpointId, output: Sequence[SinkState]) -> None:
+        """Commit the output that a completed checkpoint covers."""
+        with ExitStack() as opened:
+            known: list[tuple[SinkState, Sink]] = []
+            for state in output:
+                if state.uid in self._unchanged:
+                    known += [(state, sink) for sink in self._outputs.of([state.uid]).values()]
+                elif state.committables and (former := self._former(state.uid)) is not None:
+                    opened.callback(former.close)
+                    known.append((state, former))
+            self._outputs.commit_in(checkpoint, known, self._unchanged)
 
     def abort(self, sink: OperatorUid) -> None:
         """Discard output that earlier epochs staged in a sink; in a former one, all remaining output."""
@@ -167,3 +187,20 @@ class FormerOutputs:
                 former.abort()
             finally:
                 former.close()
+
+
+def _transactions(output: Iterable[tuple[SinkState, Sink]]) -> list[list[tuple[SinkState, Sink]]]:
+    """Return the sinks in order, those together that commit in one transaction."""
+    groups: dict[object, list[tuple[SinkState, Sink]]] = {}
+    for state, sink in output:
+        of = (type(sink), sink.transaction) if isinstance(sink, CommitsTogether) else state.uid
+        groups.setdefault(of, []).append((state, sink))
+    return list(groups.values())
+
+
+def _commit(checkpoint: CheckpointId, together: Sequence[tuple[SinkState, Sink]]) -> None:
+    state, first = together[0]
+    if isinstance(first, CommitsTogether):
+        first.commit_together(checkpoint, [(sink, each.committables) for each, sink in together])
+    else:
+        first.commit(checkpoint, state.committables)

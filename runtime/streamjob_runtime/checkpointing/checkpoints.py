@@ -234,8 +234,8 @@ class Checkpoints:
                     return None
                 case AskAgain():
                     return self._closing.wait(_ASK_AGAIN_SECONDS)
-                case Commit(sink, checkpoint, committables):
-                    self._outputs.commit(sink, checkpoint, committables)
+                case Commit(checkpoint, output):
+                    self._outputs.commit(checkpoint, output)
                     return None
                 case Collect():
                     return self._ledger.collect()

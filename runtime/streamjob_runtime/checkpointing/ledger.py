@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
-from pydantic import JsonValue
-
 from streamjob.clock import Clock
 from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.protocol.claiming import CreateOutside
@@ -22,7 +20,7 @@ from streamjob.protocol.committing import Abort, Commit, Recovered
 from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
 from streamjob.protocol.restore import ClaimMode, Resolution
-from streamjob.snapshot.manifest import FileRef, Manifest
+from streamjob.snapshot.manifest import FileRef, Manifest, SinkState
 from streamjob.store.base import Store
 from streamjob.store.effects import StoreEffect, drive
 from streamjob.store.opening import References, open_object
@@ -55,7 +53,7 @@ class RestoreFrom:
 class Committer(Protocol):
     """Commits and aborts in any sink in the log."""
 
-    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+    def commit(self, checkpoint: CheckpointId, output: Sequence[SinkState]) -> None:
         """Commit the output that a completed checkpoint covers; idempotent."""
         ...
 
@@ -136,7 +134,7 @@ class Ledger:
 
         def perform(effect: object) -> None:
             if isinstance(effect, Commit):
-                committer.commit(effect.sink, effect.checkpoint, effect.committables)
+                committer.commit(effect.checkpoint, effect.output)
             elif isinstance(effect, Abort):
                 committer.abort(effect.sink)
 

@@ -33,6 +33,8 @@ class ManifestAssembler:
     def __call__(self, action: m.CompleteCheckpoint) -> Manifest:
         """Return the manifest of a checkpoint that all chains have acknowledged."""
         parts = action.acknowledgements.values()
+        # Sinks commit in the order of the job file.
+        order = {sink["uid"]: place for place, sink in enumerate(self.graph.get("sinks", ()))}
         return Manifest(
             job=self.name,
             namespace=self.namespace,
@@ -48,5 +50,5 @@ class ManifestAssembler:
             chains=tuple(part.state for part in parts),
             channels=tuple(channel for part in parts for channel in part.channels),
             sources=tuple(source for part in parts for source in part.sources),
-            sinks=tuple(sink for part in parts for sink in part.sinks),
+            sinks=tuple(sorted((sink for part in parts for sink in part.sinks), key=lambda sink: order[sink.uid])),
         )

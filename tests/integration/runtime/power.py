@@ -6,16 +6,15 @@ reported to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 from tests.integration.runtime.embedded import EmbeddedJob
 
-from streamjob.ids import CheckpointId, Key, OperatorUid
+from streamjob.ids import Key, OperatorUid
 from streamjob.protocol.messages import ChainStateChanged, ChainStatus
 from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot import keys
@@ -47,7 +46,7 @@ class Power:
         self._moment: Moment | None = None
         self._on_cut: Callable[[], None] = lambda: None
         put, put_if_absent, delete = LocalStore.put, LocalStore.put_if_absent, LocalStore.delete
-        commit, abort = Outputs.commit, Outputs.abort
+        commit, abort = Outputs.commit_in, Outputs.abort
 
         def _put(store: LocalStore, key: Key, content: bytes | Path) -> None:
             if key.rpartition("/")[2] == MANIFEST_NAME:
@@ -71,11 +70,9 @@ class Power:
             self._check()
             delete(store, doomed)
 
-        def _commit(
-            outputs: Outputs, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]
-        ) -> None:
+        def _commit(outputs: Outputs, *given: Any) -> None:
             self._check()
-            commit(outputs, sink, checkpoint, committables)
+            commit(outputs, *given)
 
         def _abort(outputs: Outputs, sink: OperatorUid) -> None:
             self._check()
@@ -85,7 +82,7 @@ class Power:
             (LocalStore, "put", _put),
             (LocalStore, "put_if_absent", _put_if_absent),
             (LocalStore, "delete", _delete),
-            (Outputs, "commit", _commit),
+            (Outputs, "commit_in", _commit),
             (Outputs, "abort", _abort),
         ]
         for owner, name, function in replaced:

@@ -10,8 +10,13 @@ from streamjob.protocol.committing import Abort, Commit, Recovered, commit, reco
 from streamjob.protocol.completing import complete_snapshot
 from streamjob.protocol.ownership import IllegalStep
 from streamjob.protocol.stored_manifests import SnapshotMissing
+from streamjob.snapshot.manifest import SinkState
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore
+
+
+def committed(checkpoint: int) -> Commit:
+    return Commit(CheckpointId(checkpoint), (SinkState(uid=SINK, committables=(checkpoint,)),))
 
 
 def test_a_completion_is_committed_once_the_log_names_it(store: FaultyStore) -> None:
@@ -19,7 +24,7 @@ def test_a_completion_is_committed_once_the_log_names_it(store: FaultyStore) -> 
     owner.sink.clear()
     owner.checkpoint("a")
 
-    assert owner.sink == [Commit(SINK, CheckpointId(1), (1,))]
+    assert owner.sink == [committed(1)]
     assert owner.claim.uncommitted is None
 
 
@@ -32,7 +37,7 @@ def test_a_claimer_commits_the_newest_completion_again_and_then_aborts_what_earl
 
     second = JobEpoch(store)
 
-    assert second.sink == [Commit(SINK, CheckpointId(2), (2,)), Abort(SINK, Epoch(2))]
+    assert second.sink == [committed(2), Abort(SINK, Epoch(2))]
     assert second.recovered == Recovered(CheckpointId(2))
 
 
@@ -81,4 +86,4 @@ def test_a_finished_job_is_committed_again(store: FaultyStore) -> None:
     second = JobEpoch(store)
 
     assert second.claim.finished
-    assert second.sink[0] == Commit(SINK, CheckpointId(1), (1,))
+    assert second.sink[0] == committed(1)

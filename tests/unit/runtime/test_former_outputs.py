@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.protocol.committing import Recovered
 from streamjob.sink import Sink, SinkContext, Staged
+from streamjob.snapshot.manifest import SinkState
 from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
 from streamjob_runtime.job.output_recovery import recover_output
 from streamjob_runtime.sinks.errors import UnusableSink
@@ -50,7 +51,7 @@ def test_an_unchanged_sink_commits_through_the_jobs_own() -> None:
     now, former = Recorder(), Recorder()
     outputs = outputs_of(now, former, KEPT)
 
-    outputs.commit(KEPT, FIVE, ["a"])
+    outputs.commit(FIVE, [SinkState(uid=KEPT, committables=("a",))])
     outputs.abort(KEPT)
 
     assert (now.calls, former.calls) == (["commit 5 ['a']", "abort"], [])
@@ -60,7 +61,7 @@ def test_a_sink_that_the_job_has_otherwise_commits_where_it_was_and_is_cleaned_i
     now, former = Recorder(), Recorder()
     outputs = outputs_of(now, former)
 
-    outputs.commit(KEPT, FIVE, ["a"])
+    outputs.commit(FIVE, [SinkState(uid=KEPT, committables=("a",))])
     outputs.abort(KEPT)
 
     assert now.calls == ["abort"]
@@ -70,7 +71,7 @@ def test_a_sink_that_the_job_has_otherwise_commits_where_it_was_and_is_cleaned_i
 def test_a_sink_that_is_gone_still_commits_what_is_due() -> None:
     former = Recorder()
 
-    outputs_of(Recorder(), former).commit(GONE, FIVE, ["a"])
+    outputs_of(Recorder(), former).commit(FIVE, [SinkState(uid=GONE, committables=("a",))])
 
     assert former.calls == ["commit 5 ['a']", "close"]
 
@@ -78,7 +79,7 @@ def test_a_sink_that_is_gone_still_commits_what_is_due() -> None:
 def test_a_sink_that_is_gone_and_has_nothing_due_is_not_even_opened() -> None:
     former = Recorder()
 
-    outputs_of(Recorder(), former).commit(GONE, FIVE, [])
+    outputs_of(Recorder(), former).commit(FIVE, [SinkState(uid=GONE, committables=())])
 
     assert former.calls == []
 
@@ -89,10 +90,10 @@ def test_a_sink_whose_code_is_gone_with_it_keeps_the_job_from_starting_only_whil
 
     outputs = FormerOutputs(Outputs({}), frozenset(), gone)
 
-    outputs.commit(GONE, FIVE, [])
+    outputs.commit(FIVE, [SinkState(uid=GONE, committables=())])
     outputs.abort(GONE)
     with pytest.raises(UnusableSink):
-        outputs.commit(GONE, FIVE, ["a"])
+        outputs.commit(FIVE, [SinkState(uid=GONE, committables=("a",))])
 
 
 def test_a_start_from_another_jobs_snapshot_leaves_what_that_has_staged_and_names_it(

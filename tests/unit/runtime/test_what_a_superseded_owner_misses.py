@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, ExitCode, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, OperatorUid, Owner
@@ -16,7 +15,7 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
 from streamjob.protocol.restore import ClaimMode
 from streamjob.snapshot import keys
-from streamjob.snapshot.manifest import ChainState, FileRef, Manifest
+from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
 from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob.testing.memory_store import MemoryStore
@@ -29,7 +28,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 class Nothing:
     """A committer of a job without sinks."""
 
-    def commit(self, sink: OperatorUid, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+    def commit(self, checkpoint: CheckpointId, output: Sequence[SinkState]) -> None:
         raise AssertionError("there are no sinks")
 
     def abort(self, sink: OperatorUid) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -46,6 +46,18 @@ WHERE i.indrelid = %(oid)s AND i.indisunique AND i.indisvalid AND i.indimmediate
   AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
 GROUP BY i.indexrelid
 """
+_STORED: LiteralString = """
+SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+"""
+_FOLLOWERS: LiteralString = """
+SELECT c.conname, c.conrelid::regclass::text FROM pg_constraint c
+WHERE c.contype = 'f' AND c.confdeltype IN ('c', 'n', 'd')
+  AND c.confrelid IN (SELECT %(oid)s::oid UNION SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass))
+"""
+_REFERENCES: LiteralString = """
+SELECT conrelid, confrelid FROM pg_constraint
+WHERE contype = 'f' AND conrelid = ANY(%(oids)s) AND confrelid = ANY(%(oids)s)
+"""
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
@@ -54,6 +66,7 @@ class TargetTable:
     """A table as the catalog knows it.
 
     Args:
+        oid: its number in the catalog.
         schema: its schema.
         name: its name.
         kind: PostgreSQL's letter for the kind of relation.
@@ -65,6 +78,7 @@ class TargetTable:
         deletable: whether the role may delete rows.
     """
 
+    oid: int
     schema: str
     name: str
     kind: str
@@ -124,7 +138,22 @@ def find_table(connection: Connection, schema: str | None, table: str) -> Target
         for column, type_name, base, modifier, is_enum, not_null, has_default, generated, writable in found_columns
     )
     unique = tuple(frozenset(names) for (names,) in connection.execute(_UNIQUE, {"oid": oid}))
-    return TargetTable(str(schema), name, kind, columns, unique, readable, insertable, updatable, deletable)
+    return TargetTable(oid, str(schema), name, kind, columns, unique, readable, insertable, updatable, deletable)
+
+
+def stored_columns(connection: Connection, table: TargetTable) -> list[str]:
+    """Return the columns of a table that it does not compute."""
+    return [name for (name,) in connection.execute(_STORED, (table.oid,))]
+
+
+def followers(connection: Connection, table: TargetTable) -> list[tuple[str, str]]:
+    """Return the foreign keys that change or delete their rows when a row of a table is deleted, and their tables."""
+    return connection.execute(_FOLLOWERS, {"oid": table.oid}).fetchall()
+
+
+def references(connection: Connection, tables: Iterable[TargetTable]) -> set[tuple[int, int]]:
+    """Return which of some tables refer to which others, as pairs of their numbers in the catalog."""
+    return set(connection.execute(_REFERENCES, {"oids": [table.oid for table in tables]}))
 
 
 def _scale(modifier: int) -> int | None:

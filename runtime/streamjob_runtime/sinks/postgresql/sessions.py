@@ -14,6 +14,7 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch
 from streamjob.job.postgresql import PostgresqlOptions
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, RowsRefused
+from streamjob_runtime.sinks.postgresql.statements import lock_key
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -30,7 +31,10 @@ _SETTINGS: LiteralString = (
 _LOWER_SESSIONS: LiteralString = (
     "SELECT pid, split_part(application_name, ' ', 3) FROM pg_stat_activity "
     "WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid() "
-    "AND split_part(application_name, ' ', 1) = 'streamjob' AND split_part(application_name, ' ', 2) = %s"
+    "AND split_part(application_name, ' ', 1) = 'streamjob' AND (split_part(application_name, ' ', 2) = %s OR pid IN ("
+    # Sinks of one database commit together, in a session of one of them.
+    "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 "
+    "AND (classid::bigint << 32 | objid::bigint) = %s))"
 )
 
 
@@ -127,7 +131,7 @@ def end_sessions_below(connection: Connection, identity: str, epoch: Epoch) -> i
     Returns:
         The number of sessions.
     """
-    found = connection.execute(_LOWER_SESSIONS, (identity,)).fetchall()
+    found = connection.execute(_LOWER_SESSIONS, (identity, lock_key(identity))).fetchall()
     lower = [pid for pid, other in found if other.isdecimal() and int(other) < epoch]
     for pid in lower:
         connection.execute("SELECT pg_terminate_backend(%s)", (pid,))

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import psycopg
 from psycopg.sql import SQL, Identifier
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
@@ -31,6 +31,7 @@ from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
 from streamjob_runtime.sinks.postgresql.column_types import key_mismatches, mismatches
 from streamjob_runtime.sinks.postgresql.copying import copy_batch
+from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
 from streamjob_runtime.spark.quoting import quoted
@@ -44,27 +45,6 @@ _SETTING_UP = 0x73747265616D6A62
 """Advisory lock for creating the staging schema: "streamjb"."""
 
 log = logging.getLogger("streamjob")
-
-
-class _StagedBatch(BaseModel):
-    """The committable: a staging table, the task attempts whose rows in it count, and the columns of the rows.
-
-    Format version 2 also tells whether the rows are changes, which an older version would take for rows to insert.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    formatVersion: Literal[1, 2] = 1  # noqa: N815 - as it is stored
-    id: str
-    stagingSchema: str  # noqa: N815
-    stagingTable: str  # noqa: N815
-    tasks: tuple[int, ...]
-    columns: tuple[str, ...]
-    changes: bool = False
-
-    @property
-    def staging(self) -> statements.Table:
-        return self.stagingSchema, self.stagingTable
 
 
 class PostgresqlSink:
@@ -154,7 +134,7 @@ class PostgresqlSink:
         if not rows:
             self._tables.empty(identity)
             return Staged(None, 0)
-        staged = _StagedBatch(
+        staged = StagedBatch(
             formatVersion=2 if changes else 1,
             id=identity,
             stagingSchema=staging[0],
@@ -172,21 +152,37 @@ class PostgresqlSink:
             UnreadableCommittable: a committable does not belong to this sink.
             StagedRowsGone: rows are neither staged nor recorded as committed.
             RowsRefused: the table refuses a row, for example a duplicate key.
-            DatabaseUnreachable, DatabaseRefuses: see `open`.
+            UnusableTable, DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
-        batches = [self._parsed(committable) for committable in committables]
-        if not batches:
+        self.commit_together(checkpoint, [(self, committables)])
+
+    @property
+    def transaction(self) -> Hashable:
+        """The database and the role."""
+        return self._options.url, self._options.user, self._options.password
+
+    def commit_together(
+        self, checkpoint: CheckpointId, output: Sequence[tuple[PostgresqlSink, Sequence[JsonValue]]]
+    ) -> None:
+        """Move the rows of several sinks, and record this, in one transaction. Raises the errors of `commit`."""
+        given = [(sink, [sink._parsed(each) for each in committables]) for sink, committables in output if committables]
+        if not given:
             return
-        dropped: list[str] = []
+        dropped: list[list[str]] = []
         with self._server.transaction() as connection:
-            self._lock(connection)
-            due = self._due(connection, checkpoint, batches)
-            rows = sum(self._apply(connection, table) for table in _by_table(due))
-            if due:
-                self._record(connection, checkpoint, due, rows)
-            dropped = self._tables.close_for(batch.id for batch in batches)
-            self._drop(connection, dropped)
-        self._tables.committed((batch.id for batch in batches), dropped)
+            # In one order for all, so that no two processes wait for each other.
+            for sink, _ in sorted(given, key=lambda each: each[0]._identity):
+                sink._lock(connection)
+            due = [(sink, sink._due(connection, checkpoint, batches)) for sink, batches in given]
+            due = [(sink, batches) for sink, batches in due if batches]
+            moves = [Move(sink._label, sink._target, sink._options.key, batches) for sink, batches in due]
+            for (sink, batches), rows in zip(due, move_all(connection, moves) if moves else (), strict=True):
+                sink._record(connection, checkpoint, batches, rows)
+            for sink, batches in given:
+                dropped.append(sink._tables.close_for(batch.id for batch in batches))
+                sink._drop(connection, dropped[-1])
+        for (sink, batches), names in zip(given, dropped, strict=True):
+            sink._tables.committed((batch.id for batch in batches), names)
 
     def abort(self) -> None:
         """Drop the staging tables of lower epochs.
@@ -290,10 +286,10 @@ class PostgresqlSink:
                 return
 
     def _due(
-        self, connection: Connection, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]
-    ) -> list[_StagedBatch]:
+        self, connection: Connection, checkpoint: CheckpointId, batches: Sequence[StagedBatch]
+    ) -> list[StagedBatch]:
         """Return the uncommitted batches."""
-        due: list[_StagedBatch] = []
+        due: list[StagedBatch] = []
         for schema, group in groupby(batches, key=lambda batch: batch.stagingSchema):
             members = list(group)
             query = statements.recorded(schema)
@@ -315,23 +311,7 @@ class PostgresqlSink:
             "that checkpoint (--from) at another --location",
         )
 
-    def _apply(self, connection: Connection, batches: Sequence[_StagedBatch]) -> int:
-        """Move the rows of batches in one staging table to the target; return the number of written rows."""
-        first, key = batches[0], self._options.key
-        target = (self._target.schema, self._target.name)
-        tasks = [(task, number) for number, batch in enumerate(batches) for task in batch.tasks]
-        counting = [task for task, _ in tasks]
-        if not key:
-            statement = statements.insert_staged(first.staging, target, first.columns)
-            return max(connection.execute(statement, (counting,)).rowcount, 0)
-        ordered = (counting, [number for _, number in tasks])
-        # Deletions come first: a new row may have a unique value of one that is deleted.
-        changing = [statements.upsert_staged(first.staging, target, first.columns, key, changes=first.changes)]
-        if first.changes:
-            changing.insert(0, statements.delete_staged(first.staging, target, key))
-        return sum(max(connection.execute(statement, ordered).rowcount, 0) for statement in changing)
-
-    def _record(self, connection: Connection, checkpoint: CheckpointId, due: Sequence[_StagedBatch], rows: int) -> None:
+    def _record(self, connection: Connection, checkpoint: CheckpointId, due: Sequence[StagedBatch], rows: int) -> None:
         schema = due[0].stagingSchema
         values = (*self._names, self._context.epoch, checkpoint, [batch.id for batch in due], rows)
         connection.execute(statements.record(schema), values)
@@ -345,18 +325,11 @@ class PostgresqlSink:
     def _names(self) -> tuple[str, str, str]:
         return self._context.namespace, self._context.job, self._context.uid
 
-    def _parsed(self, committable: JsonValue) -> _StagedBatch:
-        batch = read_committable(_StagedBatch, committable, self._label)
+    def _parsed(self, committable: JsonValue) -> StagedBatch:
+        batch = read_committable(StagedBatch, committable, self._label)
         if statements.epoch_of(batch.stagingTable, self._identity) is None:
             raise UnreadableCommittable(f"{self._label}: a committable names a table that is not this sink's")
         return batch
-
-
-def _by_table(batches: Sequence[_StagedBatch]) -> list[list[_StagedBatch]]:
-    """Return the batches in order, grouped so that one statement commits each group."""
-    return [
-        list(group) for _, group in groupby(batches, key=lambda batch: (batch.staging, batch.columns, batch.changes))
-    ]
 
 
 def _one(cursor: psycopg.Cursor[tuple[object, ...]]) -> tuple[object, ...]:

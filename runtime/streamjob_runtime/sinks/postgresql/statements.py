@@ -15,6 +15,7 @@ POSITION = "_streamjob_position"
 """Column of a staging table: the row's position in its batch, increasing within a partition."""
 DELETED = "_streamjob_deleted"
 """Column of a staging table for changes: whether the row with this key is to be deleted."""
+_BATCH = "_streamjob_batch"
 TASK_SETTING = "streamjob.task"
 COMMITS = "commits"
 
@@ -98,65 +99,124 @@ def copy(staging: Table, columns: Sequence[str]) -> Composed:
 
 def insert_staged(staging: Table, target: Table, columns: Sequence[str]) -> Composed:
     """Return the statement that moves the rows of the tasks in its only parameter to the target."""
-    names = SQL(", ").join(map(Identifier, columns))
+    names = _names(columns)
     return SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE {} = ANY(%s)").format(
         Identifier(*target), names, names, Identifier(*staging), Identifier(TASK)
     )
 
 
 def upsert_staged(
-    staging: Table, target: Table, columns: Sequence[str], key: Sequence[str], *, changes: bool = False
+    staged: Sequence[Table], target: Table, columns: Sequence[str], key: Sequence[str], *, changes: bool = False
 ) -> Composed:
     """Return the statement that lets the last staged row of each key replace that of the target.
 
-    Its parameters are the tasks whose rows count, and for each the number of its batch. The last row is the one of the
-    last batch, and within a batch the one with the highest position.
+    It has two parameters for each staging table: the tasks whose rows count, and for each the number of its batch. The
+    last row is the one of the last batch, and within a batch the one with the highest position.
 
     Args:
-        staging: the staging table.
+        staged: the staging tables.
         target: the target.
         columns: the columns of the rows.
         key: those that identify a row.
         changes: whether a staged row may be a deletion; keys whose last row is one are left out.
     """
-    names = SQL(", ").join(map(Identifier, columns))
     others = [Identifier(name) for name in columns if name not in key]
     replace: Composed | SQL = SQL("DO NOTHING")
     if others:
         replace = SQL("DO UPDATE SET {}").format(
             SQL(", ").join(SQL("{0} = excluded.{0}").format(name) for name in others)
         )
-    last = _last(staging, [*columns, *([DELETED] if changes else [])], key)
-    if changes:
-        last = SQL("SELECT {} FROM ({}) AS last WHERE NOT {}").format(names, last, Identifier(DELETED))
-    keys = SQL(", ").join(map(Identifier, key))
-    return SQL("INSERT INTO {} ({}) {} ON CONFLICT ({}) {}").format(Identifier(*target), names, last, keys, replace)
+    return SQL("INSERT INTO {} ({}) {} ON CONFLICT ({}) {}").format(
+        Identifier(*target), _names(columns), _written(staged, columns, key, changes=changes), _names(key), replace
+    )
 
 
-def delete_staged(staging: Table, target: Table, key: Sequence[str]) -> Composed:
+def exchange_staged(
+    staged: Sequence[Table],
+    target: Table,
+    columns: Sequence[str],
+    key: Sequence[str],
+    kept: Sequence[str],
+    *,
+    changes: bool = False,
+) -> Composed:
+    """Return the statement that does what `upsert_staged` does, and lets rows of the target exchange unique values.
+
+    It deletes the rows to replace before it inserts any, while an update would meet a value that another row still has.
+    It is one statement, because the server checks at its end that rows of other tables find theirs. Its result is the
+    number of written rows.
+
+    Args:
+        staged: the staging tables.
+        target: the target.
+        columns: the columns of the rows.
+        key: those that identify a row.
+        kept: the other columns of the target, which keep their values.
+        changes: whether a staged row may be a deletion; keys whose last row is one are left out.
+    """
+    # Counting makes the server delete all rows before it inserts the first.
+    return SQL(
+        "WITH last AS MATERIALIZED ({last}), "
+        "gone AS (DELETE FROM {target} AS target USING last WHERE {same_target} RETURNING target.*), "
+        "again AS (INSERT INTO {target} ({all}) OVERRIDING SYSTEM VALUE SELECT {values} FROM last JOIN gone ON {same} "
+        "WHERE (SELECT count(*) FROM gone) > 0 RETURNING 1), "
+        "added AS (INSERT INTO {target} ({names}) SELECT {names} FROM last "
+        "WHERE (SELECT count(*) FROM again) >= 0 AND NOT EXISTS (SELECT FROM gone WHERE {same}) RETURNING 1) "
+        "SELECT (SELECT count(*) FROM again) + (SELECT count(*) FROM added)"
+    ).format(
+        last=_written(staged, columns, key, changes=changes),
+        target=Identifier(*target),
+        same_target=_same("target", key),
+        same=_same("gone", key),
+        all=_names([*columns, *kept]),
+        values=SQL(", ").join(
+            [Identifier("last", name) for name in columns] + [Identifier("gone", name) for name in kept]
+        ),
+        names=_names(columns),
+    )
+
+
+def delete_staged(staged: Sequence[Table], target: Table, key: Sequence[str]) -> Composed:
     """Return the statement that deletes the rows of the target whose last staged change is a deletion.
 
     It has the parameters of `upsert_staged`.
     """
-    same = SQL(" AND ").join(SQL("target.{0} = last.{0}").format(Identifier(name)) for name in key)
     return SQL("DELETE FROM {} AS target USING ({}) AS last WHERE last.{} AND {}").format(
-        Identifier(*target), _last(staging, [*key, DELETED], key), Identifier(DELETED), same
+        Identifier(*target), _last(staged, [*key, DELETED], key), Identifier(DELETED), _same("target", key)
     )
 
 
-def _last(staging: Table, columns: Sequence[str], key: Sequence[str]) -> Composed:
-    keys = SQL(", ").join(map(Identifier, key))
+def _written(staged: Sequence[Table], columns: Sequence[str], key: Sequence[str], *, changes: bool) -> Composed:
+    """Return the query for the last row of each key, without deletions."""
+    if not changes:
+        return _last(staged, columns, key)
+    return SQL("SELECT {} FROM ({}) AS last WHERE NOT {}").format(
+        _names(columns), _last(staged, [*columns, DELETED], key), Identifier(DELETED)
+    )
+
+
+def _last(staged: Sequence[Table], columns: Sequence[str], key: Sequence[str]) -> Composed:
+    rows = SQL(
+        "SELECT {names}, {position}, counts.batch AS {batch} FROM {table} "
+        "JOIN unnest(%s::bigint[], %s::bigint[]) AS counts (task, batch) ON {task} = counts.task"
+    )
+    names, position, task = _names(columns), Identifier(POSITION), Identifier(TASK)
+    batch = Identifier(_BATCH)
+    each = [
+        rows.format(names=names, position=position, batch=batch, table=Identifier(*table), task=task)
+        for table in staged
+    ]
     return SQL(
-        "SELECT DISTINCT ON ({keys}) {names} FROM {table} "
-        "JOIN unnest(%s::bigint[], %s::bigint[]) AS counts (task, batch) ON {task} = counts.task "
-        "ORDER BY {keys}, counts.batch DESC, {position} DESC"
-    ).format(
-        keys=keys,
-        names=SQL(", ").join(map(Identifier, columns)),
-        table=Identifier(*staging),
-        task=Identifier(TASK),
-        position=Identifier(POSITION),
-    )
+        "SELECT DISTINCT ON ({keys}) {names} FROM ({rows}) AS staged ORDER BY {keys}, {batch} DESC, {position} DESC"
+    ).format(keys=_names(key), names=names, rows=SQL(" UNION ALL ").join(each), batch=batch, position=position)
+
+
+def _names(columns: Sequence[str]) -> Composed:
+    return SQL(", ").join(map(Identifier, columns))
+
+
+def _same(other: str, key: Sequence[str]) -> Composed:
+    return SQL(" AND ").join(SQL("{} = {}").format(Identifier(other, name), Identifier("last", name)) for name in key)
 
 
 def drop(tables: Sequence[Table]) -> Composed:

@@ -15,10 +15,14 @@ def text(statement: Composed) -> str:
     return statement.as_string(None)
 
 
-LAST = (
-    'FROM "streamjob"."staged_1" JOIN unnest(%s::bigint[], %s::bigint[]) AS counts (task, batch) '
-    'ON "_streamjob_task" = counts.task ORDER BY "id", counts.batch DESC, "_streamjob_position" DESC'
-)
+def last(*columns: str) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)
+    return (
+        f'SELECT DISTINCT ON ("id") {names} FROM (SELECT {names}, "_streamjob_position", counts.batch AS '
+        '"_streamjob_batch" FROM "streamjob"."staged_1" '
+        'JOIN unnest(%s::bigint[], %s::bigint[]) AS counts (task, batch) ON "_streamjob_task" = counts.task) AS staged '
+        'ORDER BY "id", "_streamjob_batch" DESC, "_streamjob_position" DESC'
+    )
 
 
 def test_rows_are_inserted_from_the_tasks_that_count() -> None:
@@ -29,25 +33,25 @@ def test_rows_are_inserted_from_the_tasks_that_count() -> None:
 
 
 def test_of_several_rows_of_one_key_the_last_replaces_what_is_there() -> None:
-    assert text(statements.upsert_staged(STAGED, TARGET, ["id", "n"], ["id"])) == (
-        f'INSERT INTO "public"."Odd name" ("id", "n") SELECT DISTINCT ON ("id") "id", "n" {LAST} '
+    assert text(statements.upsert_staged([STAGED], TARGET, ["id", "n"], ["id"])) == (
+        'INSERT INTO "public"."Odd name" ("id", "n") ' + last("id", "n") + " "
         'ON CONFLICT ("id") DO UPDATE SET "n" = excluded."n"'
     )
 
 
 def test_a_row_of_nothing_but_its_key_replaces_nothing() -> None:
-    assert text(statements.upsert_staged(STAGED, TARGET, ["id"], ["id"])).endswith('ON CONFLICT ("id") DO NOTHING')
+    assert text(statements.upsert_staged([STAGED], TARGET, ["id"], ["id"])).endswith('ON CONFLICT ("id") DO NOTHING')
 
 
 def test_a_key_whose_last_change_is_a_deletion_is_deleted_and_not_written() -> None:
-    assert text(statements.delete_staged(STAGED, TARGET, ["id"])) == (
+    assert text(statements.delete_staged([STAGED], TARGET, ["id"])) == (
         'DELETE FROM "public"."Odd name" AS target '
-        f'USING (SELECT DISTINCT ON ("id") "id", "_streamjob_deleted" {LAST}) AS last '
-        'WHERE last."_streamjob_deleted" AND target."id" = last."id"'
+        f"USING ({last('id', '_streamjob_deleted')}) AS last "
+        'WHERE last."_streamjob_deleted" AND "target"."id" = "last"."id"'
     )
-    assert text(statements.upsert_staged(STAGED, TARGET, ["id", "n"], ["id"], changes=True)) == (
+    assert text(statements.upsert_staged([STAGED], TARGET, ["id", "n"], ["id"], changes=True)) == (
         'INSERT INTO "public"."Odd name" ("id", "n") SELECT "id", "n" '
-        f'FROM (SELECT DISTINCT ON ("id") "id", "n", "_streamjob_deleted" {LAST}) AS last '
+        f"FROM ({last('id', 'n', '_streamjob_deleted')}) AS last "
         'WHERE NOT "_streamjob_deleted" ON CONFLICT ("id") DO UPDATE SET "n" = excluded."n"'
     )
 
