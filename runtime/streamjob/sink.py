@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from streamjob.errors import StreamJobError
+from streamjob.errors import CannotRestore, StreamJobError
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 
 if TYPE_CHECKING:
@@ -61,7 +61,11 @@ class Staging(Protocol):
         ...
 
     def fetch(self, name: str, target: Path) -> bool:
-        """Write an object's content to a file; return False if there is no such object."""
+        """Write an object's content to a file; return False if there is no such object.
+
+        Raises:
+            StagedRowsGone: the content has changed since it was staged.
+        """
         ...
 
     def list(self) -> Iterator[StagedObject]:
@@ -80,7 +84,7 @@ class NoStaging(StreamJobError):
         super().__init__("the sink was opened without a place to stage at", "give its SinkContext a staging")
 
 
-class StagedRowsGone(StreamJobError):
+class StagedRowsGone(CannotRestore):
     """Rows of a completed checkpoint are neither committed nor staged, or they are damaged."""
 
 
@@ -199,6 +203,23 @@ class CommitsTogether(Protocol):
         Args:
             checkpoint: the checkpoint.
             output: this sink and others with its target, each with its committables, in the order of the job file.
+        """
+        ...
+
+
+@runtime_checkable
+class Verifies(Protocol):
+    """An optional interface: the sink finds damage to what it keeps where it writes, without side effects.
+
+    `streamjob snapshots verify` and `streamjob check` ask it.
+    """
+
+    def verify(
+        self, context: SinkContext, checkpoint: CheckpointId, committables: Sequence[JsonValue]
+    ) -> Iterator[StreamJobError]:
+        """Yield an error for each problem: of its records, and of the rows that `commit` would publish now.
+
+        Called on a sink that is not open. Another process may commit the same checkpoint at the same time.
         """
         ...
 

@@ -7,6 +7,8 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +18,9 @@ from streamjob.ids import CheckpointId, Owner
 
 if TYPE_CHECKING:
     from streamjob.stored.reading import JobSnapshots, StoredSnapshot
+
+_SINKS = "streamjob_runtime.process.sink_check"
+"""Asks sinks; part of the extra `runtime`."""
 
 # The store readers are imported inside the commands, to keep `streamjob --help` fast.
 
@@ -84,10 +89,12 @@ def verify_command(
 ) -> None:
     """Read a snapshot's objects and compare each file with its hash. Without ID: all snapshots.
 
-    Reports all problems, and ends with exit code 3 if there are any.
+    Without ID, also verifies the rows that sinks have staged, the records that they keep where they write, and the
+    copies of the log's records. Reports all problems, and ends with exit code 3 if there are any. A missing copy is
+    reported, and is no problem.
     """
     from streamjob.cli import snapshot_tables as tables
-    from streamjob.stored.verify import differing_copies, verify
+    from streamjob.stored.verify import damaged_rows, verify, verify_copies
 
     with _opened(location, namespace, name, of_all=snapshot is None) as (jobs, single):
         if single is not None:
@@ -97,14 +104,20 @@ def verify_command(
         else:
             subjects = tuple(each for job in jobs for each in job.snapshots)
         result = verify(subjects)
-        copies = [problem for job in jobs if snapshot is None for problem in differing_copies(job.location)]
+        problems: list[str] = []
+        notes: list[str] = []
+        for job in jobs if snapshot is None else ():
+            copies = verify_copies(job.location)
+            problems += [*copies.differing, *damaged_rows(job.location), *_problems_of_sinks(job)]
+            notes += copies.missing
         _emit(
             as_json,
             [tables.verdict(subject, problems) for subject, problems in result.problems],
             lambda: tables.print_verdicts(result),
         )
-        _emit(as_json, [{"problem": each} for each in copies], lambda: typer.echo("\n".join(copies), nl=bool(copies)))
-        if copies or not result.whole:
+        told = [*({"problem": each} for each in problems), *({"note": each} for each in notes)]
+        _emit(as_json, told, lambda: typer.echo("\n".join((*problems, *notes)), nl=bool(told)))
+        if problems or not result.whole:
             raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
 
 
@@ -241,6 +254,14 @@ def _opened(
             raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
     except StoreDenied as error:
         raise InvalidInput(error.what, error.fix) from error
+
+
+def _problems_of_sinks(job: JobSnapshots) -> list[str]:
+    """Return a sentence for each problem that the job's sinks find; none without the extra `runtime`."""
+    newest = next((each.manifest for each in job.snapshots if each.newest), None)
+    if newest is None or find_spec("pyspark") is None:
+        return []
+    return list(import_module(_SINKS).problems(newest, job.view.job))
 
 
 def _one(jobs: list[JobSnapshots]) -> JobSnapshots:

@@ -69,9 +69,10 @@ class Fence:
 class Plan:
     """The plan of a repair.
 
-    `problem` describes the damage; None means that the log is intact, and only `copies` may have to be written again.
-    `restored` are the contents for damaged records. With a `fence`, the history is given up and the log continues from
-    `adopted`. `unnamed` are readable manifests that no readable record names.
+    `problem` describes the damage; None means that the log is intact, and only `copies`, which differ or are
+    missing, have to be written again. `restored` are the contents for damaged records. With a `fence`, the history
+    is given up and the log continues from `adopted`. `unnamed` are readable manifests that no readable record
+    names.
     """
 
     job: JobId
@@ -140,7 +141,7 @@ def plan_repair(job: JobId, newest: str | None = None) -> Program[Plan]:
             job=job,
             problem=problem,
             restored={seq: content for seq, content in chain.items() if survey.records.get(seq) != content},
-            copies={seq: content for seq, content in chain.items() if survey.copies.get(seq, content) != content},
+            copies={seq: content for seq, content in chain.items() if survey.copies.get(seq) != content},
         )
     adopted, unnamed = yield from _intact(survey, newest)
     return Plan(job=job, problem=problem, fence=_fence(survey, adopted, unnamed), adopted=adopted, unnamed=unnamed)

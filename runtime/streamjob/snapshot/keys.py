@@ -21,6 +21,7 @@ _MANIFEST = re.compile(r"checkpoints/(\d+)-(\d+)/manifest\.json")
 _MARKER = re.compile(r"(checkpoints/\d+-\d+)/claimed\.json")
 _SHARED = re.compile(r"shared/([0-9a-f]{2})/(\d+)-([0-9a-f]{64})(?:-(\d+))?")
 _STAGED = re.compile(r"staged/([^/]+)/(\d+)/([^/]+)")
+_HASHED = re.compile(r"[0-9a-f]+([0-9a-f]{64})")
 
 
 def job_prefix(namespace: str, name: str) -> str:
@@ -122,3 +123,10 @@ def staged_ids(key: Key) -> tuple[Epoch, str] | None:
     """Return the epoch that staged the object at `key` and its name there, or None for any other object."""
     match = _STAGED.fullmatch(key)
     return (Epoch(int(match[2])), match[3]) if match else None
+
+
+def staged_sha256(key: Key) -> str | None:
+    """Return the SHA-256 of a staged object, with which its name ends; None if an older version staged it."""
+    ids = staged_ids(key)
+    match = None if ids is None else _HASHED.fullmatch(ids[1])
+    return match[1] if match else None

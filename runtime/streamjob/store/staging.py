@@ -1,11 +1,13 @@
 """Stages a sink's rows as objects in the store of its job's snapshots.
 
 These objects belong to their sink alone: neither the log nor the garbage collector refers to them, and no key is used
-twice. So a late or repeated deletion does no harm.
+twice. So a late or repeated deletion does no harm. A name ends with the SHA-256 of its content, so whoever holds the
+name, such as a committable, can tell damage.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from streamjob.ids import Epoch, Key, OperatorUid
-from streamjob.sink import StagedObject
+from streamjob.sink import StagedObject, StagedRowsGone
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, Store, StoreError
 from streamjob.store.opening import open_location
@@ -26,9 +28,15 @@ def _draw() -> str:
     return secrets.token_hex(16)
 
 
-def _put(store: Store, sink: OperatorUid, epoch: Epoch, content: bytes | Path, part: str) -> str:
+def _put(store: Store, sink: OperatorUid, epoch: Epoch, content: bytes | Path, random: str) -> str:
+    part = random + (_sha256_of(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest())
     store.put(keys.staged_object(sink, epoch, part), content)
     return f"{epoch}/{part}"
+
+
+def _sha256_of(file: Path) -> str:
+    with file.open("rb", buffering=0) as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @lru_cache(maxsize=4)
@@ -96,11 +104,23 @@ class StoreStaging:
         return StoreTaskStaging(self._store.uri, self._sink, self._epoch)
 
     def fetch(self, name: str, target: Path) -> bool:
-        """Write an object's content to a file; return False if there is no such object. Raises StoreError."""
+        """Write an object's content to a file; return False if there is no such object.
+
+        Raises:
+            StagedRowsGone: the content has changed since it was staged.
+            StoreError: the store fails.
+        """
+        key = self._key(name)
         try:
-            self._store.download(self._key(name), target)
+            self._store.download(key, target)
         except ObjectMissing:
             return False
+        recorded = keys.staged_sha256(key)
+        if recorded is not None and (found := _sha256_of(target)) != recorded:
+            raise StagedRowsGone(
+                f"sink {self._sink}: {key} is damaged: its SHA-256 is {found}, and was another one when it was staged",
+                "bring it back from a copy of the store",
+            )
         return True
 
     def list(self) -> Iterator[StagedObject]:

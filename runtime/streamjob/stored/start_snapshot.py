@@ -29,15 +29,16 @@ STATE_DIRECTORY = ".streamjob"
 class Found:
     """A snapshot to start from: its manifest, the manifest's URI, and a resolver for the objects that it refers to.
 
-    `foreign` means that the job's own log does not name it. `finished` means that the job's log ends with it: a start
-    commits its remaining output, and ends. `explain` returns the error for a snapshot with unusable files, given the
-    problem; None if there is nothing to add.
+    `foreign` means that the job's own log does not name it, and `newest` that it is the log's newest one.
+    `finished` means that the job's log ends with it: a start commits its remaining output, and ends. `explain`
+    returns the error for a snapshot with unusable files, given the problem; None if there is nothing to add.
     """
 
     manifest: Manifest
     uri: str
     locate: Callable[[str], tuple[Store, Key]]
     foreign: bool = False
+    newest: bool = False
     finished: bool = False
     explain: Callable[[str], CannotRestore | None] = lambda problem: None
 
@@ -111,6 +112,7 @@ def opened(
             reference if "://" in reference else store.uri + reference,
             own.find,
             foreign=resolution.record is None,
+            newest=resolution.record is not None and resolution.record == view.newest,
             finished=view.finished and not resolution.fork,
             explain=explain,
         )

@@ -94,17 +94,57 @@ def verify(
     )
 
 
-def differing_copies(location: JobLocation) -> list[str]:
-    """Return one sentence for each copy of a log record that differs from the record; the log must be complete.
+@dataclass(frozen=True, slots=True)
+class VerifiedCopies:
+    """Copies of log records, one sentence each: those that differ, and those that are missing, which is no damage."""
+
+    differing: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def verify_copies(location: JobLocation) -> VerifiedCopies:
+    """Compare the records of a log, which must be complete, with their copies.
 
     Raises:
         StoreUnavailable, StoreDenied: the store did not answer or refused.
     """
     plan = drive(location.store, plan_repair(location.job))
-    return [
-        f"{keys.record_copy(seq)} is not what {keys.log_record(seq)} is: `streamjob log repair` writes it again"
-        for seq in sorted(plan.copies)
-    ]
+    there = {entry.key for entry in location.store.list(keys.COPIES_PREFIX)}
+    again = "`streamjob log repair --yes` writes it again"
+    missing = {seq for seq in plan.copies if keys.record_copy(seq) not in there}
+    return VerifiedCopies(
+        tuple(
+            f"{keys.record_copy(seq)} is not what {keys.log_record(seq)} is: {again}"
+            for seq in sorted(plan.copies.keys() - missing)
+        ),
+        tuple(
+            f"{keys.record_copy(seq)} is missing, so the loss of {keys.log_record(seq)} might not be noticed: {again}"
+            for seq in sorted(missing)
+        ),
+    )
+
+
+def damaged_rows(location: JobLocation, threads: int = 4) -> list[str]:
+    """Return one sentence for each object of staged rows whose content has another hash than its name says.
+
+    Raises:
+        StoreUnavailable, StoreDenied: the store did not answer or refused.
+    """
+
+    def problem(key: Key) -> str | None:
+        recorded = keys.staged_sha256(key)
+        if recorded is None:
+            return None
+        try:
+            found = hashlib.sha256(location.store.get(key)).hexdigest()
+        except ObjectMissing:
+            # Its sink has published the rows meanwhile.
+            return None
+        return None if found == recorded else f"{key}, which holds staged rows, is damaged: its SHA-256 is {found}"
+
+    staged = [entry.key for entry in location.store.list(keys.STAGED_PREFIX)]
+    with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
+        return [each for each in pool.map(problem, staged) if each is not None]
 
 
 def _add(objects: dict[str, _Object], references: References, number: int, file: FileRef) -> None:

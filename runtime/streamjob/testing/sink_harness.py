@@ -65,6 +65,10 @@ class SinkHarness:
         """Remove everything that is staged, like an accident. Keep committed rows and the records of them."""
         pytest.skip("the kit's subclass does not say how staged rows are lost")
 
+    def damage_staged(self, place: Path) -> None:
+        """Change one bit of what is staged, like a bad disk."""
+        pytest.skip("the kit's subclass does not say how staged rows are damaged")
+
     def row(self, number: int) -> Row:
         """Return the row with a number as its id; some values are null."""
         null = number % 5 == 3

@@ -122,6 +122,16 @@ class SinkConformance(SinkHarness):
                 self._commit(self._open(epoch), 1, staged)
         self._expect()
 
+    def test_a_commit_of_staged_rows_that_are_damaged_is_refused(self) -> None:
+        sink = self._open(1)
+        staged = self._stage(sink, 0, range(10))
+        self.damage_staged(self.place)
+
+        for each in (sink, self._open(2)):
+            with pytest.raises(StagedRowsGone):
+                self._commit(each, 1, staged)
+        self._expect()
+
     def test_rows_that_were_published_are_not_missed_where_they_were_staged(self) -> None:
         sink = self._open(1)
         published, lost = self._stage(sink, 0, range(10)), self._stage(sink, 1, range(10, 20))

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
-from streamjob.comparison.verdicts import Comparison, Kind
+from streamjob.comparison.verdicts import Comparison, Kind, refused
 from streamjob.ids import Epoch
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import plan
 from streamjob.protocol.log import JobId
+from streamjob.sink import StagedRowsGone
 from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
@@ -22,6 +23,7 @@ from streamjob_runtime.restoring.state_matching import describes
 from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.sinks.left_staged import left_staged
 from streamjob_runtime.sinks.previewing import preview_sinks
+from streamjob_runtime.sinks.verifying import verify_sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +52,11 @@ def examine(
     compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
     if found is not None and found.foreign:
         compared = compared.adding(Kind.SINK, _left_staged(loaded, found, surroundings))
+    elif found is not None and found.newest:
+        verified = list(verify_sinks(found.manifest, surroundings))
+        gone = [(uid, error) for uid, error in verified if isinstance(error, StagedRowsGone)]
+        compared = compared.noting(refused(Kind.SINK, uid, error) for uid, error in gone)
+        compared = compared.adding(Kind.SINK, {uid: error.what for uid, error in verified})
     if compared.refusals or not ask_spark:
         return compared
     with spark_to_ask("check", loaded, compared.max_parallelism) as (spark, scratch):

@@ -1,4 +1,4 @@
-"""Parses committables from a snapshot."""
+"""Parses what sinks have stored: committables in snapshots, and their records at the places where they commit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.errors import UnreadableCommittable, UnreadableRecord
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -26,6 +26,33 @@ def read_committable(model: type[_Model], committable: JsonValue, sink: str) -> 
         return model.model_validate(committable)
     except ValidationError as error:
         raise UnreadableCommittable(
-            f"{sink}: a committable of the snapshot cannot be read: {error}",
+            f"{sink}: a committable of the snapshot cannot be read: {_problem(error)}",
             "start from a snapshot that this version or an older one wrote for this sink",
         ) from error
+
+
+def read_record(model: type[_Model], content: bytes | str, *, name: str, sink: str, fix: str) -> _Model:
+    """Return a record that a sink keeps where it commits.
+
+    Args:
+        model: the model of the record.
+        content: its stored form.
+        name: the record's name in messages.
+        sink: the sink's name in messages.
+        fix: what the reader can do if the record is damaged.
+
+    Raises:
+        UnreadableRecord: it is cut, altered, or of an unknown form.
+    """
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        raise UnreadableRecord(f"{sink}: {name} cannot be read: {_problem(error)}", fix) from error
+
+
+def _problem(error: ValidationError) -> str:
+    """Return the first problem in one line."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(str(each) for each in first["loc"])
+    more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    return f"{where}: {first['msg']}{more}" if where else f"{first['msg']}{more}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.sink import StagedRowsGone as StagedRowsGone
 
 
@@ -22,8 +22,12 @@ class PlaceFull(StreamJobError):
     """No space or quota is left at the sink's path; nothing beyond completed checkpoints was committed."""
 
 
-class UnreadableCommittable(StreamJobError):
+class UnreadableCommittable(CannotRestore):
     """A snapshot's committable was written by another sink, or by a newer version of this one."""
+
+
+class UnreadableRecord(CannotRestore):
+    """A record that a sink keeps where it commits is cut, altered, or written by a newer version."""
 
 
 class UnusableTable(InvalidInput):

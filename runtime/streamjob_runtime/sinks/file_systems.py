@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from streamjob_runtime.sinks.errors import PlaceFull, UnusablePlace
+from streamjob_runtime.sinks.staged_hashes import sha256_of
 from streamjob_runtime.spark.gateway import has_class
 from streamjob_runtime.spark.jvm import OUTPUT_FILE_SYSTEM
 
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A file: its name relative to the place, and its size in bytes."""
+    """A file: its name relative to the place, its size in bytes, and the SHA-256 of its content."""
 
     name: str
     size: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,10 @@ class Place(Protocol):
         """Return a file's size in bytes; None if it does not exist."""
         ...
 
+    def sha256(self, name: str) -> str | None:
+        """Return the SHA-256 of a file's content in hexadecimal; None if it does not exist."""
+        ...
+
     def directories(self, directory: str) -> Sequence[str]:
         """Return the names of a directory's subdirectories, without parents."""
         ...
@@ -102,7 +108,7 @@ class Place(Protocol):
         ...
 
     def secure(self, directory: str) -> Sequence[PlacedFile]:
-        """Make the files below a directory durable, and return them.
+        """Make the files below a directory durable, and return them with their hashes.
 
         Files whose names begin with `_` or `.` are not data, and are left out.
         """
@@ -199,6 +205,13 @@ class LocalPlace:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def sha256(self, name: str) -> str | None:
+        try:
+            with (self._root / name).open("rb", buffering=0) as file:
+                return sha256_of(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def directories(self, directory: str) -> Sequence[str]:
         try:
             with os.scandir(self._root / directory) as entries:
@@ -225,8 +238,8 @@ class LocalPlace:
                 for name in names:
                     if not name.startswith(("_", ".")):
                         file = Path(parent, name)
-                        size = _sync_file(file)
-                        found.append(PlacedFile(file.relative_to(self._root).as_posix(), size))
+                        size, sha256 = _sync_file(file)
+                        found.append(PlacedFile(file.relative_to(self._root).as_posix(), size, sha256))
                 _sync_directory(Path(parent))
             if found:
                 for above in top.relative_to(self._root).parents:
@@ -274,14 +287,11 @@ class LocalPlace:
             temporary.unlink(missing_ok=True)
 
 
-def _sync_file(file: Path) -> int:
-    """Make a file's content durable, and return its size in bytes."""
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-        return os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)
+def _sync_file(file: Path) -> tuple[int, str]:
+    """Make a file's content durable, and return its size in bytes and its SHA-256."""
+    with file.open("rb", buffering=0) as opened:
+        os.fsync(opened.fileno())
+        return os.fstat(opened.fileno()).st_size, sha256_of(opened)
 
 
 def _sync_directory(directory: Path) -> None:

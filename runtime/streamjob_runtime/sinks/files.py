@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.commit_records import CommitRecords
-from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.committables import read_committable, read_record
 from streamjob_runtime.sinks.empty_part_files import holds_no_row, is_candidate, rows_by_footer
-from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnreadableCommittable, UnusableSink
+from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableSink
 from streamjob_runtime.sinks.file_systems import LocalPlace, Move, Place, PlacedFile, place_full
 from streamjob_runtime.sinks.newest_files import NewestFiles
+from streamjob_runtime.sinks.owners import Owner, owner_record, read_owner
+from streamjob_runtime.sinks.staged_hashes import changed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +39,7 @@ _WRITER_OPTIONS = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
 # From this version of `owner.json` on, a sink records its commits at its place.
-_WITH_RECORDS = 2
+_WITH_RECORDS: Literal[2] = 2
 # One day of lists, with a checkpoint every ten seconds; for readers that process whole checkpoints. The job itself
 # needs none.
 _LISTS_KEPT = 10_000
@@ -48,6 +51,19 @@ class _StagedFile(BaseModel):
 
     path: str
     size: int
+    sha256: str | None = None
+    """Of its content, in hexadecimal; None in what older versions staged."""
+
+
+class _PublishedFile(BaseModel):
+    path: str
+
+
+class _Published(BaseModel):
+    """The list of a checkpoint's files."""
+
+    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    files: tuple[_PublishedFile, ...]
 
 
 class _StagedBatch(BaseModel):
@@ -113,6 +129,23 @@ class FileSink:
         if schema is not None:
             self.check_schema(schema)
 
+    def verify(
+        self, context: SinkContext, checkpoint: CheckpointId, committables: Sequence[JsonValue]
+    ) -> Iterator[StreamJobError]:
+        """Yield an error for each problem of the owner, the records of commits, and the staged files."""
+        try:
+            self._check_owner(context)
+            batches = [self._parsed(committable) for committable in committables]
+            staged = _moves(checkpoint, batches)
+            self._check_content(checkpoint, staged)
+            lacking = any(self._place.size(move.staged) is None for move, _ in staged)
+            # A commit records that it has begun before it moves the first file.
+            if lacking and not self._records.covers(checkpoint, [batch.id for batch in batches]):
+                self._check_presence(checkpoint, staged)
+        except StreamJobError as error:
+            yield error
+        yield from self._records.problems()
+
     def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
         """Check the place, and write rows as for a batch, but into a directory of this process.
 
@@ -152,7 +185,10 @@ class FileSink:
         staged = _StagedBatch(
             directory=directory,
             id=identity,
-            files=tuple(_StagedFile(path=file.name.removeprefix(directory + "/"), size=file.size) for file in files),
+            files=tuple(
+                _StagedFile(path=file.name.removeprefix(directory + "/"), size=file.size, sha256=file.sha256)
+                for file in files
+            ),
         )
         rows = [rows_by_footer(self._place.local(file.name)) for file in files]
         known = [count for count in rows if count is not None]
@@ -163,29 +199,27 @@ class FileSink:
 
         Raises:
             UnreadableCommittable: a committable does not belong to this sink.
-            StagedRowsGone: a file is neither staged nor committed, or has the wrong size; nothing is committed then.
+            UnreadableRecord: the record of the commit is damaged.
+            StagedRowsGone: a file is neither staged nor committed, or is damaged; nothing is committed then.
             PlaceFull: no space is left.
         """
         batches = [self._parsed(committable) for committable in committables]
         if not batches:
             return
-        files = [(batch, file) for batch in batches for file in batch.files]
-        moves = [
-            Move(f"{batch.directory}/{file.path}", _visible_name(checkpoint, number, batch.id, file.path))
-            for number, (batch, file) in enumerate(files)
-        ]
+        staged = _moves(checkpoint, batches)
         identities = [batch.id for batch in batches]
         there = any(self._place.exists(batch.directory) for batch in batches)
+        self._check_content(checkpoint, staged)
         if not self._records.covers(checkpoint, identities):
             if not self._older:
-                self._check(checkpoint, [(move, file.size) for move, (_, file) in zip(moves, files, strict=True)])
+                self._check_presence(checkpoint, staged)
             self._older = False
             self._records.add(checkpoint, identities)
         # Remove directories last: if one is missing, its files are visible and listed, or a consumer has taken them.
         if not there:
             return
-        self._place.move(moves)
-        listed = [{"path": move.visible, "size": file.size} for move, (_, file) in zip(moves, files, strict=True)]
+        self._place.move([move for move, _ in staged])
+        listed = [{"path": move.visible, "size": file.size} for move, file in staged]
         content = {"formatVersion": 1, "checkpoint": checkpoint, "files": listed}
         self._lists.write(f"{checkpoint}.json", json.dumps(content, indent=1).encode())
         for batch in batches:
@@ -211,46 +245,50 @@ class FileSink:
         return self._context
 
     def _take(self, context: SinkContext) -> None:
-        content = json.dumps({"formatVersion": _WITH_RECORDS, **_claim(context)}, indent=1).encode()
-        if self._place.create(OWNER, content):
+        if self._place.create(OWNER, owner_record(context, _WITH_RECORDS)):
             return
         owner = self._check_owner(context)
         # An older version left no record of a commit in progress there, so missing files count as committed.
-        self._older = owner.get("formatVersion", 1) < _WITH_RECORDS and not self._place.exists(COMMITTED)
+        self._older = owner is not None and owner.formatVersion < _WITH_RECORDS and not self._place.exists(COMMITTED)
 
-    def _check_owner(self, context: SinkContext) -> dict[str, Any]:
+    def _check_owner(self, context: SinkContext) -> Owner | None:
         stored = self._place.read(OWNER)
-        if stored is None:
-            return {}
-        owner: dict[str, Any] = json.loads(stored) if stored else {}
-        mine = _claim(context)
-        if any(owner.get(key) != value for key, value in mine.items()):
-            raise PlaceTaken(
-                f"sink path {self._place.label}: belongs to {_owner_name(owner)}, and {_owner_name(mine)} asks for it",
-                f"give each sink its own path, or delete {OWNER} there if the previous owner is gone for good",
-            )
-        return owner
+        return None if stored is None else read_owner(stored, context, name=OWNER, place=self._place.label)
 
-    def _check(self, checkpoint: CheckpointId, moves: Sequence[tuple[Move, int]]) -> None:
-        """Refuse to commit a checkpoint with a lost or damaged file."""
+    def _check_content(self, checkpoint: CheckpointId, staged: Sequence[tuple[Move, _StagedFile]]) -> None:
+        """Refuse to commit a checkpoint with a damaged file, also if its commit has begun before."""
+        for move, file in staged:
+            if self._place.size(move.staged) not in (None, file.size):
+                self._refuse(checkpoint, f"{move.staged}, which has another size than it was staged with")
+        for name, found in changed([(move.staged, file.sha256) for move, file in staged], self._place.sha256):
+            self._refuse(checkpoint, f"{name}, whose SHA-256 is {found} and was another one when it was staged")
+
+    def _check_presence(self, checkpoint: CheckpointId, staged: Sequence[tuple[Move, _StagedFile]]) -> None:
+        """Refuse to commit a checkpoint with a lost file."""
         listed: frozenset[str] | None = None
-        for move, size in moves:
-            if self._place.size(move.staged) == size:
+        for move, _ in staged:
+            if self._place.size(move.staged) is not None:
                 continue
             listed = self._listed(checkpoint) if listed is None else listed
-            if self._place.size(move.staged) is None and (move.visible in listed or self._place.exists(move.visible)):
-                continue
-            raise StagedRowsGone(
-                f"sink path {self._place.label}: rows of checkpoint {checkpoint} are neither published nor whole in "
-                f"{move.staged}",
-                "bring that file back; or give these rows up, and start from that checkpoint (--from) at another "
-                "--location",
-            )
+            if move.visible not in listed and not self._place.exists(move.visible):
+                self._refuse(checkpoint, move.staged)
+
+    def _refuse(self, checkpoint: CheckpointId, where: str) -> NoReturn:
+        raise StagedRowsGone(
+            f"sink path {self._place.label}: rows of checkpoint {checkpoint} are neither published nor whole in "
+            f"{where}",
+            "bring that file back; or give these rows up, and start from that checkpoint (--from) at another "
+            "--location",
+        )
 
     def _listed(self, checkpoint: CheckpointId) -> frozenset[str]:
         """Return the files listed as committed with a checkpoint."""
-        stored = self._lists.read(f"{checkpoint}.json")
-        return frozenset(file["path"] for file in json.loads(stored)["files"]) if stored else frozenset()
+        name = f"{PUBLISHED}/{checkpoint}.json"
+        if (stored := self._place.read(name)) is None:
+            return frozenset()
+        fix = "restore it from a backup; or delete it if all files of the checkpoint are still there"
+        published = read_record(_Published, stored, name=name, sink=f"sink path {self._place.label}", fix=fix)
+        return frozenset(file.path for file in published.files)
 
     def _write(self, batch: DataFrame, directory: str) -> None:
         options = {key: value for key, value in self._opened.options.items() if key.lower() != "path"}
@@ -281,17 +319,18 @@ class FileSink:
         return batch
 
 
+def _moves(checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> list[tuple[Move, _StagedFile]]:
+    """Return where each staged file of a checkpoint's batches becomes visible."""
+    files = [(batch, file) for batch in batches for file in batch.files]
+    return [
+        (Move(f"{batch.directory}/{file.path}", _visible_name(checkpoint, number, batch.id, file.path)), file)
+        for number, (batch, file) in enumerate(files)
+    ]
+
+
 def _visible_name(checkpoint: CheckpointId, number: int, identity: str, staged: str) -> str:
     """Return the visible name of a file: the same partition directory and suffixes."""
     path = PurePosixPath(staged)
     # Spark adds the number of a partition directory's file after a dot; it is not a suffix.
     suffixes = "".join(suffix for suffix in path.suffixes if not re.fullmatch(r"\.c\d+", suffix))
     return (path.parent / f"part-{checkpoint}-{number}-{identity}{suffixes}").as_posix()
-
-
-def _claim(context: SinkContext) -> dict[str, str]:
-    return {"job": context.job, "namespace": context.namespace, "sink": context.uid}
-
-
-def _owner_name(owner: dict[str, str]) -> str:
-    return f"sink {owner.get('sink')} of job {owner.get('namespace')}/{owner.get('job')}"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.integration.sinks.damage import flip_a_bit
 
 from streamjob.sink import Sink
 from streamjob.testing.sink_harness import Row
@@ -41,6 +42,9 @@ class FileSinkConformance(SinkConformance):
 
     def lose_staged(self, place: Path) -> None:
         shutil.rmtree(place / "_streamjob/staged")
+
+    def damage_staged(self, place: Path) -> None:
+        flip_a_bit(next(file for file in place.glob("_streamjob/staged/**/part-*") if file.is_file()))
 
     def leftovers(self, place: Path) -> int:
         return len([path for path in place.glob("_streamjob/staged/**/*") if path.is_file()])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -41,11 +42,12 @@ from pyiceberg.types import (
     UUIDType,
 )
 from pyspark.sql import DataFrame, SparkSession
+from tests.integration.sinks.damage import flip_a_bit
 from tests.integration.sinks.lakes import Lake
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
+from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnreadableRecord, UnusableTable
 from streamjob_runtime.sinks.iceberg.errors import CatalogUnreachable, CommitContended
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
@@ -404,6 +406,38 @@ def test_data_files_that_are_gone_are_an_error_and_not_added(spark: SparkSession
     with pytest.raises(StagedRowsGone, match=r"rows of checkpoint 1 are neither part of table db\.report nor in"):
         commit(later, 1, staged)
     assert table.rows(TABLE) == []
+
+
+def test_a_change_with_a_changed_bit_is_an_error_and_not_merged(spark: SparkSession, table: Lake) -> None:
+    sink = opened(table.options(TABLE, mode="upsert", key="id"))
+    staged = staged_in(sink, numbered(spark, ROW))
+    (file,) = table.stray(TABLE)
+    flip_a_bit(Path(file.removeprefix("file://")))
+    with pytest.raises(StagedRowsGone, match=r"nor in .*/changes-.*\.parquet, whose SHA-256 is"):
+        commit(sink, 1, staged)
+    assert table.rows(TABLE) == []
+
+
+def test_files_that_an_older_version_staged_without_a_hash_are_added(spark: SparkSession, table: Lake) -> None:
+    sink = opened(table.options(TABLE))
+    committable = json.loads(json.dumps(staged_in(sink, numbered(spark, ROW)).committable))
+    for file in committable["files"]:
+        del file["sha256"]
+    sink.commit(CheckpointId(1), [committable])
+    assert table.rows(TABLE) == [ROW]
+
+
+def test_a_damaged_record_of_commits_is_an_error_that_names_it(spark: SparkSession, table: Lake) -> None:
+    sink = opened(table.options(TABLE))
+    commit(sink, 1, staged_in(sink, numbered(spark, ROW)))
+    with table.catalog() as catalog, catalog.load_table(TABLE).transaction() as change:
+        change.set_properties(
+            {name: "{" for name in catalog.load_table(TABLE).properties if name.startswith("streamjob")}
+        )
+    with pytest.raises(
+        UnreadableRecord, match=r"table db\.report: the property streamjob\.published\..* cannot be read"
+    ):
+        opened(table.options(TABLE), epoch=2)
 
 
 def test_files_keep_their_partitions_when_the_table_gets_others(spark: SparkSession, lake: Lake) -> None:

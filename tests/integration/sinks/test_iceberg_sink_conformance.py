@@ -22,6 +22,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 from sqlalchemy.orm import Session
+from tests.integration.sinks.damage import flip_a_bit
 from tests.integration.sinks.lakes import Lake
 
 from streamjob.sink import Sink
@@ -70,6 +71,9 @@ class TestIcebergSink(SinkConformance):
     def lose_staged(self, place: Path) -> None:
         for file in self.lake.stray("db.report"):
             Path(file.removeprefix("file://")).unlink()
+
+    def damage_staged(self, place: Path) -> None:
+        flip_a_bit(Path(next(iter(self.lake.stray("db.report"))).removeprefix("file://")))
 
     def leftovers(self, place: Path) -> int:
         return len(self.lake.stray("db.report"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.integration.sinks.damage import flipped
 from tests.integration.sinks.topics import Topics
 
 from streamjob.ids import BatchId, Key
@@ -80,6 +81,10 @@ class TestKafka(SinkConformance):
 
     def lose_staged(self, place: Path) -> None:
         self.store.delete([Key(key) for key in self.topics.staged_objects()])
+
+    def damage_staged(self, place: Path) -> None:
+        key = Key(next(iter(self.topics.staged_objects())))
+        self.store.put(key, flipped(self.store.get(key)))
 
     def leftovers(self, place: Path) -> int:
         return len(self.topics.staged_objects())

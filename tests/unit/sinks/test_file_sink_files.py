@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ import pytest
 from pydantic import JsonValue
 from pyspark.sql.types import StringType, StructField, StructType
 
+from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks import commit_records, files
-from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnreadableCommittable, UnusableSink
+from streamjob_runtime.sinks.errors import (
+    PlaceTaken,
+    StagedRowsGone,
+    UnreadableCommittable,
+    UnreadableRecord,
+    UnusableSink,
+)
 from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
 
@@ -33,7 +41,7 @@ def staged(directory: Path, epoch: int, batch: int, identity: str, *names: str) 
         file = directory / below / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"rows")
-    files: list[JsonValue] = [{"path": name, "size": 4} for name in names]
+    files: list[JsonValue] = [{"path": name, "size": 4, "sha256": sha256(b"rows").hexdigest()} for name in names]
     return {"formatVersion": 1, "directory": below, "id": identity, "files": files}
 
 
@@ -101,6 +109,72 @@ def test_a_commit_of_a_truncated_staged_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StagedRowsGone, match="nor whole in"):
         opened(tmp_path).commit(CheckpointId(3), [batch])
+
+
+def test_a_commit_of_a_staged_file_with_a_changed_byte_is_refused_and_publishes_nothing(tmp_path: Path) -> None:
+    whole = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    batch = staged(tmp_path, 1, 1, "v", "part-00000-y-c000.csv")
+    (tmp_path / batch["directory"] / "part-00000-y-c000.csv").write_bytes(b"rowt")
+
+    with pytest.raises(
+        StagedRowsGone, match=r"whole in _streamjob/staged/1/1-v/part-00000-y-c000.csv, whose SHA-256 is"
+    ):
+        opened(tmp_path).commit(CheckpointId(3), [whole, batch])
+    assert visible(tmp_path) == []
+
+
+def test_the_rest_of_an_interrupted_commit_is_refused_if_it_has_changed_meanwhile(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv", "part-00001-x-c000.csv")
+    sink = opened(tmp_path)
+    commit_records.CommitRecords(LocalPlace(tmp_path), files.COMMITTED).add(CheckpointId(3), ["u"])
+    (tmp_path / batch["directory"] / "part-00000-x-c000.csv").rename(tmp_path / "part-3-0-u.csv")
+    (tmp_path / batch["directory"] / "part-00001-x-c000.csv").write_bytes(b"rowt")
+
+    with pytest.raises(StagedRowsGone, match=r"part-00001-x-c000\.csv, whose SHA-256 is"):
+        sink.commit(CheckpointId(3), [batch])
+    assert visible(tmp_path) == ["part-3-0-u.csv"]
+
+
+def test_files_that_an_older_version_staged_without_a_hash_are_published(tmp_path: Path) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    batch["files"] = [{"path": "part-00000-x-c000.csv", "size": 4}]
+    opened(tmp_path).commit(CheckpointId(3), [batch])
+
+    assert visible(tmp_path) == ["part-3-0-u.csv"]
+
+
+DAMAGE = [b"", b"{", b'{"formatVersion": 2,', b"null", b"[]", b"\xff\xfe", b'{"formatVersion": 9}', b"[" * 100_000]
+
+
+@pytest.mark.parametrize("content", DAMAGE, ids=lambda content: repr(content[:12]))
+def test_a_damaged_owner_record_is_an_error_that_names_it_and_the_way_out(tmp_path: Path, content: bytes) -> None:
+    opened(tmp_path)
+    (tmp_path / "_streamjob/owner.json").write_bytes(content)
+
+    with pytest.raises(UnreadableRecord) as refused:
+        opened(tmp_path, epoch=2)
+    assert refused.value.what.startswith(f"sink path {tmp_path}: _streamjob/owner.json cannot be read: ")
+    assert "delete it if no other job or sink writes to" in refused.value.fix
+    assert refused.value.exit_code == ExitCode.CANNOT_RESTORE
+
+
+@pytest.mark.parametrize("content", DAMAGE, ids=lambda content: repr(content[:12]))
+@pytest.mark.parametrize("record", ["committed/3-u.json", "published/3.json"])
+def test_a_damaged_record_of_a_commit_is_an_error_and_without_the_record_the_files_decide(
+    tmp_path: Path, record: str, content: bytes
+) -> None:
+    batch = staged(tmp_path, 1, 0, "u", "part-00000-x-c000.csv")
+    opened(tmp_path).commit(CheckpointId(3), [batch])
+    shutil.rmtree(tmp_path / "_streamjob/committed")
+    damaged = tmp_path / "_streamjob" / record
+    damaged.parent.mkdir(exist_ok=True)
+    damaged.write_bytes(content)
+
+    with pytest.raises(UnreadableRecord, match=f"_streamjob/{record} cannot be read: "):
+        opened(tmp_path, epoch=2).commit(CheckpointId(3), [batch])
+    damaged.unlink()
+    opened(tmp_path, epoch=2).commit(CheckpointId(3), [batch])
+    assert visible(tmp_path) == ["part-3-0-u.csv"]
 
 
 def test_a_file_that_is_at_its_visible_place_already_counts_as_published(tmp_path: Path) -> None:

@@ -83,6 +83,6 @@ def test_a_file_that_cannot_be_judged_is_kept(name: str) -> None:
 
 
 def test_only_the_first_partitions_small_files_are_looked_into() -> None:
-    assert is_candidate(PlacedFile("p=1/part-00000-a.c000.csv", 10))
-    assert not is_candidate(PlacedFile("part-00001-a-c000.csv", 10))
-    assert not is_candidate(PlacedFile("part-00000-a-c000.csv", 2 << 20))
+    assert is_candidate(PlacedFile("p=1/part-00000-a.c000.csv", 10, ""))
+    assert not is_candidate(PlacedFile("part-00001-a-c000.csv", 10, ""))
+    assert not is_candidate(PlacedFile("part-00000-a-c000.csv", 2 << 20, ""))

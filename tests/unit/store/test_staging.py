@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, Key, OperatorUid
-from streamjob.sink import SinkContext, StagedObject
+from streamjob.sink import SinkContext, StagedObject, StagedRowsGone
 from streamjob.snapshot import keys
 from streamjob.store.base import StoreError
 from streamjob.store.local import LocalStore
@@ -51,6 +51,23 @@ def test_tasks_stage_in_the_same_epoch_and_carry_no_credentials(tmp_path: Path) 
     assert here.fetch(names[0], tmp_path / "rows")
     assert (tmp_path / "rows").read_bytes() == b"rows"
     assert in_task == StoreTaskStaging(store.uri, REPORT, Epoch(7))
+
+
+def test_an_object_with_a_changed_byte_is_an_error_that_names_it(tmp_path: Path) -> None:
+    store = MemoryStore()
+    here = staging(store, tmp_path)
+    name = here.put(b"rows")
+    store.put(keys.staged_object(REPORT, Epoch(1), name.partition("/")[2]), b"rowt")
+
+    with pytest.raises(StagedRowsGone, match=f"sink report: staged/report/{name} is damaged: its SHA-256 is"):
+        here.fetch(name, tmp_path / "rows")
+
+
+def test_an_object_that_an_older_version_staged_without_a_hash_is_fetched(tmp_path: Path) -> None:
+    store = MemoryStore()
+    store.put(keys.staged_object(REPORT, Epoch(1), "ab" * 16), b"rows")
+
+    assert staging(store, tmp_path).fetch(f"1/{'ab' * 16}", tmp_path / "rows")
 
 
 def test_what_is_gone_is_told_and_no_error(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Key
 from streamjob.store.base import Store, StoreError
 from streamjob_runtime.sinks.bucket.layout import COMMITTED, record_key
+from streamjob_runtime.sinks.commit_records import CommitRecord, commit_record, read_commit_record
 
 _KEPT = 1000
 _DELETED_AT_ONCE = 100
@@ -32,26 +33,40 @@ class CommitRecords:
         """Oldest first; None until the first record, which lists the existing ones."""
 
     def covers(self, checkpoint: CheckpointId, batches: Sequence[str]) -> bool:
-        """Return whether a commit of these batches has begun; all of their uploads existed then. Raises StoreError."""
-        for each in self._objects.list(COMMITTED):
-            if is_record_of(each.key, checkpoint, batches[0]):
-                content = json.loads(self._objects.get(each.key))
-                if set(batches) <= set(content["batches"]):
-                    return True
-        return False
+        """Return whether a commit of these batches has begun; all of their uploads existed then.
+
+        Raises:
+            UnreadableRecord: the record is damaged.
+            StoreError: the bucket does not answer or refuses.
+        """
+        return any(
+            set(batches) <= set(self._read(each.key).batches)
+            for each in self._objects.list(COMMITTED)
+            if is_record_of(each.key, checkpoint, batches[0])
+        )
 
     def add(self, checkpoint: CheckpointId, batches: Sequence[str]) -> None:
         """Record that all uploads of these batches exist and are about to be completed. Raises StoreError."""
         if self._known is None:
             self._known = [each.key for each in self._objects.list(COMMITTED)]
         key = record_key(self._clock(), checkpoint, batches[0])
-        content = {"formatVersion": 1, "checkpoint": checkpoint, "batches": list(batches)}
-        self._objects.put(key, json.dumps(content).encode())
+        self._objects.put(key, commit_record(checkpoint, batches))
         self._known.append(key)
         if len(self._known) >= _KEPT + _DELETED_AT_ONCE:
             with suppress(StoreError):
                 self._objects.delete(self._known[:_DELETED_AT_ONCE])
                 del self._known[:_DELETED_AT_ONCE]
+
+    def problems(self) -> Iterator[CannotRestore]:
+        """Yield an error for each damaged record. Raises StoreError."""
+        for each in self._objects.list(COMMITTED):
+            try:
+                self._read(each.key)
+            except CannotRestore as error:
+                yield error
+
+    def _read(self, key: Key) -> CommitRecord:
+        return read_commit_record(self._objects.get(key), key, self._objects.uri)
 
 
 def is_record_of(key: str, checkpoint: CheckpointId, first_batch: str) -> bool:

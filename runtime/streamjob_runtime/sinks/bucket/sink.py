@@ -7,7 +7,6 @@ it is completed, so a repeated commit changes nothing, even if a consumer has re
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import time
@@ -15,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from streamjob.errors import InvalidInput, refuse
+from streamjob.errors import InvalidInput, StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.bucket_files import path_problem, problems
 from streamjob.job.options import UnusableOptions
@@ -36,7 +35,8 @@ from streamjob_runtime.sinks.bucket.rows import encoding_of, mismatches, prepare
 from streamjob_runtime.sinks.bucket.standing import standing
 from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedFiles
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.errors import PlaceTaken, StagedRowsGone, UnusableSink
+from streamjob_runtime.sinks.errors import StagedRowsGone, UnusableSink
+from streamjob_runtime.sinks.owners import owner_record, read_owner
 from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
@@ -131,6 +131,21 @@ class BucketSink:
         finally:
             self.close()
 
+    def verify(
+        self, context: SinkContext, checkpoint: CheckpointId, committables: Sequence[JsonValue]
+    ) -> Iterator[StreamJobError]:
+        """Yield an error for each problem of the owner, the records of commits, and the pending uploads."""
+        self._prepare(context)
+        try:
+            try:
+                self._check_owner(context)
+                self._due(checkpoint, self._parsed(committables))
+            except StreamJobError as error:
+                yield error
+            yield from self._records.problems()
+        finally:
+            self.close()
+
     def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
         """Check the bucket, and stage rows as for a batch. Without rows there is nothing to upload.
 
@@ -178,21 +193,13 @@ class BucketSink:
             StagedRowsGone: an upload does not exist and was not completed; nothing is committed then.
             StoreError: the bucket does not answer or refuses.
         """
-        batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
+        batches = self._parsed(committables)
         if not batches:
             return
-        files = [file for batch in batches for file in batch.files]
-        identities = [batch.id for batch in batches]
-        found = standing(files, self._all(lambda file: self._uploads.parts(file.pending), files))
-        if found.missing and self._records.covers(checkpoint, identities):
-            # The rest of a commit that was interrupted.
-            self._complete(found.pending)
-            return
-        for file in found.missing:
-            if not self._is_visible(file):
-                self._rows_gone(checkpoint, file)
-        self._records.add(checkpoint, identities)
-        self._complete(found.pending)
+        due, begun = self._due(checkpoint, batches)
+        if not begun:
+            self._records.add(checkpoint, [batch.id for batch in batches])
+        self._complete(due)
 
     def abort(self) -> None:
         """Abort uploads of lower epochs.
@@ -239,9 +246,8 @@ class BucketSink:
             raise InvalidInput(f"{self._label}: {error.what}", error.fix) from error
 
     def _claim(self, context: SinkContext) -> None:
-        content = json.dumps({"formatVersion": 1, **_owner_of(context)}, indent=1).encode()
         try:
-            created = self._objects.put_if_absent(OWNER, content)
+            created = self._objects.put_if_absent(OWNER, owner_record(context, 1))
         except StoreUnavailable:
             # It may have been created; two sinks never have the same content.
             if not self._check_owner(context):
@@ -253,16 +259,25 @@ class BucketSink:
     def _check_owner(self, context: SinkContext) -> bool:
         """Return whether this sink has claimed the path; raise PlaceTaken if another one has."""
         try:
-            owner: dict[str, Any] = json.loads(self._objects.get(OWNER))
+            stored = self._objects.get(OWNER)
         except ObjectMissing:
             return False
-        mine = _owner_of(context)
-        if any(owner.get(key) != value for key, value in mine.items()):
-            raise PlaceTaken(
-                f"sink path {self.label}: belongs to {_owner_name(owner)}, and {_owner_name(mine)} asks for it",
-                f"give each sink its own path, or delete {OWNER} there if the previous owner is gone for good",
-            )
+        read_owner(stored, context, name=OWNER, place=self.label)
         return True
+
+    def _parsed(self, committables: Sequence[JsonValue]) -> list[_StagedBatch]:
+        return [read_committable(_StagedBatch, committable, self._label) for committable in committables]
+
+    def _due(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> tuple[Sequence[StagedFile], bool]:
+        """Return the uploads to complete, and whether their commit was interrupted. Raises StagedRowsGone."""
+        files = [file for batch in batches for file in batch.files]
+        found = standing(files, self._all(lambda file: self._uploads.parts(file.pending), files))
+        if found.missing and self._records.covers(checkpoint, [batch.id for batch in batches]):
+            return found.pending, True
+        for file in found.missing:
+            if not self._is_visible(file):
+                self._rows_gone(checkpoint, file)
+        return found.pending, False
 
     def _complete(self, files: Sequence[StagedFile]) -> None:
         # False means that another process has completed it meanwhile: all of them existed when the record was made.
@@ -286,11 +301,3 @@ class BucketSink:
             "let no lifecycle rule abort uploads sooner than a job may stand still; give these rows up, and start from "
             "that checkpoint (--from) at another --location",
         )
-
-
-def _owner_of(context: SinkContext) -> dict[str, str]:
-    return {"job": context.job, "namespace": context.namespace, "sink": context.uid}
-
-
-def _owner_name(owner: dict[str, str]) -> str:
-    return f"sink {owner.get('sink')} of job {owner.get('namespace')}/{owner.get('job')}"

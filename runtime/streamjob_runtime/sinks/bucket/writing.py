@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ class StagedFile(BaseModel):
         rows: the number of its rows.
         upload: the id of the upload.
         parts: the tags of the upload's parts, in order.
+        sha256: of its content, in hexadecimal; None in what older versions staged.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -41,6 +43,7 @@ class StagedFile(BaseModel):
     rows: int
     upload: str
     parts: tuple[str, ...]
+    sha256: str | None = None
 
     @property
     def pending(self) -> PendingUpload:
@@ -115,7 +118,16 @@ class UploadedFiles:
             with suppress(StoreError):
                 self._uploads.abort(upload)
             raise
-        self.files.append(StagedFile(path=upload.key, size=len(content), rows=rows, upload=upload.id, parts=tags))
+        self.files.append(
+            StagedFile(
+                path=upload.key,
+                size=len(content),
+                rows=rows,
+                upload=upload.id,
+                parts=tags,
+                sha256=hashlib.sha256(content).hexdigest(),
+            )
+        )
 
     def remove(self) -> None:
         """Abort the uploads."""

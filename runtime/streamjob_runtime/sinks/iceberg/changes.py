@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -27,6 +29,7 @@ DELETED = "_streamjob_deleted"
 """Column of staged changes: whether the row with this key is to be deleted."""
 POSITION = "_streamjob_position"
 """Column of staged changes: the change's position in its batch."""
+_HASHED = re.compile(r"/changes-[0-9a-f]+-([0-9a-f]{64})\.parquet$")
 
 
 class ChangeFile(BaseModel):
@@ -65,16 +68,24 @@ class ChangeFiles:
         for name in self._required:
             if name in new.column_names and new.column(name).null_count:
                 raise ValueError(f"the column {name!r} is required, and rows have NULL there")
-        location = f"{self._directory}/changes-{secrets.token_hex(16)}.parquet"
         buffer = pa.BufferOutputStream()
         pq.write_table(rows, buffer)
+        content = buffer.getvalue()
+        sha256 = hashlib.sha256(content).hexdigest()
+        location = f"{self._directory}/changes-{secrets.token_hex(16)}-{sha256}.parquet"
         with self._io.new_output(location).create() as stream:
-            stream.write(buffer.getvalue())
+            stream.write(content)
         self.files.append(ChangeFile(path=location, rows=rows.num_rows))
 
     def remove(self) -> None:
         """Remove the files."""
         remove_changes((file.path for file in self.files), self._io)
+
+
+def changes_sha256(location: str) -> str | None:
+    """Return the SHA-256 of a file with changes, which its name has; None if an older version staged it."""
+    match = _HASHED.search(location)
+    return match[1] if match else None
 
 
 def stage_changes(batch: DataFrame, target: Target, directory: str, key: Sequence[str], sink: str) -> list[ChangeFile]:

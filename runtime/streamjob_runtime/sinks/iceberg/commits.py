@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.table import Table
 
+from streamjob_runtime.sinks.iceberg.changes import changes_sha256
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
 
 
@@ -29,9 +30,10 @@ class StagedBatch(BaseModel):
     files: tuple[StagedFile, ...] = ()
     changes: tuple[str, ...] = ()
 
-    def locations(self) -> tuple[str, ...]:
-        """Return the locations of its files."""
-        return (*(file.path for file in self.files), *self.changes)
+    def staged(self) -> tuple[tuple[str, str | None], ...]:
+        """Return the locations of its files, with their hashes."""
+        changes = ((location, changes_sha256(location)) for location in self.changes)
+        return (*((file.path, file.sha256) for file in self.files), *changes)
 
 
 def append(

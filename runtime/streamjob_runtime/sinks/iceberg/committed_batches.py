@@ -12,10 +12,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from streamjob.ids import Epoch
+from streamjob_runtime.sinks.committables import read_record
 
 LIVES_KEPT = 1000
 PREFIX = "streamjob."
@@ -44,14 +46,10 @@ def property_of(identity: str) -> str:
     return f"{PREFIX}published.{identity}"
 
 
-class UnreadableProperty(ValueError):
-    """The property was written by another program, or by a newer version of this sink."""
-
-
 class _Stored(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    formatVersion: int  # noqa: N815 - as it is stored
+    formatVersion: Literal[1]  # noqa: N815 - as it is stored
     published: dict[str, int]
     swept: list[str] = []
 
@@ -91,7 +89,7 @@ class CommittedBatches:
 
 
 def read_committed(
-    identity: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]]
+    identity: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]], table: str
 ) -> CommittedBatches | None:
     """Return the batches that a sink has committed; None if the table has no record of them.
 
@@ -99,9 +97,10 @@ def read_committed(
         identity: the sink's identity.
         properties: the table's properties.
         summaries: the summaries of the table's snapshots, oldest first.
+        table: the table's name in messages.
 
     Raises:
-        UnreadableProperty: the property cannot be read.
+        UnreadableRecord: the property is damaged, or a newer version wrote it.
     """
     text = properties.get(property_of(identity))
     said = [
@@ -113,12 +112,14 @@ def read_committed(
     ]
     if text is None:
         return CommittedBatches().with_batches(said) if said else None
-    try:
-        stored = _Stored.model_validate_json(text)
-    except ValidationError as error:
-        raise UnreadableProperty(f"the property {property_of(identity)} cannot be read") from error
-    if stored.formatVersion != 1:
-        raise UnreadableProperty(f"the property {property_of(identity)} has format version {stored.formatVersion}")
+    stored = read_record(
+        _Stored,
+        text,
+        name=f"the property {property_of(identity)}",
+        sink=table,
+        fix="use the version of streamjob that wrote it; or set the property to the newest value that former metadata "
+        "files of the table have",
+    )
     known = CommittedBatches(stored.published, frozenset(stored.swept))
     missing = [(life, number) for life, number in said if not known.covers(life, number)]
     return known.with_batches(missing) if missing else known

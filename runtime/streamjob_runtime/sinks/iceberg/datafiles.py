@@ -30,6 +30,7 @@ class StagedFile(BaseModel):
         columnSizes, values, nulls, nans: counts by column id.
         lower, upper: bounds by column id.
         splits: offsets of its row groups.
+        sha256: of its content, in hexadecimal; None in what older versions staged.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,9 +46,10 @@ class StagedFile(BaseModel):
     lower: dict[int, str] = {}
     upper: dict[int, str] = {}
     splits: tuple[int, ...] = ()
+    sha256: str | None = None
 
 
-def describe(file: DataFile, spec: PartitionSpec, schema: Schema) -> StagedFile:
+def describe(file: DataFile, spec: PartitionSpec, schema: Schema, sha256: str) -> StagedFile:
     """Return the description of a data file, written with a partition specification and schema of the table."""
     values = [
         None if value is None else _text(to_bytes(kind, value))
@@ -65,6 +67,7 @@ def describe(file: DataFile, spec: PartitionSpec, schema: Schema) -> StagedFile:
         lower=_texts(file.lower_bounds),
         upper=_texts(file.upper_bounds),
         splits=tuple(file.split_offsets or ()),
+        sha256=sha256,
     )
 
 

@@ -11,12 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, cast
 
 from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.metadata import TableMetadata
 
 from streamjob_runtime.sinks.iceberg.committed_batches import Life, life_of
+from streamjob_runtime.sinks.staged_hashes import sha256_of
+
+if TYPE_CHECKING:
+    from io import FileIO
 
 
 def data_path(metadata: TableMetadata) -> str:
@@ -80,6 +85,14 @@ class Directories:
     def exists(self, location: str) -> bool:
         """Return whether there is a file."""
         return self._files.new_input(location).exists()
+
+    def sha256(self, location: str) -> str | None:
+        """Return the SHA-256 of a file; None if there is none."""
+        try:
+            with self._files.new_input(location).open() as stream:
+                return sha256_of(cast("FileIO", stream))
+        except FileNotFoundError:
+            return None
 
     def remove(self, life: Life, files: Iterable[Found]) -> None:
         """Remove files of a life, and directories that become empty, if the store has directories."""

@@ -11,18 +11,18 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pydantic import JsonValue
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
-from streamjob.errors import refuse
+from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.changes import CHANGE_TYPE
 from streamjob.job.iceberg import parse_options
@@ -39,7 +39,6 @@ from streamjob_runtime.sinks.iceberg.committed_batches import (
     PREFIX,
     CommittedBatches,
     Life,
-    UnreadableProperty,
     life_of,
     property_of,
     read_committed,
@@ -50,6 +49,7 @@ from streamjob_runtime.sinks.iceberg.errors import CommitContended
 from streamjob_runtime.sinks.iceberg.merging import commit_merge, merge
 from streamjob_runtime.sinks.iceberg.writing import DataFiles, target_below, write_rows
 from streamjob_runtime.sinks.identity import identity_of
+from streamjob_runtime.sinks.staged_hashes import changed
 from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
@@ -110,6 +110,23 @@ class IcebergSink:
                 self.check_schema(schema)
         finally:
             self.close()
+
+    def verify(
+        self, context: SinkContext, checkpoint: CheckpointId, committables: Sequence[JsonValue]
+    ) -> Iterator[StreamJobError]:
+        """Yield an error for the first problem of the table's record of commits, or of the staged files."""
+        try:
+            self.open(context)
+            try:
+                if batches := [self._parsed(committable) for committable in committables]:
+                    committed = self._committed(self._due_table(checkpoint, batches)) or CommittedBatches()
+                    due = [batch for batch in batches if not committed.covers(batch.life, batch.number)]
+                    self._check_presence(checkpoint, due)
+                    self._check_content(checkpoint, due)
+            finally:
+                self.close()
+        except StreamJobError as error:
+            yield error
 
     def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
         """Check catalog and table, and stage rows as for a batch. Without rows there is no file to write.
@@ -174,7 +191,8 @@ class IcebergSink:
 
         Raises:
             UnreadableCommittable: a committable does not belong to this sink.
-            StagedRowsGone: files neither exist nor are recorded as committed.
+            UnreadableRecord: the table's record of the sink's commits is damaged.
+            StagedRowsGone: files neither exist nor are recorded as committed, or are damaged.
             CommitContended: other writers kept changing the table meanwhile.
             CatalogUnreachable, CatalogRefuses: see `open`.
         """
@@ -263,12 +281,7 @@ class IcebergSink:
         summaries = [
             snapshot.summary.additional_properties for snapshot in table.metadata.snapshots if snapshot.summary
         ]
-        try:
-            return read_committed(self._identity, table.properties, summaries)
-        except UnreadableProperty as error:
-            raise UnusableTable(
-                f"{self._table_label}: {error}", "use the version of streamjob that wrote it"
-            ) from error
+        return read_committed(self._identity, table.properties, summaries, self._table_label)
 
     def _commit(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
         """Commit until the table records that the batches are committed.
@@ -285,7 +298,9 @@ class IcebergSink:
             due = [batch for batch in batches if not committed.covers(batch.life, batch.number)]
             if not due:
                 return
-            self._check_files(checkpoint, due)
+            self._check_presence(checkpoint, due)
+            if not attempt:
+                self._check_content(checkpoint, due)
             note = committed.with_batches((batch.life, batch.number) for batch in due).with_swept(self._swept)
             properties = {property_of(self._identity): note.to_property()}
             try:
@@ -334,20 +349,31 @@ class IcebergSink:
         self._files = PyArrowFileIO(file_properties(table.io.properties))
         return table
 
-    def _check_files(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:
+    def _check_presence(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:
         """Refuse missing files; files written by this opening are not checked."""
         with self._explainer.explaining("data files cannot be looked at"):
             for batch in due:
                 if batch.life == str(self._life):
                     continue
-                for location in batch.locations():
+                for location, _ in batch.staged():
                     if not self._directories.exists(location):
-                        raise StagedRowsGone(
-                            f"{self._label}: rows of checkpoint {checkpoint} are neither part of table "
-                            f"{self._options.table} nor in {location}",
-                            "bring the table's files back to where they were when the checkpoint completed; or give "
-                            "these rows up, and start from that checkpoint (--from) at another --location",
-                        )
+                        self._rows_gone(checkpoint, location)
+
+    def _check_content(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:
+        """Refuse damaged files."""
+        staged = [each for batch in due for each in batch.staged()]
+        with self._explainer.explaining("data files cannot be looked at"):
+            for location, found in changed(staged, self._directories.sha256):
+                where = f"{location}, whose SHA-256 is {found} and was another one when it was staged"
+                self._rows_gone(checkpoint, where)
+
+    def _rows_gone(self, checkpoint: CheckpointId, where: str) -> NoReturn:
+        raise StagedRowsGone(
+            f"{self._label}: rows of checkpoint {checkpoint} are neither part of table {self._options.table} nor in "
+            f"{where}",
+            "bring the table's files back to where they were when the checkpoint completed; or give these rows up, and "
+            "start from that checkpoint (--from) at another --location",
+        )
 
     def _summary(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> dict[str, str]:
         context = self._context

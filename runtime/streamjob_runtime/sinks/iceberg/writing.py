@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.io import FileIO, InputFile, OutputFile, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFileIO, pyarrow_to_schema, schema_to_pyarrow, write_file
 from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
 from pyiceberg.schema import Schema
@@ -21,6 +22,7 @@ from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Ye
 from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
+from streamjob_runtime.sinks.staged_hashes import HashingStream
 
 _COARSER = {DayTransform: "day", HourTransform: "hour", MonthTransform: "day", YearTransform: "day"}
 
@@ -99,7 +101,7 @@ def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
     schema, spec = metadata.schema(), metadata.spec()
     rows = as_the_table_has_them(rows, schema)
     file_schema = pyarrow_to_schema(rows.schema, name_mapping=schema.name_mapping)
-    run, numbers = uuid.uuid4(), count()
+    run, numbers, hashing = uuid.uuid4(), count(), _HashingFiles(files)
     tasks = [
         WriteTask(
             write_uuid=run,
@@ -110,7 +112,47 @@ def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
         )
         for key, part in split(rows, metadata)
     ]
-    return [describe(file, spec, schema) for file in write_file(files, metadata, iter(tasks))]
+    written = list(write_file(hashing, metadata, iter(tasks)))
+    return [describe(file, spec, schema, hashing.streams[file.file_path].sha256) for file in written]
+
+
+class _HashingFiles(FileIO):
+    """Access to files that keeps the hash of each file that it writes."""
+
+    def __init__(self, files: PyArrowFileIO) -> None:
+        super().__init__(files.properties)
+        self._files = files
+        self.streams: dict[str, HashingStream] = {}
+
+    def new_input(self, location: str) -> InputFile:
+        return self._files.new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        return _HashedFile(self._files.new_output(location), self.streams)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        self._files.delete(location)
+
+
+class _HashedFile(OutputFile):
+    def __init__(self, file: OutputFile, streams: dict[str, HashingStream]) -> None:
+        super().__init__(file.location)
+        self._file = file
+        self._streams = streams
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def exists(self) -> bool:
+        return self._file.exists()
+
+    def to_input_file(self) -> InputFile:
+        return self._file.to_input_file()
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        stream = HashingStream(cast("BinaryIO", self._file.create(overwrite)))
+        self._streams[self.location] = stream
+        return cast("OutputStream", stream)
 
 
 def as_the_table_has_them(rows: pa.Table, schema: Schema) -> pa.Table:

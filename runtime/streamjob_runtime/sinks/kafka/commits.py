@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from streamjob.ids import CheckpointId, Epoch
-from streamjob_runtime.sinks.errors import UnreadableCommittable
+from streamjob_runtime.sinks.committables import read_record as _read
 
 NAMES_KEPT = 50
 """Number of batches that a record names, including earlier commits: a copied store may still have their rows."""
@@ -79,17 +79,18 @@ def read_record(text: str | None, sink: str) -> CommitRecord | None:
     """Parse a stored record; None if there is none.
 
     Raises:
-        UnreadableCommittable: it has an unknown form.
+        UnreadableRecord: it is damaged, or has an unknown form.
     """
     if text is None:
         return None
-    try:
-        return CommitRecord.model_validate_json(text)
-    except ValidationError as error:
-        raise UnreadableCommittable(
-            f"{sink}: its newest record in the commits topic cannot be read: {error}",
-            "run the version that wrote it, or a later one",
-        ) from error
+    return _read(
+        CommitRecord,
+        text,
+        name="its newest record in the commits topic",
+        sink=sink,
+        fix="run the version that wrote it, or a later one; if another program wrote it, write the sink's last valid "
+        "record to the topic again, with the same key",
+    )
 
 
 def identity_of(namespace: str, job: str, sink: str) -> str:

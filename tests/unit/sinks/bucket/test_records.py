@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from streamjob.ids import CheckpointId
 from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.sinks.bucket.records import CommitRecords
+from streamjob_runtime.sinks.errors import UnreadableRecord
 
 
 def test_a_record_covers_its_batches_for_every_later_process() -> None:
@@ -19,6 +22,19 @@ def test_a_record_covers_its_batches_for_every_later_process() -> None:
     assert not later.covers(CheckpointId(4), ["a", "b", "c"])
     assert not later.covers(CheckpointId(5), ["a"])
     assert not later.covers(CheckpointId(4), ["b"])
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"null", b'{"formatVersion": 9, "checkpoint": 4, "batches": ["a"]}'])
+def test_a_damaged_record_is_an_error_that_names_it(content: bytes) -> None:
+    store = MemoryStore()
+    records = CommitRecords(store, lambda: 7.0)
+    records.add(CheckpointId(4), ["a"])
+    (info,) = store.list("")
+    store.put(info.key, content)
+
+    with pytest.raises(UnreadableRecord, match=f"{info.key} cannot be read"):
+        records.covers(CheckpointId(4), ["a"])
+    assert [problem for problem in records.problems() if info.key in problem.what]
 
 
 def test_the_oldest_records_are_deleted_a_hundred_at_a_time() -> None:

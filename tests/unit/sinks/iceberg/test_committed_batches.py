@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob.ids import Epoch
+from streamjob_runtime.sinks.errors import UnreadableRecord
 from streamjob_runtime.sinks.iceberg.committed_batches import (
     LIVES_KEPT,
     CommittedBatches,
     Life,
-    UnreadableProperty,
     life_of,
     property_of,
     read_committed,
@@ -34,14 +34,17 @@ def test_a_life_is_known_by_its_name() -> None:
 
 
 def test_a_table_that_says_nothing_is_told_from_one_that_says_that_nothing_is_published() -> None:
-    assert read_committed(SINK, {}, []) is None
-    assert read_committed(SINK, {property_of(SINK): CommittedBatches().to_property()}, []) == CommittedBatches()
+    assert read_committed(SINK, {}, [], "table db.t") is None
+    assert (
+        read_committed(SINK, {property_of(SINK): CommittedBatches().to_property()}, [], "table db.t")
+        == CommittedBatches()
+    )
 
 
 @given(BATCHES)
 def test_all_batches_up_to_the_last_one_of_a_life_are_published(batches: list[tuple[str, int]]) -> None:
     stored = CommittedBatches().with_batches(batches).to_property()
-    read = read_committed(SINK, {property_of(SINK): stored}, [])
+    read = read_committed(SINK, {property_of(SINK): stored}, [], "table db.t")
 
     assert read is not None
     for life in (LIFE, "4-00000000000000bb", "5-00000000000000cc"):
@@ -52,9 +55,9 @@ def test_all_batches_up_to_the_last_one_of_a_life_are_published(batches: list[tu
 def test_snapshots_say_it_where_the_property_does_not() -> None:
     ours = {"streamjob.sink-id": SINK, "streamjob.batch": f"{LIFE}/7"}
     theirs = {"streamjob.sink-id": "other", "streamjob.batch": f"{LIFE}/9"}
-    alone = read_committed(SINK, {}, [{}, ours, theirs])
+    alone = read_committed(SINK, {}, [{}, ours, theirs], "table db.t")
     older = CommittedBatches().with_batches([(LIFE, 5)]).to_property()
-    both = read_committed(SINK, {property_of(SINK): older}, [ours])
+    both = read_committed(SINK, {property_of(SINK): older}, [ours], "table db.t")
 
     for read in (alone, both):
         assert read is not None
@@ -77,10 +80,12 @@ def test_lives_without_published_batches_need_no_note_that_they_were_swept() -> 
     published = CommittedBatches().with_batches([(LIFE, 1)]).with_swept([LIFE, "9-00000000000000dd"])
 
     assert published.swept == {LIFE}
-    assert read_committed(SINK, {property_of(SINK): published.to_property()}, []) == published
+    assert read_committed(SINK, {property_of(SINK): published.to_property()}, [], "table db.t") == published
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"formatVersion":2,"published":{}}', '{"formatVersion":1}'])
-def test_a_property_of_another_version_is_refused(text: str) -> None:
-    with pytest.raises(UnreadableProperty, match=property_of(SINK)):
-        read_committed(SINK, {property_of(SINK): text}, [])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"formatVersion":1,"publi', '{"formatVersion":2,"published":{}}', '{"formatVersion":1}']
+)
+def test_a_property_that_is_cut_or_of_another_version_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableRecord, match=property_of(SINK)):
+        read_committed(SINK, {property_of(SINK): text}, [], "table db.t")

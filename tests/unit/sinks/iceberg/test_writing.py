@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow as pa
@@ -92,10 +93,15 @@ def test_a_description_of_a_file_loses_nothing_that_a_manifest_says(table: Table
     for staged_file in write_rows(pa.Table.from_batches([batch(7, 8, 9)]), target):
         file = restore(StagedFile.model_validate_json(staged_file.model_dump_json()), spec, schema)
 
-        assert describe(file, spec, schema) == staged_file
+        assert describe(file, spec, schema, staged_file.sha256 or "") == staged_file
         assert file.partition[0] in ("note 0", "note 1")
         assert file.lower_bounds.keys() == file.upper_bounds.keys() == {1, 2}
         assert file.value_counts == {1: staged_file.rows, 2: staged_file.rows}
+
+
+def test_a_description_has_the_hash_of_what_was_written(target: Target) -> None:
+    for file in write_rows(pa.Table.from_batches([batch(7, 8, 9)]), target):
+        assert file.sha256 == sha256(Path(file.path.removeprefix("file://")).read_bytes()).hexdigest()
 
 
 def test_null_in_a_required_column_is_refused(target: Target, tmp_path: Path) -> None:

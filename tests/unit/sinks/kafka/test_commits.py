@@ -14,7 +14,7 @@ from tests.unit.sinks.kafka.brokers import UID, BrokersAndStore, commit
 from streamjob.ids import CheckpointId, Epoch
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash
-from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable
+from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableRecord
 from streamjob_runtime.sinks.kafka.commits import (
     NAMES_KEPT,
     CommitRecord,
@@ -71,7 +71,7 @@ def test_a_record_comes_back_as_it_was_stored() -> None:
 
 
 def test_a_record_of_a_later_version_is_not_guessed_at() -> None:
-    with pytest.raises(UnreadableCommittable, match="newest record in the commits topic"):
+    with pytest.raises(UnreadableRecord, match="newest record in the commits topic"):
         read_record('{"formatVersion": 2}', "sink alerts")
 
 
