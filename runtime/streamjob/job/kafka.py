@@ -25,6 +25,7 @@ SERVERS = CLIENT + "bootstrap.servers"
 SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
 CONSUMER_GROUP = "consumerGroup"
 REPORT_OFFSETS = "reportOffsets"
+STARTING_OFFSETS = "startingOffsets"
 FAIL_ON_DATA_LOSS = "failOnDataLoss"
 ISOLATION_LEVEL = CLIENT + "isolation.level"
 READ_COMMITTED = "read_committed"

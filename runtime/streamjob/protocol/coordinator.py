@@ -289,7 +289,8 @@ class Coordinator:
             return self._schedule.properties(kind, location=stop.location, stopping=True, drained=stop.drain), ()
         request = self._requests.take()
         if request is not None:
-            return self._schedule.properties(request.kind, location=request.location), (request.trigger_id,)
+            properties = self._schedule.properties(request.kind, location=request.location, unaligned=request.unaligned)
+            return properties, (request.trigger_id,)
         restart = self._next_restart()
         if restart is not None and now >= restart:
             return self._schedule.properties(SnapshotKind.CHECKPOINT, stopping=True), ()

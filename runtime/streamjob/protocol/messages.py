@@ -86,11 +86,12 @@ class Tick(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequested(Event):
-    """A request for a checkpoint or savepoint. A request with the same id is the same request."""
+    """A request for a checkpoint or savepoint. A request with the same id is the same request; see `Request`."""
 
     trigger_id: TriggerId
     kind: SnapshotKind
     location: str | None = None
+    unaligned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

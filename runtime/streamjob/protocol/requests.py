@@ -53,7 +53,10 @@ class Requests:
         if self._triggers.full:
             self.refuse(event.trigger_id, AbortReason.TOO_MANY_REQUESTS)
         else:
-            self._triggers.enqueue(Request(trigger_id=event.trigger_id, kind=event.kind, location=event.location))
+            request = Request(
+                trigger_id=event.trigger_id, kind=event.kind, location=event.location, unaligned=event.unaligned
+            )
+            self._triggers.enqueue(request)
 
     def take(self) -> Request | None:
         """Return the next request to serve; None if the queue is empty."""

@@ -126,6 +126,7 @@ class Schedule:
         location: str | None = None,
         stopping: bool = False,
         drained: bool = False,
+        unaligned: bool = False,
     ) -> CheckpointProperties:
         """Return the properties of a snapshot under the policy; only plain checkpoints may be unaligned.
 
@@ -133,7 +134,8 @@ class Schedule:
         """
         policy = self.policy
         aligned_timeout = policy.aligned_checkpoint_timeout
-        unaligned = kind is SnapshotKind.CHECKPOINT and (policy.mode == "unaligned" or aligned_timeout == 0)
+        at_once = unaligned or policy.mode == "unaligned" or aligned_timeout == 0
+        unaligned = kind is SnapshotKind.CHECKPOINT and at_once
         may_switch = kind is SnapshotKind.CHECKPOINT and not unaligned
         return CheckpointProperties(
             kind=kind,

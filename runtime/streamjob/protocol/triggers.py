@@ -54,11 +54,12 @@ class CheckpointProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A requested snapshot."""
+    """A requested snapshot; `unaligned` cuts all chains at once, whatever the policy says."""
 
     trigger_id: TriggerId
     kind: SnapshotKind
     location: str | None = None
+    unaligned: bool = False
 
 
 class TriggerState(StrEnum):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from streamjob.clock import Clock
+from streamjob.errors import JobFailed
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Output
@@ -427,6 +428,9 @@ class Chain:
         self._query_known.wait()
         query = self._query
         assert query is not None
+        self._emission.wait_while_held(self._over)
+        if self._over():
+            raise JobFailed(f"chain {self.uid!r} was stopped before its batch began")
         self._before_batch()
         with self._emission.lock:
             previous = self.last_emitted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +33,8 @@ from streamjob_runtime.chain.watermarks import event_time_columns, marked
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.kafka.client import for_batches
+from streamjob_runtime.kafka.positions import write_offsets
+from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
@@ -63,7 +66,8 @@ class Dataflow:
     `forms` are the forms of its stateful operators' state, in the order of Spark's numbers. `output_delay_ms` is how
     far the event time of its output may be behind the query's watermark. `idle_timeouts` has the seconds without a row
     after which an input does not hold the watermark back. `lookups` are those of its operators. `batch_bounds` has how
-    much its inputs may bring to a batch, where that changes with the time that batches take.
+    much its inputs may bring to a batch, where that changes with the time that batches take. `begins` has where sources
+    begin that Spark has not read yet, in the form of their connectors.
     """
 
     output: DataFrame
@@ -78,6 +82,7 @@ class Dataflow:
     idle_timeouts: Mapping[OperatorUid, float] = field(default_factory=dict)
     lookups: Mapping[OperatorUid, Lookup] = field(default_factory=dict)
     batch_bounds: Mapping[OperatorUid, Bounds] = field(default_factory=dict)
+    begins: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +219,7 @@ class DataflowBuilder:
         readings: the rows of other chains, by the name of the node that produced them.
         tables: the job's tables, by name.
         state: Spark's names of the stateful operators whose state it takes over.
+        starts: where its Kafka sources begin; one that is missing begins by its options.
         is_read: whether another chain reads its rows.
     """
 
@@ -226,6 +232,7 @@ class DataflowBuilder:
         readings: Mapping[str, Reading] | None = None,
         tables: Mapping[str, DataFrame] | None = None,
         state: Sequence[str] = (),
+        starts: Mapping[OperatorUid, KafkaStart] | None = None,
         *,
         is_read: bool = False,
     ) -> None:
@@ -236,6 +243,7 @@ class DataflowBuilder:
         self._readings = dict(readings or {})
         self._tables = dict(tables or {})
         self._state = tuple(state)
+        self._starts = {each.uid: starts[each.uid] for each in chain.sources if starts and each.uid in starts}
         self._is_read = is_read
         self._frames: dict[str, DataFrame] = {}
         self._lookups: dict[OperatorUid, Lookup] = {}
@@ -293,6 +301,7 @@ class DataflowBuilder:
             self._idle_timeouts,
             self._lookups,
             self._batch_bounds,
+            {uid: json.loads(write_offsets(start.offsets)) for uid, start in self._starts.items()},
         )
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
@@ -318,6 +327,8 @@ class DataflowBuilder:
                     self._batch_bounds[source.uid] = bounds
             if source.bounded:
                 form, options = self._bounded(source, options)
+            if source.uid in self._starts:
+                options = beginning_at(options, self._starts[source.uid].offsets)
             frame = read_stream(self._spark, *with_unread(source, form, options))
             self._remember(source.uid, frame)
             frame = source_rows(self._spark, self._job, source, frame)

@@ -48,6 +48,7 @@ class EmissionLock:
         self._pins: dict[tuple[CheckpointId, ChainUid], set[ChainUid]] = {}
         self._droppable: dict[ChainUid, int] = {}
         self._blocked_seconds: dict[ChainUid, float] = {}
+        self._held = False
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -61,6 +62,23 @@ class EmissionLock:
             for producer, consumer in self._emissions.channels:
                 self._serve(producer, consumer, self._emissions.frontier(producer, consumer))
             self._execute(self._emissions.open())
+
+    def hold(self) -> None:
+        """Let no batch begin until `release`."""
+        with self._changed:
+            self._held = True
+
+    def release(self) -> None:
+        """Let batches begin. Idempotent."""
+        with self._changed:
+            self._held = False
+            self._changed.notify_all()
+
+    def wait_while_held(self, over: Callable[[], bool]) -> None:
+        """Block until batches may begin, or until `over`."""
+        with self._changed:
+            while self._held and not over():
+                self._changed.wait(_LOOK_SECONDS)
 
     def begin(self, chain: ChainUid, batch: BatchId) -> None:
         """Record that a batch runs."""

@@ -222,7 +222,7 @@ class Acknowledger:
             operators=_operator_states(self._nodes, self.chain, finished=cut.ended),
             channels=channel_states(cut, files),
             sources=tuple(
-                SourceState(uid=uid, position=positions.get(uid), end=dataflow.ends.get(uid))
+                SourceState(uid=uid, position=positions.get(uid, dataflow.begins.get(uid)), end=dataflow.ends.get(uid))
                 for uid in self._nodes.sources
             ),
             sinks=tuple(SinkState(uid=uid, committables=cut.committables.get(uid, ())) for uid in self._nodes.sinks),

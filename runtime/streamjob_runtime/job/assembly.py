@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamjob.clock import Clock
 from streamjob.comparison.verdicts import Finding, Verdict
 from streamjob.errors import InvalidInput
-from streamjob.ids import ChainUid
+from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.event_time import may_be_idle, retimed
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
@@ -27,6 +27,7 @@ from streamjob_runtime.chain.idle_inputs import IdleChains
 from streamjob_runtime.chain.outputs import ChainOutput, Outputs
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
+from streamjob_runtime.kafka.starting import KafkaStart
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.tables.static import StaticTables
 
@@ -71,6 +72,7 @@ class Assembler:
         workdir: the epoch's directory.
         clock: seconds since 1970.
         state: the processes that have the chains' state and segments; None if this one has.
+        starts: where the Kafka sources begin; one that is missing begins by its options.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class Assembler:
         workdir: Workdir,
         clock: Clock,
         state: StateOnExecutors | None = None,
+        starts: Mapping[OperatorUid, KafkaStart] | None = None,
     ) -> None:
+        self._starts = starts
         self._state = state
         self._loaded = loaded
         self._plan = plan
@@ -292,6 +296,7 @@ class Assembler:
             mine,
             tables.frames,
             self._restoration.state_before(chain),
+            self._starts,
             is_read=bool(self._plan.readers(chain.uid)),
         )
         return builder.build()

@@ -39,6 +39,7 @@ from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.bad_input import bad_input_in
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
+from streamjob_runtime.job.first_positions import FirstPositions
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources
@@ -168,6 +169,8 @@ class Epoch(ChainListener, CheckpointListener):
         self._bad_input: JobFailed | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
+        self._begins = False
+        self._first_positions: FirstPositions | None = None
         self._start = StartPhases(ledger.epoch, job.clock)
 
     @property
@@ -284,14 +287,15 @@ class Epoch(ChainListener, CheckpointListener):
                 there = executors.wait(lambda: self._coordination.stop_asked)
             if not there:
                 return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while it waited for executors")
-        check_sources(spark, job.loaded, job.plan, restored)
+        starts = check_sources(spark, job.loaded, job.plan, restored)
+        self._begins = any(each.first for each in starts.values())
         with self._start.part("rewrite"):
             self._rewrite_state(restoration, spark, max_parallelism)
         state = None if executors is None else executors.state
         home = "" if executors is None else self._ledger.home(resolution)
         if executors is not None:
             executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.lend)
-        assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state)
+        assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state, starts)
         with self._start.part("assemble"):
             assembled = assembler.build(spark, outputs, self)
         if executors is not None:
@@ -336,6 +340,10 @@ class Epoch(ChainListener, CheckpointListener):
         drop_epochs(self._job.workdir, (self._ledger.epoch,))
         self._coordination.restored(self._view.restored)
         assembled.emission.open_channels(assembled.streams)
+        if self._begins:
+            self._first_positions = FirstPositions(
+                self._ledger.epoch, assembled.emission, self._coordination, self.post, self._job.clock
+            )
         for uid in assembled.finished:
             self.status_changed(uid, m.ChainStatus.FINISHED, "")
         try:
@@ -377,6 +385,8 @@ class Epoch(ChainListener, CheckpointListener):
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
         """Record a completed checkpoint, and report its positions."""
         self._coordination.completed(action, manifest)
+        if self._first_positions is not None:
+            self._first_positions.stored()
         if self._reporter is not None:
             self._reporter.note(manifest)
 
@@ -411,6 +421,8 @@ class Epoch(ChainListener, CheckpointListener):
                 outcome = self._execute(action)
                 if outcome is not None:
                     return outcome
+            if self._first_positions is not None and (failure := self._first_positions.failure()) is not None:
+                return EpochOutcome(EpochEnd.FAILED, failure)
 
     def _show_stopping(self) -> None:
         stopping = self._coordination.is_stopping()
@@ -426,8 +438,11 @@ class Epoch(ChainListener, CheckpointListener):
         statuses = [self._statuses.get(chain.uid) for chain in self._job.plan.chains]
         if all(status is m.ChainStatus.FINISHED for status in statuses):
             self._coordination.enter_if_possible(JobState.FINISHING)
+            self._first_positions = None
         elif all(status in (m.ChainStatus.RUNNING, m.ChainStatus.FINISHED) for status in statuses):
             self._coordination.enter_if_possible(JobState.RUNNING)
+            if self._first_positions is not None:
+                self._first_positions.chains_run()
 
     def _queued_events(self) -> Iterator[m.Event]:
         while not self._events.empty():
@@ -446,6 +461,8 @@ class Epoch(ChainListener, CheckpointListener):
         assert self._checkpoints is not None
         match action:
             case m.StartCheckpoint():
+                if self._first_positions is not None:
+                    self._first_positions.begun(action)
                 self._checkpoints.start(action)
             case m.SwitchToUnaligned():
                 self._checkpoints.switch(action)

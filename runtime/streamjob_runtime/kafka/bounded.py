@@ -21,6 +21,7 @@ from streamjob.job.kafka_end import ENDING_OFFSETS, TopicPartition, ending_offse
 from streamjob.job.options import option
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.positions import Offsets, assignment, read_offsets, write_offsets
+from streamjob_runtime.kafka.starting import earliest_by_default
 from streamjob_runtime.kafka.subscribing import subscribed
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets as log_entry
 
@@ -33,7 +34,6 @@ Latest = Callable[[Mapping[str, str]], Offsets]
 """Returns the current ends of the partitions that a stream with these options would read."""
 
 _SUBSCRIPTIONS = frozenset(each.lower() for each in SUBSCRIPTIONS)
-_BEGINNINGS = ("startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp")
 
 
 class EndingOffsetsDoNotFit(InvalidInput):
@@ -96,10 +96,8 @@ def bound_topics(
         KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not return the ends of the topics.
         RecordsBeforeEndGone: a topic ends before the source's end.
     """
-    others = {key: value for key, value in options.items() if key.lower() != ENDING_OFFSETS.lower()}
-    if not any(option(others, each) is not None for each in _BEGINNINGS):
-        # As in a batch query, and necessary: there is nothing between the latest offset and the end.
-        others["startingOffsets"] = "earliest"
+    given = earliest_by_default(options)
+    others = {key: value for key, value in given.items() if key.lower() != ENDING_OFFSETS.lower()}
     if known is None:
         end = fix_end(uid, latest(others), option(options, ENDING_OFFSETS))
         left = end.offsets

@@ -18,7 +18,7 @@ class TopicMissing(InvalidInput):
 
 
 class UnusableBeginning(InvalidInput):
-    """The option `startingOffsets` names partitions or offsets that do not exist."""
+    """The options of a source say that it begins at partitions, offsets or times that do not exist."""
 
 
 class TransactionOpen(StreamJobError):

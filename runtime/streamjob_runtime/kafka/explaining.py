@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamjob.errors import StreamJobError
 from streamjob.job.options import UnusableOptions
-from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
+from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing, UnusableBeginning
 
 _NOT_MADE = ("Failed to construct kafka", "Failed to create new Kafka")
 
@@ -114,6 +114,13 @@ EXPLANATIONS = (
         KafkaRefuses,
         "the brokers' policies do not allow it: {said}",
         "do it by hand, as the policies want it",
+    ),
+    Explanation(
+        (),
+        UnusableBeginning,
+        "{said}",
+        "name a time that a record of each partition has reached, or startingOffsetsByTimestampStrategy: latest",
+        saying="No offset matched",
     ),
     Explanation(
         ("UnknownTopicOrPartitionException", "InvalidTopicException", "UnknownTopicIdException"),

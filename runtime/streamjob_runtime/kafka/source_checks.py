@@ -12,20 +12,27 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.compatibility import Restored
 from streamjob.ids import OperatorUid
-from streamjob.job.kafka import FAIL_ON_DATA_LOSS, FORMAT, ISOLATION_LEVEL, fails_on_data_loss, reads_committed
+from streamjob.job.kafka import (
+    FAIL_ON_DATA_LOSS,
+    FORMAT,
+    ISOLATION_LEVEL,
+    STARTING_OFFSETS,
+    fails_on_data_loss,
+    reads_committed,
+)
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.plan import Plan
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.errors import OffsetsGone, TransactionOpen, UnusableBeginning
 from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets
+from streamjob_runtime.kafka.starting import BEGINNINGS, KafkaStart, earliest_by_default, first_offsets
 from streamjob_runtime.kafka.subscribing import subscribed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHOWN = 5
-_INSTEAD = ("startingTimestamp", "startingOffsetsByTimestamp")
 
 log = logging.getLogger("streamjob")
 
@@ -35,12 +42,14 @@ class KafkaInput:
     """A Kafka source to be read.
 
     Args:
-        name: the source.
+        uid: the source.
+        name: its name.
         options: its options, including secrets.
         position: its position; None if it starts from the beginning of its options.
         end: its end, if it is bounded and the end is known.
     """
 
+    uid: OperatorUid
     name: str
     options: Mapping[str, str] = field(repr=False)
     position: Offsets | None = None
@@ -71,16 +80,20 @@ def kafka_inputs(loaded: LoadedJob, plan: Plan, restored: Restored | None) -> It
             state = states.get(source.uid) if source.uid in taken else None
             position = read_offsets(state.position) if state is not None and state.position is not None else None
             end = state.end if state is not None and source.bounded else None
+            options = loaded.options(source)
             yield KafkaInput(
+                uid=source.uid,
                 name=source.name,
-                options=loaded.options(source),
+                options=earliest_by_default(options) if source.bounded else options,
                 position=position,
                 end=read_offsets(end.get("offsets")) if isinstance(end, dict) else None,
             )
 
 
-def check_sources(spark: SparkSession, loaded: LoadedJob, plan: Plan, restored: Restored | None) -> None:
-    """Check all Kafka sources of a job before its queries start; see `check_input`.
+def check_sources(
+    spark: SparkSession, loaded: LoadedJob, plan: Plan, restored: Restored | None
+) -> Mapping[OperatorUid, KafkaStart]:
+    """Check all Kafka sources of a job before its queries start, and return where they begin; see `check_input`.
 
     Args:
         spark: the session.
@@ -88,16 +101,25 @@ def check_sources(spark: SparkSession, loaded: LoadedJob, plan: Plan, restored: 
         plan: its chains.
         restored: the snapshot to restore; None for a fresh start.
     """
-    for source in kafka_inputs(loaded, plan, restored):
-        check_input(source, lambda each: KafkaAdmin.open(spark, each.options, each.who))
+
+    def connect(source: KafkaInput) -> KafkaAdmin:
+        return KafkaAdmin.open(spark, source.options, source.who)
+
+    def begin(source: KafkaInput) -> Offsets:
+        return first_offsets(spark, source.options, source.who)
+
+    return {each.uid: check_input(each, connect, begin) for each in kafka_inputs(loaded, plan, restored)}
 
 
-def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin]) -> None:
-    """Check that a source can be read from its position.
+def check_input(
+    source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin], begin: Callable[[KafkaInput], Offsets]
+) -> KafkaStart:
+    """Check that a source can be read from its position; return where it begins or continues.
 
     Args:
         source: the source.
         connect: opens a client for it.
+        begin: returns the offsets at which it begins now, by its options.
 
     Raises:
         KafkaUnreachable: no broker answered in time.
@@ -115,7 +137,7 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
         left = {each for each, end in source.end.items() if read.get(each, 0) < end}
         positions = {each: position for each, position in read.items() if each in left}
         if not left:
-            return
+            return KafkaStart(read)
     with connect(source) as admin:
         # Deleted partitions are reported by their positions.
         wanted = subscribed(admin, source.options, source.who, {each.topic for each in read})
@@ -123,19 +145,22 @@ def check_input(source: KafkaInput, connect: Callable[[KafkaInput], KafkaAdmin])
             wanted &= left
         if source.position is None:
             _check_beginning(source, wanted, admin)
-            return
+            return KafkaStart(begin(source), first=True)
         known = admin.partitions({each.topic for each in positions.keys() | wanted})
-        ends = admin.end_offsets(known)
-        losses = find_losses(positions, wanted, admin.beginning_offsets(known), ends)
+        beginnings, ends = admin.beginning_offsets(known), admin.end_offsets(known)
+        losses = find_losses(positions, wanted, beginnings, ends)
         if losses:
             _tell(source, losses)
         _check_transactions(source, positions, ends, admin)
+    done = {each: offset for each, offset in read.items() if each not in positions}
+    # New partitions are read from their beginning.
+    return KafkaStart({**done, **{each: positions.get(each, beginnings[each]) for each in wanted}})
 
 
 def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: KafkaAdmin) -> None:
     """Check starting offsets: Spark requires one for each partition, and it must exist."""
-    named = read_offsets(option(source.options, "startingOffsets"))
-    if not named or any(option(source.options, each) is not None for each in _INSTEAD):
+    named = read_offsets(option(source.options, STARTING_OFFSETS))
+    if not named or any(option(source.options, each) is not None for each in BEGINNINGS if each != STARTING_OFFSETS):
         return
     for partition in sorted(wanted ^ named.keys()):
         what = "have none for" if partition in wanted else "have one for"

@@ -31,6 +31,7 @@ from streamjob_runtime.kafka.positions import (
 )
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, ReportedSource
 from streamjob_runtime.kafka.source_checks import KafkaInput, check_input
+from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
 
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 
@@ -130,10 +131,10 @@ class Brokers:
         self.reported.append((group, dict(offsets)))
 
 
-def check(brokers: Brokers, *, position: Any = None, end: Any = None, **options: str) -> None:
+def check(brokers: Brokers, *, position: Any = None, end: Any = None, **options: str) -> KafkaStart:
     given = {"kafka.bootstrap.servers": "broker:9092", **(options or {"subscribe": "orders"})}
-    source = KafkaInput(name="orders", options=given, position=position, end=end)
-    check_input(source, lambda _: cast(KafkaAdmin, brokers))
+    source = KafkaInput(uid=OperatorUid("orders"), name="orders", options=given, position=position, end=end)
+    return check_input(source, lambda _: cast(KafkaAdmin, brokers), lambda _: {ZERO: 90})
 
 
 def test_a_topic_that_is_not_there_is_told_before_the_start() -> None:
@@ -144,6 +145,23 @@ def test_a_topic_that_is_not_there_is_told_before_the_start() -> None:
 def test_an_assigned_partition_that_is_not_there_is_told() -> None:
     with pytest.raises(TopicMissing, match="no partition 1 of topic 'orders'"):
         check(Brokers({"orders": {0: (0, 1)}}), assign='{"orders": [0, 1]}')
+
+
+def test_where_a_source_begins_is_asked_once_and_new_partitions_are_read_from_their_beginning() -> None:
+    brokers = Brokers({"orders": {0: (0, 95), 1: (0, 7)}})
+
+    assert check(brokers) == KafkaStart({ZERO: 90}, first=True)
+    assert check(brokers, position={ZERO: 90}) == KafkaStart({ZERO: 90, ONE: 0})
+    # What a bounded source has read to its end stays read.
+    assert check(brokers, position={ZERO: 90}, end={ZERO: 90, ONE: 7}) == KafkaStart({ZERO: 90, ONE: 0})
+
+
+def test_a_stream_begins_where_it_is_told_and_has_no_other_beginning() -> None:
+    given = {"subscribe": "orders", "startingtimestamp": "17", "startingOffsets": "latest"}
+
+    assert beginning_at(given, {ZERO: 90}) == {"subscribe": "orders", "startingOffsets": '{"orders": {"0": 90}}'}
+    assigned = beginning_at({"assign": '{"orders": [1, 2]}'}, {ZERO: 90, ONE: 5})
+    assert assigned["startingOffsets"] == '{"orders": {"1": 5, "2": -2}}'
 
 
 def test_a_pattern_may_match_nothing_yet() -> None:

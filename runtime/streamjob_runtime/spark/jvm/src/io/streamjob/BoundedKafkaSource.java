@@ -27,7 +27,12 @@ public final class BoundedKafkaSource implements TableProvider {
   private final TableProvider connector;
 
   public BoundedKafkaSource() throws ReflectiveOperationException {
-    connector = (TableProvider) Class.forName(CONNECTOR).getConstructor().newInstance();
+    connector = connector();
+  }
+
+  /** Returns Spark's connector. */
+  static TableProvider connector() throws ReflectiveOperationException {
+    return (TableProvider) Class.forName(CONNECTOR).getConstructor().newInstance();
   }
 
   @Override
