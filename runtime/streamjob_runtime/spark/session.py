@@ -67,6 +67,8 @@ DEFAULTS: Mapping[str, str] = {
     # The default of 10 ms costs an idle job a tenth of a core.
     _STREAMING + "pollingDelay": "50ms",
     "spark.sql.session.timeZone": "UTC",
+    # Spark's default, INT96, is what pyarrow and pandas misread before 1678 and after 2261.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
