@@ -89,6 +89,8 @@ def start_java(
             **logging_variables(),
             "PYTHONPATH": _absolute(environment.get("PYTHONPATH", "")),
             SECRET: spark_secret,
+            # As in the driver; the Python workers inherit it.
+            "TZ": "UTC",
             "SPARK_LOCAL_DIRS": str(settings.scratch),
             "SPARK_LOCAL_IP": settings.address,
         },

@@ -44,7 +44,7 @@ from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.parsing import parse_with_spark
-from streamjob_runtime.spark.session import SessionSettings
+from streamjob_runtime.spark.session import SessionSettings, keep_utc
 from streamjob_runtime.spark.sockets import remove_sockets
 
 if TYPE_CHECKING:
@@ -135,6 +135,8 @@ def run_process(options: ProcessOptions) -> ExitCode:
     Raises:
         StreamJobError: the job could not run, or has failed; the error carries the exit code.
     """
+    # Before the job's modules are loaded, which may look at the clock.
+    keep_utc()
     termination = TerminationLog.from_environment(os.environ)
     try:
         return _run_process(options, termination)

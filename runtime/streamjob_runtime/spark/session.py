@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ FIXED: Mapping[str, str] = {
     "spark.hadoop.fs.job.impl": JOB_FILE_SYSTEM,
     _STREAMING + "checkpoint.fileChecksum.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
+    # Also where an executor's machine has another zone; see `keep_utc`.
+    "spark.executorEnv.TZ": "UTC",
     # Other users of the machine can reach ports on loopback. In local mode Spark creates the secret itself.
     "spark.authenticate": "true",
     # For the same reason: a port on loopback would expose the state of `transformWithState`.
@@ -251,6 +254,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
         CannotFetch: a connector's jars are missing and cannot be downloaded.
         SparkDoesNotStart: Java does not start, or Spark refuses its settings.
     """
+    keep_utc()
     java = find_java(os.environ, settings.workdir / "java")
     if hint := class_data.hint(java, os.environ):
         on_hint(hint)
@@ -293,6 +297,16 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     authenticate_callbacks(session)
     our_java(session).StreamThreadDeaths.install()
     return session
+
+
+def keep_utc() -> None:
+    """Let this process, and those that it starts, have UTC for their local time, whatever `TZ` says.
+
+    PySpark hands timestamps to functions as local times without a zone. In a zone with daylight saving time, two
+    moments have the same local time, so a function that returns its argument would change it.
+    """
+    os.environ["TZ"] = "UTC"
+    time.tzset()
 
 
 @contextmanager
