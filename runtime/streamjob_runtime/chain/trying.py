@@ -15,6 +15,7 @@ from streamjob.job.spec import OperatorSpec
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
 from streamjob_runtime.chain.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import java_errors, java_frame, our_java, thrown
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,7 +73,7 @@ def with_failed_rows(spark: SparkSession, operator: OperatorSpec, rows: DataFram
             "put that into another operator, before or after it; or leave onError out, and use functions such as "
             "try_cast and try_divide",
         ) from error
-    row = f.to_json(_ROW, {"ignoreNullFields": "false"})
+    row = f.to_json(_ROW, writer_options("json", {"ignoreNullFields": "false"}))
     failed = f.col(_ERROR).isNotNull()
     if operator.on_error == "fail":
         position = f.struct(

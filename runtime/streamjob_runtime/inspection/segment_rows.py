@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,15 +62,30 @@ def _path(folder: Path, segment: ChannelSegment) -> str:
     return str(folder / segment.path.rpartition("/")[2])
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(row, default=_as_spark_writes_it))
-    return plain
+def exact_number(text: str) -> float | str:
+    """Return a number with digits after the point, as JSON values have it; as text if a float would lose digits."""
+    number = float(text)
+    return number if math.isfinite(number) and Decimal(repr(number)) == Decimal(text) else text
 
 
-def _as_spark_writes_it(value: object) -> object:
-    if isinstance(value, datetime):
-        text = value.isoformat(timespec="milliseconds")
-        return f"{text.removesuffix('+00:00')}Z" if text.endswith("+00:00") else text
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+def _plain(value: Any) -> Any:
+    """Return a value as Spark writes it to JSON."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(json.dumps(value))
+        case Decimal():
+            return exact_number(str(value))
+        case datetime():
+            text = value.isoformat(timespec="microseconds")
+            return f"{text.removesuffix('+00:00')}Z" if text.endswith("+00:00") else text
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Mapping():
+            return {name: _plain(each) for name, each in value.items()}
+        case [*pairs] if pairs and all(isinstance(each, tuple) for each in pairs):
+            return {str(_plain(key)): _plain(each) for key, each in pairs}
+        case [*_]:
+            return [_plain(each) for each in value]
     return str(value)

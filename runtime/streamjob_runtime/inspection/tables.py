@@ -17,12 +17,14 @@ from streamjob.store.opening import References
 from streamjob.stored.state_stores import StateUnreadable
 from streamjob.stored.state_tables import StateTable, TablesRequest
 from streamjob_runtime.inspection import segment_rows
+from streamjob_runtime.inspection.segment_rows import exact_number
 from streamjob_runtime.inspection.state_views import View, views_of
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.session import SessionSettings
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -194,11 +196,12 @@ def _table(frame: DataFrame, view: str | None, title: str, limit: int) -> StateT
 
     # Several columns of a query may share a name.
     named = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
-    texts = named.select(to_json(struct("*"), {"ignoreNullFields": "false"})).limit(limit + 1).collect()
+    options = writer_options("json", {"ignoreNullFields": "false"})
+    texts = named.select(to_json(struct("*"), options)).limit(limit + 1).collect()
     columns = tuple(_columns(frame.schema))
     rows = []
     for (text,) in texts[:limit]:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=exact_number)
         rows.append({name: value[f"c{index}"] for index, name in enumerate(frame.columns)})
     return StateTable(view=view, title=title, columns=columns, rows=tuple(rows), more=len(texts) > limit)
 

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.spark.text_forms import unwritable, without_blank_lines, writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 _NO_COMMITTABLE = Staged(None)
 
@@ -49,9 +53,19 @@ class BatchSink(AtLeastOnceSink):
         self._format = spark_format
         self._partition_by = tuple(partition_by)
 
+    def check_schema(self, schema: StructType) -> None:
+        """Check that the format holds the columns.
+
+        Raises:
+            UnusableSink: readers of JSON or CSV would not find a column as it was.
+        """
+        refuse(UnusableSink, f"sink {self.context.uid}:", unwritable(self._format, schema.fields))
+
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Append the batch, in one Spark action."""
-        writer = batch.write.format(self._format).mode("append").options(**self.context.options)
+        options = self.context.options
+        batch = without_blank_lines(batch, self._format, options, self._partition_by, f"sink {self.context.uid}")
+        writer = batch.write.format(self._format).mode("append").options(**writer_options(self._format, options))
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
         writer.save()

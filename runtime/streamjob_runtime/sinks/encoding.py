@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
+from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job import kafka_sink
 from streamjob.job.changes import CHANGE_TYPE, is_upsert
 from streamjob.job.encoding_spec import BINARY, Encoding
 from streamjob.job.kafka import subject_of
-from streamjob.job.options import encodings_of
+from streamjob.job.options import encodings_of, option
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import ChecksSchema, Previews, Sink, SinkContext, Staged
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
@@ -23,10 +24,11 @@ from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.rehearsing import Rehearses
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.spark.text_forms import unwritable, writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 _DELETION = "__streamjob_deletion"
 _OF_KAFKA = frozenset({"key", "value", "headers", "topic", "partition", "timestamp"})
@@ -94,7 +96,9 @@ class EncodingSink:
 
     def _encoded_schema(self, schema: StructType) -> StructType:
         try:
-            return self._encoded(self._spark().createDataFrame([], schema), self._checking).schema
+            rows = self._spark().createDataFrame([], schema)
+            self._check_texts(with_values(self._spec, with_keys(self._spec, rows)).schema)
+            return self._encoded(rows, self._checking).schema
         except spark_errors() as error:
             reason = str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()
             raise UnusableSink(
@@ -102,17 +106,23 @@ class EncodingSink:
                 "let its input have columns that the format can hold",
             ) from error
 
+    def _check_texts(self, rows: StructType) -> None:
+        for name, encoding in encodings_of(self._spec).items():
+            if name in rows.names:
+                found = unwritable(encoding.format, fields_of(rows[name]))
+                refuse(UnusableSink, f"sink {self._spec.name}: {name}:", found)
+
     def _encoded(self, rows: DataFrame, encoder_of: Callable[[str, StructType], Any]) -> DataFrame:
         """Return rows with encoded keys and values. Raises Spark's errors, and those of `encoder_of`."""
         from pyspark.sql import functions as f
 
         rows = with_values(self._spec, with_keys(self._spec, rows))
         for name, encoding in encodings_of(self._spec).items():
-            column = f.col(name)
             if encoding.format in BINARY:
-                rows = rows.withColumn(name, encoded(rows.sparkSession, column, encoder_of(name, rows.schema)))
+                encoder = encoder_of(name, rows.schema)
+                rows = rows.withColumn(name, encoded(rows.sparkSession, f.col(name), encoder))
             else:
-                rows = rows.withColumn(name, _as_text(column, encoding))
+                rows = rows.withColumn(name, _as_text(rows, name, encoding))
         return with_tombstones(rows)
 
     def _writing(self, name: str, rows: StructType) -> Any:
@@ -202,11 +212,25 @@ def _key(spec: SinkSpec, rows: DataFrame) -> Column:
     return f.when(reduce(and_, (each.isNotNull() for each in columns)), key).otherwise(missing)
 
 
-def _as_text(column: Column, encoding: Encoding) -> Column:
+def fields_of(column: StructField) -> list[StructField]:
+    """Return the fields of a struct; of any other column, the column itself."""
+    from pyspark.sql.types import StructType
+
+    return column.dataType.fields if isinstance(column.dataType, StructType) else [column]
+
+
+def _as_text(rows: DataFrame, name: str, encoding: Encoding) -> Column:
     from pyspark.sql import functions as f
 
+    column = f.col(name)
     if encoding.format == "json":
-        return f.to_json(column, dict(encoding.options))
+        return f.to_json(column, writer_options("json", encoding.options))
     if encoding.format == "csv":
-        return f.to_csv(column, dict(encoding.options))
+        line = f.to_csv(column, writer_options("csv", encoding.options))
+        fields = fields_of(rows.schema[name])
+        if len(fields) > 1 or option(encoding.options, "nullValue"):
+            return line
+        # `to_csv` fails on it.
+        no_text = column.isNotNull() & column.getField(fields[0].name).isNull()
+        return f.when(no_text, "").otherwise(line)
     return column.cast("string")

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from streamjob.errors import StreamJobError
+from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.commit_records import CommitRecords
@@ -22,6 +22,7 @@ from streamjob_runtime.sinks.file_systems import LocalPlace, Move, Place, Placed
 from streamjob_runtime.sinks.newest_files import NewestFiles
 from streamjob_runtime.sinks.owners import Owner, owner_record, read_owner
 from streamjob_runtime.sinks.staged_hashes import changed
+from streamjob_runtime.spark.text_forms import unwritable, without_blank_lines, writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -157,10 +158,10 @@ class FileSink:
         elsewhere.stage(rows, BatchId(0))
 
     def check_schema(self, schema: StructType) -> None:
-        """Check that the rows have the partition columns.
+        """Check that the rows have the partition columns, and that the format holds the others.
 
         Raises:
-            UnusableSink: a partition column is missing.
+            UnusableSink: a partition column is missing, or readers of the format would not find a column as it was.
         """
         missing = [each for each in self._partition_by if each.lower() not in map(str.lower, schema.names)]
         if missing:
@@ -168,6 +169,7 @@ class FileSink:
                 f"sink path {self._place.label}: the rows have no column {missing[0]!r} to partition by",
                 f"name columns of theirs: {', '.join(schema.names)}",
             )
+        refuse(UnusableSink, f"sink path {self._place.label}:", unwritable(self._format, schema.fields))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Write the batch below `_streamjob/staged/<epoch>/`, in one Spark action.
@@ -291,8 +293,9 @@ class FileSink:
         return frozenset(file.path for file in published.files)
 
     def _write(self, batch: DataFrame, directory: str) -> None:
-        options = {key: value for key, value in self._opened.options.items() if key.lower() != "path"}
-        writer = batch.write.format(self._format).options(**options)
+        given = {key: value for key, value in self._opened.options.items() if key.lower() != "path"}
+        batch = without_blank_lines(batch, self._format, given, self._partition_by, f"sink path {self._place.label}")
+        writer = batch.write.format(self._format).options(**writer_options(self._format, given))
         for key, value in {**_WRITER_OPTIONS, **self._place.writer_options(batch.sparkSession)}.items():
             writer = writer.option(key, value)
         if self._partition_by:

@@ -60,7 +60,7 @@ def test_dead_letters_have_the_row_and_its_error_and_each_row_is_in_one_output_a
     found = {json.loads(row)["n"]: (row, *more) for row, *more in rows_of(output(tmp_path, "letters")).elements()}
     assert rows_of(output(tmp_path, "letters")).total() == len(found)
     assert sorted(found) == [0, 3]
-    assert json.loads(found[3][0]) == {"k": "k", "n": 3, "at": "2026-01-01T12:00:03.000Z", "gate": "three"}
+    assert json.loads(found[3][0]) == {"k": "k", "n": 3, "at": "2026-01-01T12:00:03.000000Z", "gate": "three"}
     assert (found[3][1], found[3][3]) == ("b", True)
     assert found[0][2].startswith("[DIVIDE_BY_ZERO]")
     assert found[3][2].startswith("[CAST_INVALID_INPUT] The value 'three'")

@@ -22,6 +22,7 @@ from streamjob.store.base import StoreError
 from streamjob_runtime.sinks.bucket import rows
 from streamjob_runtime.sinks.bucket.sink import BucketSink
 from streamjob_runtime.sinks.errors import PlaceTaken, UnusableSink
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,7 +111,8 @@ def test_a_file_has_what_sparks_own_writer_would_have_written(
         batch = batch.drop("raw", "tags", "sizes", "place")
     if file_format == "text":
         batch = batch.select("name", "flag")
-    batch.write.format(file_format).options(**options).partitionBy(*partition_by).save(str(tmp_path / "expected"))
+    given = writer_options(file_format, options)
+    batch.write.format(file_format).options(**given).partitionBy(*partition_by).save(str(tmp_path / "expected"))
     sink = opened(bucket, file_format, options, partition_by)
     sink.check_schema(batch.schema)
 

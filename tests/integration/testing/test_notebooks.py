@@ -35,7 +35,7 @@ def test_the_example_defines_previews_runs_stops_and_continues_a_job(tmp_path: P
     assert "<td>eve</td><td>2026-01-01T09:00:00Z</td><td>1</td>" in shown(given, "text/html")
     assert "clicks-per-minute: " in shown(begun, "text/html")
     assert "<th>records in</th>" in shown(progress, "text/html")
-    ann, bob = ("ann", "2026-01-01T12:00:00.000Z", 2), ("bob", "2026-01-01T12:00:00.000Z", 1)
+    ann, bob = ("ann", "2026-01-01T12:00:00.000000Z", 2), ("bob", "2026-01-01T12:00:00.000Z", 1)
     assert literal_eval(shown(first, "text/plain")) == [ann, bob]
     later = ("bob", "2026-01-01T12:01:00.000Z", 2)
     assert literal_eval(shown(last, "text/plain")) == [ann, bob, later]

@@ -85,9 +85,9 @@ def test_rows_in_flight_are_shown_in_the_order_in_which_they_will_be_read(in_fli
     (table,) = in_flight.read()
     assert (table.view, table.columns, table.more) == ("in_flight", (("k",), ("at",)), False)
     assert table.rows == (
-        {"k": "b", "at": "2024-01-01T12:00:00.000Z"},
+        {"k": "b", "at": "2024-01-01T12:00:00.000000Z"},
         {"k": "a", "at": None},
-        {"k": "c", "at": "2024-01-01T12:00:00.000Z"},
+        {"k": "c", "at": "2024-01-01T12:00:00.000000Z"},
     )
 
 

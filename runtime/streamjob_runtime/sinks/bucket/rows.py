@@ -10,9 +10,10 @@ from streamjob.job.options import option
 from streamjob_runtime.sinks.bucket.encoding import Encoding
 from streamjob_runtime.sinks.column_mismatches import CAST
 from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.spark.text_forms import unwritable, writer_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
 _PLAIN = frozenset({
@@ -51,8 +52,8 @@ def mismatches(file_format: str, schema: StructType, partition_by: Sequence[str]
     for each in data:
         if (unknown := _unknown(each.dataType)) is not None:
             yield f"the column {each.name!r} is {unknown}, which {file_format} files in a bucket do not hold", CAST
-        elif file_format == "csv" and each.dataType.typeName() not in _PLAIN:
-            yield f"the column {each.name!r} is {each.dataType.simpleString()}, which CSV files do not hold", CAST
+        else:
+            yield from unwritable(file_format, [each])
 
 
 def prepared(batch: DataFrame, file_format: str, options: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame:
@@ -66,11 +67,11 @@ def prepared(batch: DataFrame, file_format: str, options: Mapping[str, str], par
     values = [f.when(text != "", text).alias(f"__streamjob_partition_{number}") for number, text in enumerate(texts)]
     if file_format == "parquet":
         return batch.select(*data, *values)
-    formatting = {name: value for name, value in options.items() if name.lower() not in _OURS}
+    formatting = _formatting(file_format, options)
     if file_format == "json":
         return batch.select(f.to_json(f.struct(*data), formatting).alias("line"), *values)
     if file_format == "csv":
-        return batch.select(_csv(data, formatting).alias("line"), *values)
+        return batch.select(f.to_csv(f.struct(*data), formatting).alias("line"), *values)
     return batch.select(data[0].alias("line"), *values)
 
 
@@ -95,22 +96,16 @@ def encoding_of(
     return Encoding(file_format, compression, {}, head, line_end)
 
 
-def _csv(columns: Sequence[Column], formatting: Mapping[str, str]) -> Column:
-    from pyspark.sql import functions as f
-
-    line = f.to_csv(f.struct(*columns), dict(formatting))
-    if len(columns) > 1 or option(formatting, "nullValue"):
-        return line
-    # A NULL alone has no line, in Spark's CSV writer as well. `to_csv` would fail on it.
-    return f.when(columns[0].isNotNull(), line)
+def _formatting(file_format: str, options: Mapping[str, str]) -> dict[str, str]:
+    return writer_options(file_format, {name: value for name, value in options.items() if name.lower() not in _OURS})
 
 
 def _csv_head(batch: DataFrame, names: Sequence[str], options: Mapping[str, str]) -> str:
     from pyspark.sql import functions as f
 
-    formatting = {name: value for name, value in options.items() if name.lower() not in _OURS}
     columns = [f.lit(name).alias(f"c{number}") for number, name in enumerate(names)]
-    row = batch.sparkSession.sql("SELECT 1").select(f.to_csv(f.struct(*columns), formatting)).head()
+    line = f.to_csv(f.struct(*columns), _formatting("csv", options))
+    row = batch.sparkSession.sql("SELECT 1").select(line).head()
     assert row is not None, "one row was selected"
     return str(row[0])
 

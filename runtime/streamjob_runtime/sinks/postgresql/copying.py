@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.sinks.postgresql.column_types import Form, form_of
 from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,7 +70,7 @@ def _text(column: Column, form: Form) -> Column:
         case Form.INSTANT:
             return f.date_format(column, _INSTANT)
         case Form.JSON:
-            return _in_quotes(f.to_json(column, {"ignoreNullFields": "false"}))
+            return _in_quotes(f.to_json(column, writer_options("json", {"ignoreNullFields": "false"})))
 
 
 def _in_quotes(text: Column) -> Column:

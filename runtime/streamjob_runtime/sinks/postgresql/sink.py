@@ -24,17 +24,19 @@ from streamjob.job.changes import CHANGE_TYPE
 from streamjob.job.postgresql import parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.changes import is_deletion, kind_mismatches
+from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
-from streamjob_runtime.sinks.postgresql.column_types import key_mismatches, mismatches
+from streamjob_runtime.sinks.postgresql.column_types import Form, form_of, key_mismatches, mismatches
 from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
 from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.spark.text_forms import unwritable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,6 +109,8 @@ class PostgresqlSink:
             found += [*self._target.deletion_refusals(), *kind_mismatches(schema)]
             rows = [(name, kind) for name, kind in rows if name != CHANGE_TYPE]
         found += mismatches(rows, self._target.columns)
+        as_json = (each for each in schema.fields if form_of(each.dataType.simpleString()) is Form.JSON)
+        found += (Mismatch(f"cannot have the rows: {what}", fix) for what, fix in unwritable("json", as_json))
         if self._options.key:
             names = [name for name, _ in rows]
             found += key_mismatches(self._options.key, names, self._target.columns, self._target.unique)
