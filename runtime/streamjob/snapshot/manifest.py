@@ -122,11 +122,16 @@ class ChannelState(Part):
 
 
 class SourceState(Part):
-    """A source's position, and the end of a bounded source, which is fixed at the first start."""
+    """A source's position, and the end of a bounded source, which is fixed at the first start.
+
+    `ids` has the ids of what the position belongs to, by name, where the system gives ids: of Kafka's topics. It is
+    absent if there are none; older versions did not write it.
+    """
 
     uid: OperatorUid
     position: JsonValue = None
     end: JsonValue = None
+    ids: dict[str, str] = Field(default_factory=dict, exclude_if=lambda ids: not ids)
 
 
 class SinkState(Part):

@@ -29,6 +29,8 @@ from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.segment_holds import keep_segments, with_segments
 from streamjob_runtime.checkpointing.state_elsewhere import Kept, StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
+from streamjob_runtime.kafka.positions import read_offsets as topic_offsets
+from streamjob_runtime.kafka.topic_ids import KnownTopics
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_commit, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
@@ -70,6 +72,7 @@ class Acknowledger:
         segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
         emission: releases in-flight segments once they are held.
         state: the processes that have the chain's state and segments; None if this one has.
+        topics: the topics of its Kafka sources.
     """
 
     def __init__(
@@ -79,8 +82,10 @@ class Acknowledger:
         segments: Mapping[ChainUid, Path],
         emission: EmissionLock,
         state: StateElsewhere | None = None,
+        topics: Mapping[OperatorUid, KnownTopics] | None = None,
     ) -> None:
         self._state = state
+        self._topics = topics or {}
         self._chain = chain
         self._nodes = nodes
         self._segments = dict(segments)
@@ -115,6 +120,8 @@ class Acknowledger:
             UploadCancelled: `progress.cancel` was called.
             StoreError: the store failed.
             CheckpointError: the chain's Spark checkpoint lacks files of the cut.
+            TopicMadeAgain: what was read up to the cut may be of another topic.
+            KafkaUnreachable, KafkaRefuses: Kafka does not tell which topic it is.
         """
         begun = clock()
         segments = names_in_flight(cut)
@@ -193,7 +200,7 @@ class Acknowledger:
         metrics: AcknowledgementMetrics,
     ) -> ChainAcknowledgement:
         dataflow = self._chain.dataflow
-        positions = self._positions(held) if held else {}
+        positions = {**dataflow.begins, **(self._positions(held) if held else {})}
         watermarks = self._chain.watermarks_behind(cut.batch)
         watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
         if self._chain.drained or self._chain.is_followed_by_flush(cut.batch):
@@ -221,13 +228,15 @@ class Acknowledger:
             state=state,
             operators=_operator_states(self._nodes, self.chain, finished=cut.ended),
             channels=channel_states(cut, files),
-            sources=tuple(
-                SourceState(uid=uid, position=positions.get(uid, dataflow.begins.get(uid)), end=dataflow.ends.get(uid))
-                for uid in self._nodes.sources
-            ),
+            sources=tuple(self._source(uid, positions.get(uid)) for uid in self._nodes.sources),
             sinks=tuple(SinkState(uid=uid, committables=cut.committables.get(uid, ())) for uid in self._nodes.sinks),
             metrics=metrics,
         )
+
+    def _source(self, uid: OperatorUid, position: JsonValue) -> SourceState:
+        known = self._topics.get(uid)
+        ids = {} if known is None else known.check(topic_offsets(position))
+        return SourceState(uid=uid, position=position, end=self._chain.dataflow.ends.get(uid), ids=ids)
 
     def _positions(self, held: Hold) -> dict[OperatorUid, JsonValue]:
         offsets = read_offsets(held.directory, held.files.batch).offsets()

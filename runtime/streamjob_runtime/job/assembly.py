@@ -28,6 +28,7 @@ from streamjob_runtime.chain.outputs import ChainOutput, Outputs
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.kafka.starting import KafkaStart
+from streamjob_runtime.kafka.topic_ids import KnownTopics
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.tables.static import StaticTables
 
@@ -73,6 +74,7 @@ class Assembler:
         clock: seconds since 1970.
         state: the processes that have the chains' state and segments; None if this one has.
         starts: where the Kafka sources begin; one that is missing begins by its options.
+        topics: the topics that they read.
     """
 
     def __init__(
@@ -84,8 +86,10 @@ class Assembler:
         clock: Clock,
         state: StateOnExecutors | None = None,
         starts: Mapping[OperatorUid, KafkaStart] | None = None,
+        topics: Mapping[OperatorUid, KnownTopics] | None = None,
     ) -> None:
         self._starts = starts
+        self._topics = topics
         self._state = state
         self._loaded = loaded
         self._plan = plan
@@ -154,7 +158,7 @@ class Assembler:
             )
             streams_at_hand = {chain.uid, *(channel.source for channel in chain.channels)}
             segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
-            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, emission, self._state)
+            acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, emission, self._state, self._topics)
         return Assembled(chains, finished, acknowledgers, emission, streams, tables)
 
     def _place(self, spark: SparkSession, chain: ChainPlan) -> Place:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored, check_compatible
-from streamjob.errors import JobFailed
+from streamjob.errors import CannotRestore, StreamJobError
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
@@ -42,7 +42,7 @@ from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.first_positions import FirstPositions
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
-from streamjob_runtime.kafka.source_checks import check_sources
+from streamjob_runtime.kafka.source_checks import check_sources, known_topics
 from streamjob_runtime.monitoring.traces.recorder import TraceRecorder
 from streamjob_runtime.monitoring.traces.starts import StartPhases
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
@@ -166,7 +166,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._stopping = False
         self._view = EpochView()
         self._left: tuple[str, ...] = ()
-        self._bad_input: JobFailed | None = None
+        self._cause: StreamJobError | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
         self._begins = False
@@ -295,7 +295,8 @@ class Epoch(ChainListener, CheckpointListener):
         home = "" if executors is None else self._ledger.home(resolution)
         if executors is not None:
             executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.lend)
-        assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state, starts)
+        topics = known_topics(spark, job.loaded, job.plan, starts, self._cannot_continue)
+        assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state, starts, topics)
         with self._start.part("assemble"):
             assembled = assembler.build(spark, outputs, self)
         if executors is not None:
@@ -309,6 +310,8 @@ class Epoch(ChainListener, CheckpointListener):
         finally:
             assembled.close()
             self._reporter.close()
+            for each in topics.values():
+                each.close()
 
     def _rewrite_state(self, restoration: Restoration, spark: SparkSession, max_parallelism: int) -> None:
         restored = self._view.restored
@@ -359,6 +362,11 @@ class Epoch(ChainListener, CheckpointListener):
     def _chain_failed(self, chain: ChainUid, message: str) -> None:
         self.status_changed(chain, m.ChainStatus.FAILED, message)
 
+    def _cannot_continue(self, chain: ChainUid, error: CannotRestore) -> None:
+        """End the job with an error: another epoch would end with it, too."""
+        self._cause = error
+        self._chain_failed(chain, error.what)
+
     def _restart(self, message: str) -> None:
         self.post(m.RestartRequested(now=self._job.clock(), message=message))
 
@@ -368,8 +376,8 @@ class Epoch(ChainListener, CheckpointListener):
 
     def status_changed(self, chain: ChainUid, status: m.ChainStatus, message: str) -> None:
         """Pass the status of a chain to the coordinator."""
-        if status is m.ChainStatus.FAILED and self._bad_input is None:
-            self._bad_input = bad_input_in(message, self._job.loaded)
+        if status is m.ChainStatus.FAILED and self._cause is None:
+            self._cause = bad_input_in(message, self._job.loaded)
         self.post(m.ChainStateChanged(now=self._job.clock(), chain=chain, status=status, message=message))
 
     def has_output(self) -> None:
@@ -475,8 +483,8 @@ class Epoch(ChainListener, CheckpointListener):
             case m.WakeAt():
                 self._wake_at = action.time
             case m.FailJob():
-                if self._bad_input is not None:
-                    raise self._bad_input
+                if self._cause is not None:
+                    raise self._cause
                 return EpochOutcome(EpochEnd.FAILED, action.message)
             case m.RestartJob():
                 return EpochOutcome(EpochEnd.RESTARTED, action.message)

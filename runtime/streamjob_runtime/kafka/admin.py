@@ -92,6 +92,11 @@ class KafkaAdmin:
             found = json.loads(self._client.partitions(list(topics)))
         return sorted(TopicPartition(topic, number) for topic, numbers in found.items() for number in numbers)
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of those topics that exist; brokers before 2.8 give none."""
+        with self._explained("describe topics"):
+            return dict(json.loads(self._client.ids(list(topics))))
+
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first available offset of each partition; the partitions must exist."""
         with self._explained("ask where partitions begin"):

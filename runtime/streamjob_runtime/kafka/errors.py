@@ -25,5 +25,9 @@ class TransactionOpen(StreamJobError):
     """A position lies inside a transaction that is still open; the job continues when the transaction has ended."""
 
 
+class TopicMadeAgain(CannotRestore):
+    """A topic was deleted, and another one has its name: the offsets of a snapshot mean nothing in it."""
+
+
 class OffsetsGone(CannotRestore):
     """Kafka no longer has the records at which a snapshot continues."""

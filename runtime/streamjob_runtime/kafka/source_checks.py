@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamjob.comparison.compatibility import Restored
-from streamjob.ids import OperatorUid
+from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.kafka import (
     FAIL_ON_DATA_LOSS,
     FORMAT,
@@ -23,11 +24,13 @@ from streamjob.job.kafka import (
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option
 from streamjob.job.plan import Plan
+from streamjob.job.spec import SourceSpec
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.errors import OffsetsGone, TransactionOpen, UnusableBeginning
+from streamjob_runtime.kafka.errors import OffsetsGone, TopicMadeAgain, TransactionOpen, UnusableBeginning
 from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets
 from streamjob_runtime.kafka.starting import BEGINNINGS, KafkaStart, earliest_by_default, first_offsets
 from streamjob_runtime.kafka.subscribing import subscribed
+from streamjob_runtime.kafka.topic_ids import KnownTopics, TopicIds, same_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +50,7 @@ class KafkaInput:
         options: its options, including secrets.
         position: its position; None if it starts from the beginning of its options.
         end: its end, if it is bounded and the end is known.
+        ids: the ids of the topics of its position.
     """
 
     uid: OperatorUid
@@ -54,6 +58,7 @@ class KafkaInput:
     options: Mapping[str, str] = field(repr=False)
     position: Offsets | None = None
     end: Offsets | None = None
+    ids: TopicIds = field(default_factory=dict)
 
     @property
     def who(self) -> str:
@@ -87,6 +92,7 @@ def kafka_inputs(loaded: LoadedJob, plan: Plan, restored: Restored | None) -> It
                 options=earliest_by_default(options) if source.bounded else options,
                 position=position,
                 end=read_offsets(end.get("offsets")) if isinstance(end, dict) else None,
+                ids={} if state is None else state.ids,
             )
 
 
@@ -127,6 +133,7 @@ def check_input(
         UnusableOptions: the client cannot use the options.
         TopicMissing: a topic does not exist, and did not when the source was last read.
         UnusableBeginning: its `startingOffsets` do not fit the topics.
+        TopicMadeAgain: a topic is not the one that it has read.
         OffsetsGone: unread records are gone, and `failOnDataLoss` is on.
         TransactionOpen: its position lies inside an open transaction.
     """
@@ -143,10 +150,13 @@ def check_input(
         wanted = subscribed(admin, source.options, source.who, {each.topic for each in read})
         if left is not None:
             wanted &= left
+        topics = {each.topic for each in positions.keys() | wanted}
+        ids: TopicIds = admin.topic_ids(topics)
         if source.position is None:
             _check_beginning(source, wanted, admin)
-            return KafkaStart(begin(source), first=True)
-        known = admin.partitions({each.topic for each in positions.keys() | wanted})
+            return KafkaStart(begin(source), first=True, ids=ids)
+        ids = same_topics(source.who, {each: source.ids[each] for each in topics & source.ids.keys()}, ids)
+        known = admin.partitions(topics)
         beginnings, ends = admin.beginning_offsets(known), admin.end_offsets(known)
         losses = find_losses(positions, wanted, beginnings, ends)
         if losses:
@@ -154,7 +164,36 @@ def check_input(
         _check_transactions(source, positions, ends, admin)
     done = {each: offset for each, offset in read.items() if each not in positions}
     # New partitions are read from their beginning.
-    return KafkaStart({**done, **{each: positions.get(each, beginnings[each]) for each in wanted}})
+    return KafkaStart({**done, **{each: positions.get(each, beginnings[each]) for each in wanted}}, ids=ids)
+
+
+def known_topics(
+    spark: SparkSession,
+    loaded: LoadedJob,
+    plan: Plan,
+    starts: Mapping[OperatorUid, KafkaStart],
+    made_again: Callable[[ChainUid, TopicMadeAgain], None],
+) -> dict[OperatorUid, KnownTopics]:
+    """Return the topics that a job's Kafka sources read in an epoch.
+
+    Args:
+        spark: the session.
+        loaded: the job.
+        plan: its chains.
+        starts: where the sources begin or continue.
+        made_again: is told of a chain that reads a topic that was made again.
+    """
+
+    def known(chain: ChainUid, source: SourceSpec) -> KnownTopics:
+        who, options = f"Source {source.name!r}", loaded.options(source)
+
+        def connect() -> KafkaAdmin:
+            return KafkaAdmin.open(spark, options, who)
+
+        told = partial(made_again, chain)
+        return KnownTopics(who, starts[source.uid].ids, connect, told, bounded=source.bounded)
+
+    return {each.uid: known(chain.uid, each) for chain in plan.chains for each in chain.sources if each.uid in starts}
 
 
 def _check_beginning(source: KafkaInput, wanted: set[TopicPartition], admin: KafkaAdmin) -> None:

@@ -19,6 +19,7 @@ from streamjob.job.options import option, secrets_in
 from streamjob_runtime.kafka.client import client_settings, explaining, with_defaults
 from streamjob_runtime.kafka.explaining import Circumstances, explained
 from streamjob_runtime.kafka.positions import Offsets, TopicPartition, read_offsets, write_offsets
+from streamjob_runtime.kafka.topic_ids import TopicIds
 from streamjob_runtime.spark.gateway import java_session, our_java
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ class KafkaStart:
     Args:
         offsets: the next offset of each partition.
         first: whether they have been asked for now, so that no snapshot has them.
+        ids: the ids of its topics, without those that it has read to their end.
     """
 
     offsets: Offsets = field(default_factory=dict)
     first: bool = False
+    ids: TopicIds = field(default_factory=dict)
 
 
 def earliest_by_default(options: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.runtime.embedded import EmbeddedJob, running
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 FUTURE = 4_102_444_800_000
-BEGINNINGS = {
+BEGINNINGS: dict[str, dict[str, Any]] = {
     "newest": {"startingOffsets": "latest"},
     "timed": {"startingTimestamp": FUTURE, "startingOffsetsByTimestampStrategy": "latest"},
 }

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import SCHEMA, job, manifests, numbered, output, rows_of, sql
+from tests.integration.runtime.graphs import SCHEMA, Row, job, manifests, numbered, output, rows_of, sql
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
+from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, OffsetsGone, TopicMissing
+from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, OffsetsGone, TopicMadeAgain, TopicMissing
 from streamjob_runtime.kafka.positions import read_offsets
 from streamjob_runtime.monitoring.metrics import Metrics
 
@@ -185,10 +186,12 @@ def test_what_expired_while_the_job_stood_is_told_and_given_up_only_if_the_optio
     assert values_read(tmp_path) == expected([*range(10), *range(17, 30)])
 
 
-def test_a_topic_that_is_deleted_or_made_anew_under_a_job_ends_it_and_is_told(
+@pytest.mark.core
+def test_a_topic_that_is_deleted_or_made_again_ends_the_job_and_its_source_begins_anew_under_another_uid(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
-    life = life_of(tmp_path, topic_job(tmp_path, kafka_server, topic))
+    spec = topic_job(tmp_path, kafka_server, topic)
+    life = life_of(tmp_path, spec)
     kafka_server.produce(topic, numbers(range(10)), partition=0)
     with running(spark, life) as first:
         wait_until_read(first, 10)
@@ -198,9 +201,61 @@ def test_a_topic_that_is_deleted_or_made_anew_under_a_job_ends_it_and_is_told(
             first.wait()
 
     kafka_server.create_topic(topic, 2)
-    kafka_server.produce(topic, numbers(range(3)), partition=0)
-    with pytest.raises(OffsetsGone, match="offset 10, and ends at offset 3"), running(spark, life) as second:
+    kafka_server.produce(topic, numbers(range(100, 113)), partition=0)
+    with (
+        pytest.raises(TopicMadeAgain, match=f"topic '{topic}' is not the one") as error,
+        running(spark, life) as second,
+    ):
         second.wait()
+    (before,) = manifests(Path(life.location) / "default" / life.name)[-1].sources[0].ids.values()
+    assert before in error.value.what
+    assert error.value.exit_code is ExitCode.CANNOT_RESTORE
+
+    spec["sources"][0]["uid"] = "another"
+    write_job(life.file.parent, spec)
+    stopped_behind(spark, replace(life, restore_from=RestoreFrom(allow_non_restored_state=True)), 13)
+    assert values_read(tmp_path) == expected([*range(10), *range(100, 113)])
+
+
+def test_nothing_is_published_of_a_topic_that_was_made_again_under_a_running_job(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+
+    def produce(rows: Iterable[Row]) -> None:
+        kafka_server.produce(topic, [(row.k, json.dumps(row.fields())) for row in rows], partition=0)
+
+    spec = topic_job(tmp_path, kafka_server, topic)
+    parsed = f"SELECT from_json(CAST(value AS STRING), '{SCHEMA}') AS row FROM topic"
+    spec["operators"] = [
+        sql("parsed", ["topic"], parsed),
+        sql("fields", ["parsed"], "SELECT row.k, row.n, row.gate FROM parsed"),
+        {"name": "rows", "inputs": ["fields"], "python": "tests.integration.runtime.recording:gated"},
+    ]
+    produce(numbered(0, 5))
+    life = replace(life_of(tmp_path, spec), restarts=NEVER)
+    with running(spark, life) as first:
+        wait_until_read(first, 5)
+        first.checkpoint()
+        # Spark does not look at the topic while a batch runs.
+        produce(numbered(5, 5, str(gate)))
+        first.wait_for(lambda: unread_batch(first), "the batch of the gated rows")
+        kafka_server.delete_topic(topic)
+        kafka_server.create_topic(topic, 2)
+        produce(numbered(100, 20))
+        gate.touch()
+        with pytest.raises(TopicMadeAgain, match=f"topic '{topic}' is not the one that the snapshot has read"):
+            first.checkpoint()
+
+    assert rows_of(output(tmp_path, "rows")) == Counter((row.k, row.n) for row in numbered(0, 5))
+
+
+def unread_batch(running_job: EmbeddedJob) -> bool:
+    """Return whether the job's one chain computes a batch after the emitted ones."""
+    epoch = running_job.runner.epoch
+    assert epoch is not None
+    assert epoch.emission is not None
+    return all(epoch.emission.running(chain) is not None for chain in epoch.chains)
 
 
 def test_topics_that_a_pattern_comes_to_match_are_read_from_their_beginning(

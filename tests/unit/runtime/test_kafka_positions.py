@@ -17,6 +17,7 @@ from streamjob_runtime.kafka.client import client_settings
 from streamjob_runtime.kafka.errors import (
     KafkaUnreachable,
     OffsetsGone,
+    TopicMadeAgain,
     TopicMissing,
     TransactionOpen,
     UnusableBeginning,
@@ -32,6 +33,7 @@ from streamjob_runtime.kafka.positions import (
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, ReportedSource
 from streamjob_runtime.kafka.source_checks import KafkaInput, check_input
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
+from streamjob_runtime.kafka.topic_ids import KnownTopics
 
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 
@@ -100,6 +102,7 @@ class Brokers:
         self.reported: list[tuple[str, dict[TopicPartition, int]]] = []
         self.failure: Exception | None = None
         self.stable: dict[TopicPartition, int] = {}
+        self.ids: dict[str, str] = {}
         self.closed = threading.Event()
 
     def __enter__(self) -> Brokers:
@@ -117,6 +120,11 @@ class Brokers:
     def partitions(self, topics: Collection[str]) -> list[TopicPartition]:
         return sorted(each for each in self._ranges if each.topic in topics)
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        if self.failure is not None:
+            raise self.failure
+        return {topic: self.ids.get(topic, f"id-of-{topic}") for topic in topics if self.partitions([topic])}
+
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {each: self._ranges[each][0] for each in partitions}
 
@@ -131,9 +139,13 @@ class Brokers:
         self.reported.append((group, dict(offsets)))
 
 
-def check(brokers: Brokers, *, position: Any = None, end: Any = None, **options: str) -> KafkaStart:
+def check(
+    brokers: Brokers, *, position: Any = None, end: Any = None, ids: Mapping[str, str] | None = None, **options: str
+) -> KafkaStart:
     given = {"kafka.bootstrap.servers": "broker:9092", **(options or {"subscribe": "orders"})}
-    source = KafkaInput(uid=OperatorUid("orders"), name="orders", options=given, position=position, end=end)
+    source = KafkaInput(
+        uid=OperatorUid("orders"), name="orders", options=given, position=position, end=end, ids=ids or {}
+    )
     return check_input(source, lambda _: cast(KafkaAdmin, brokers), lambda _: {ZERO: 90})
 
 
@@ -150,10 +162,71 @@ def test_an_assigned_partition_that_is_not_there_is_told() -> None:
 def test_where_a_source_begins_is_asked_once_and_new_partitions_are_read_from_their_beginning() -> None:
     brokers = Brokers({"orders": {0: (0, 95), 1: (0, 7)}})
 
-    assert check(brokers) == KafkaStart({ZERO: 90}, first=True)
-    assert check(brokers, position={ZERO: 90}) == KafkaStart({ZERO: 90, ONE: 0})
+    ids = {"orders": "id-of-orders"}
+    assert check(brokers) == KafkaStart({ZERO: 90}, first=True, ids=ids)
+    assert check(brokers, position={ZERO: 90}) == KafkaStart({ZERO: 90, ONE: 0}, ids=ids)
     # What a bounded source has read to its end stays read.
-    assert check(brokers, position={ZERO: 90}, end={ZERO: 90, ONE: 7}) == KafkaStart({ZERO: 90, ONE: 0})
+    assert check(brokers, position={ZERO: 90}, end={ZERO: 90, ONE: 7}) == KafkaStart({ZERO: 90, ONE: 0}, ids=ids)
+
+
+def test_a_topic_that_was_made_again_ends_the_job_however_long_it_is() -> None:
+    brokers = Brokers({"orders": {0: (0, 95)}})
+    check(brokers, position={ZERO: 90}, ids={"orders": "id-of-orders"})
+    # Snapshots of older versions have no ids.
+    check(brokers, position={ZERO: 90})
+
+    for loss in ("true", "false"):
+        with pytest.raises(TopicMadeAgain, match="had the id old, this has the id id-of-orders") as error:
+            check(brokers, position={ZERO: 90}, ids={"orders": "old"}, subscribe="orders", failOnDataLoss=loss)
+        assert error.value.exit_code is ExitCode.CANNOT_RESTORE
+        assert "another uid and startingOffsets: earliest" in error.value.fix
+
+
+def test_a_topic_that_was_made_again_after_a_bounded_source_had_read_it_is_none_of_its_business() -> None:
+    returned = TopicPartition("returned", 0)
+    start = check(
+        Brokers({"orders": {0: (0, 20)}, "returned": {0: (0, 20)}}),
+        position={ZERO: 3, returned: 9},
+        end={ZERO: 20, returned: 9},
+        ids={"orders": "id-of-orders", "returned": "old"},
+        subscribe="orders,returned",
+    )
+
+    assert start.ids == {"orders": "id-of-orders"}
+    assert start.offsets == {ZERO: 3, returned: 9}
+
+
+def known(brokers: Brokers, told: list[TopicMadeAgain], *, bounded: bool = False) -> KnownTopics:
+    ids = {"orders": "id-of-orders"}
+    return KnownTopics("Source 'orders'", ids, lambda: cast(KafkaAdmin, brokers), told.append, bounded=bounded)
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_is_told_at_the_next_checkpoint() -> None:
+    brokers, told = Brokers({"orders": {0: (0, 95)}, "more": {0: (0, 5)}}), list[TopicMadeAgain]()
+    topics = known(brokers, told)
+    more = TopicPartition("more", 0)
+    assert topics.check({ZERO: 5}) == {"orders": "id-of-orders"}
+    assert topics.check({ZERO: 5, more: 2}) == {"orders": "id-of-orders", "more": "id-of-more"}
+    assert known(brokers, told, bounded=True).check({ZERO: 5, more: 2}) == {"orders": "id-of-orders"}
+    assert told == []
+
+    brokers.ids = {"more": "another"}
+    with pytest.raises(TopicMadeAgain, match=r"topic 'more'.*had the id id-of-more, this has the id another"):
+        topics.check({ZERO: 5, more: 2})
+    assert len(told) == 1
+    topics.close()
+    assert brokers.closed.is_set()
+
+
+def test_brokers_that_do_not_answer_stop_checkpoints_only_of_what_was_read() -> None:
+    brokers = Brokers({"orders": {0: (0, 95)}})
+    topics = known(brokers, [])
+    topics.check({ZERO: 5})
+
+    brokers.failure = KafkaUnreachable("no broker answers")
+    assert topics.check({ZERO: 5}) == {"orders": "id-of-orders"}
+    with pytest.raises(KafkaUnreachable):
+        topics.check({ZERO: 6})
 
 
 def test_a_stream_begins_where_it_is_told_and_has_no_other_beginning() -> None:

@@ -26,6 +26,7 @@ import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ClusterAuthorizationException;
@@ -78,6 +79,23 @@ public final class KafkaAdmin implements AutoCloseable {
         List<TopicPartitionInfo> partitions = get(each.getValue()).partitions();
         found.put(each.getKey(), partitions.stream().map(TopicPartitionInfo::partition).toList());
       } catch (UnknownTopicOrPartitionException | InvalidTopicException e) {
+        continue;
+      }
+    }
+    return JSON.writeValueAsString(found);
+  }
+
+  /** Returns the ids of those of the topics that exist; those of brokers before 2.8 have none. */
+  public String ids(List<String> topics) throws Exception {
+    Map<String, String> found = new HashMap<>();
+    for (Map.Entry<String, KafkaFuture<TopicDescription>> each :
+        admin.describeTopics(topics).topicNameValues().entrySet()) {
+      try {
+        Uuid id = get(each.getValue()).topicId();
+        if (!Uuid.ZERO_UUID.equals(id)) {
+          found.put(each.getKey(), id.toString());
+        }
+      } catch (UnknownTopicOrPartitionException e) {
         continue;
       }
     }
