@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
-from streamjob.client.inputs import behind, idle_note, unread_records
+from streamjob.client.inputs import behind, idle_note, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, ExecutorsView, InputView, JobView, SnapshotKind
 from streamjob.client.page_models import Diagnosis, Severity
 
@@ -183,7 +183,8 @@ def _chains(job: JobView) -> Table:
 def _inputs(job: JobView) -> Table:
     unread = {uid: unread_records(job, source) for chain, source, uid in _each_input(job)}
     counted = any(unread.values())
-    idle = any(idle_note(source) for _, source, _ in _each_input(job))
+    notes = {uid: "; ".join(filter(None, [idle_note(each), *time_notes(each)])) for _, each, uid in _each_input(job)}
+    noted = any(notes.values())
     dropped = any(source.records_not_decoded for _, source, _ in _each_input(job))
     table = _table(
         ("chain", False),
@@ -192,7 +193,7 @@ def _inputs(job: JobView) -> Table:
         ("lag", True),
         *((("unread", True),) if counted else ()),
         *((("not decoded", True),) if dropped else ()),
-        *((("", False),) if idle else ()),
+        *((("", False),) if noted else ()),
     )
     for chain, source, uid in _each_input(job):
         table.add_row(
@@ -202,7 +203,7 @@ def _inputs(job: JobView) -> Table:
             "ended" if source.ended else behind(chain, source),
             *((unread[uid],) if counted else ()),
             *((formatting.count(source.records_not_decoded or 0),) if dropped else ()),
-            *((idle_note(source),) if idle else ()),
+            *((notes[uid],) if noted else ()),
         )
     return table
 

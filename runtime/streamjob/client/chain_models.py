@@ -25,6 +25,18 @@ class PartitionView(View):
     lag: int | None = Field(
         default=None, description="Offsets between the position and the end of the partition; null if not known."
     )
+    watermark_ms: int | None = Field(
+        default=None,
+        description="Event time, in ms since 1970; null before the first, and for a partition that does not count for "
+        "the watermark of its source.",
+    )
+    idle_seconds: float | None = Field(
+        default=None,
+        description="Seconds since it last brought a row; null if it does not count for the watermark of its source.",
+    )
+    holds_watermark_back: bool = Field(
+        default=False, description="Whether it brings no row and keeps the watermark behind that of other partitions."
+    )
 
 
 class InputView(View):
@@ -68,6 +80,18 @@ class InputView(View):
         description="Records that the source dropped in this process because they could not be decoded; null for "
         "inputs that drop none.",
     )
+    records_ahead: int = Field(
+        default=0,
+        description="Records in this process whose event time was further ahead of the clock than `maxAhead`: they did "
+        "not move the watermark.",
+    )
+    farthest_ms: int | None = Field(default=None, description="The farthest of their times, in ms since 1970.")
+    records_late: int = Field(
+        default=0,
+        description="Records in this process that came behind the watermark of the chain; its operators with state "
+        "drop those whose window, or whatever they wait for, is over.",
+    )
+    late_by_ms: int | None = Field(default=None, description="By how much the latest of them was late, in ms.")
     offset_report_failures: int | None = Field(
         default=None,
         description="Completed checkpoints in this process whose positions could not be reported to the consumer "

@@ -36,6 +36,9 @@ _STORE_FAILURES = 3
 _FAILURES_IN_A_ROW = 3
 _LONG_START = 300.0
 _UNPUBLISHED = 60.0
+_FEW_LATE = 0.01
+"""Share of a chain's records that may be late."""
+_FEW_PARTITIONS = 3
 _MINUTE = 60.0
 
 _SEVERITIES: tuple[Severity, ...] = ("critical", "attention", "ok")
@@ -79,6 +82,7 @@ def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -
     if job.state is JobState.RUNNING:
         reasons += _behind(job, known)
         reasons += _sinks(job, known)
+        reasons += _event_times(job)
         reasons += _held_back(job)
     if not reasons:
         reasons = [_reason("all-well", "ok", _all_well(job, known))]
@@ -330,6 +334,25 @@ def _sinks(job: JobView, known: Circumstances) -> Iterator[Reason]:
             yield Reason(code="sink-not-publishing", severity="attention", sentence=sentence + errors, sink=sink.uid)
 
 
+def _event_times(job: JobView) -> Iterator[Reason]:
+    drop = any(rows for chain in job.chains for rows in chain.records_dropped_late.values())
+    for chain in job.chains:
+        for each in chain.inputs:
+            if drop and each.records_late > _FEW_LATE * chain.records_in:
+                share = f"{formatting.count(each.records_late)} of {formatting.count(chain.records_in)} records"
+                by = formatting.duration((each.late_by_ms or 0) / 1000)
+                sentence = f"Operators drop late rows: {share} came late from source {each.uid}, by up to {by}"
+                yield _reason("rows-dropped-late", "attention", sentence, chain=chain, source=each)
+            if each.records_ahead:
+                farthest = formatting.event_time(each.farthest_ms)
+                many = formatting.count(each.records_ahead)
+                sentence = (
+                    f"Source {each.uid} has brought event times far ahead of the clock, {many} in all, up to "
+                    f"{farthest}: they do not move the watermark"
+                )
+                yield _reason("times-ahead", "attention", sentence, chain=chain, source=each)
+
+
 def _held_back(job: JobView) -> Iterator[Reason]:
     for chain in job.chains:
         for each in chain.inputs:
@@ -343,6 +366,16 @@ def _held_back(job: JobView) -> Iterator[Reason]:
                     sentence += f": its own comes from source {source.uid}"
                 known = source if source.chain is None else None
                 yield _reason("watermark-held-back", "attention", sentence, chain=chain, source=known)
+            silent = [part for part in each.partitions if part.holds_watermark_back]
+            if silent:
+                idle = formatting.duration(min(part.idle_seconds or 0.0 for part in silent))
+                which = ", ".join(f"partition {part.topic}/{part.partition}" for part in silent[:_FEW_PARTITIONS])
+                more = f" and {len(silent) - _FEW_PARTITIONS} more" if len(silent) > _FEW_PARTITIONS else ""
+                sentence = (
+                    f"Source {each.uid} has got nothing from {which}{more} for {idle}, which holds its watermark back: "
+                    "give the watermark an idleTimeout"
+                )
+                yield _reason("watermark-held-back", "attention", sentence, chain=chain, source=each)
 
 
 def _all_well(job: JobView, known: Circumstances) -> str:

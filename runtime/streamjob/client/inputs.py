@@ -30,6 +30,18 @@ def idle_note(source: InputView) -> str:
     return f"{idle}, left out of the watermark" if source.idle else ""
 
 
+def time_notes(source: InputView) -> list[str]:
+    """Return how many records of an input came late or far ahead of the clock; empty without any."""
+    notes = []
+    if source.records_late:
+        by = formatting.duration((source.late_by_ms or 0) / 1000)
+        notes.append(f"late {formatting.count(source.records_late)} (up to {by})")
+    if source.records_ahead:
+        farthest = formatting.event_time(source.farthest_ms)
+        notes.append(f"ahead of the clock {formatting.count(source.records_ahead)} (up to {farthest})")
+    return notes
+
+
 def first_behind(job: JobView, source: InputView) -> InputView:
     """Return the source of the job that the watermark of an input comes from, through channels."""
     chains = {chain.uid: chain for chain in job.chains}

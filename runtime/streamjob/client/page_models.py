@@ -21,6 +21,8 @@ ReasonCode = Literal[
     "store-errors",
     "behind",
     "sink-not-publishing",
+    "rows-dropped-late",
+    "times-ahead",
     "watermark-held-back",
     "rewriting",
     "restoring",

@@ -60,5 +60,8 @@ def watermark_changed(before: Mapping[str, Any] | None, after: Mapping[str, Any]
         )
     if before["delay"] != after["delay"]:
         return f"the delay of its watermark was {before['delay']}, and is {after['delay']}: late rows stay late"
-    was, is_now = (each.get("idleTimeout") or "never" for each in (before, after))
-    return f"the idleTimeout of its watermark was {was}, and is {is_now}: its state and its watermark stay"
+    for name, default in (("idleTimeout", "never"), ("maxAhead", "1d"), ("perPartition", True)):
+        was, is_now = before.get(name, default), after.get(name, default)
+        if was != is_now:
+            break
+    return f"the {name} of its watermark was {was}, and is {is_now}: its state and its watermark stay"

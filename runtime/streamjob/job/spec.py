@@ -33,6 +33,8 @@ MOST_INPUTS = 100
 """Maximum number of inputs of one operator."""
 MOST_PARTITIONS = 32_768
 """Maximum number of task slots and of state partitions, as in Flink."""
+MOST_AHEAD = 86_400.0
+"""Seconds that an event time may be ahead of the clock, unless the watermark says otherwise."""
 
 
 def _name(data: dict[str, Any]) -> Any:
@@ -95,7 +97,20 @@ class Watermark(Spec):
         default=None,
         gt=0,
         description="If no rows arrive for this long, the watermarks of the other inputs advance without this one, and "
-        "its next rows may be late. Default: never.",
+        "its next rows may be late. The same for a partition of a Kafka topic. Default: never.",
+    )
+    max_ahead: Delay = Field(
+        default=MOST_AHEAD,
+        gt=0,
+        exclude_if=lambda value: value == MOST_AHEAD,
+        description="An event time further ahead of the clock than this does not move the watermark; its row is "
+        "counted, and processed like others. Default: a day.",
+    )
+    per_partition: bool = Field(
+        default=True,
+        exclude_if=bool,
+        description="Whether each partition of a Kafka topic has a watermark, and the source the least of them. "
+        "Otherwise the latest row of any partition moves the watermark.",
     )
 
 

@@ -51,11 +51,16 @@ class OperatorState(Part):
 
 
 class InputState(Part):
-    """One input of a chain at the cut, with its watermark in ms since 1970; Spark stores only the smallest one."""
+    """One input of a chain at the cut, with its watermark in ms since 1970; Spark stores only the smallest one.
+
+    `partitions` has the watermarks of the partitions of a Kafka source by topic and number, in ms since 1970; older
+    versions did not write it.
+    """
 
     uid: OperatorUid
     watermark_ms: int | None = None
     ended: bool = False
+    partitions: dict[str, dict[str, int]] = Field(default_factory=dict, exclude_if=lambda partitions: not partitions)
 
 
 class ChainState(Part):

@@ -26,11 +26,13 @@ from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.end_of_chains import stop_query
 from streamjob_runtime.chain.end_of_input import check_that_all_is_read
+from streamjob_runtime.chain.event_times import EventTimes
 from streamjob_runtime.chain.flushes import has_more_to_fire, has_run_flush, is_at_the_end
 from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.watermarks import InputWatermarks
+from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.spark.checkpoint_dir.compaction import DEFAULT_INTERVAL, INTERVAL, settle_intervals
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     END_OF_TIME_MS,
@@ -77,12 +79,14 @@ class ChainStart:
         location: the URI by which Spark opens that.
         batch: the batch after which it continues, NO_BATCH for none.
         watermarks: its inputs' watermarks after that batch, in ms since 1970.
+        partitions: those of the inputs' partitions.
     """
 
     checkpoint: Path
     location: str
     batch: BatchId = NO_BATCH
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
+    partitions: Mapping[OperatorUid, Mapping[TopicPartition, int]] = field(default_factory=dict)
 
 
 class Chain:
@@ -144,6 +148,7 @@ class Chain:
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
         self._event_time = EventTime(dataflow.watermark_nodes, start.watermarks)
         self._ahead: dict[OperatorUid, int] = {}
+        self.event_times = EventTimes(dataflow, self._watermarks, start.partitions, start.batch, clock)
         self._idle = IdleInputs(plan.uid, dataflow, self._watermarks, idle_chains or IdleChains(emission), clock)
         self._gate = Gate()
         self._only_time_passes = False
@@ -346,6 +351,7 @@ class Chain:
     def _pass_idle_inputs(self, query: StreamingQuery) -> None:
         # A batch that has begun reads rows, or looks after idle inputs itself.
         if self._reading and self._idle.watches and query.status["message"] == _IDLE:
+            self.event_times.pass_between_batches(query)
             self._idle.pass_between_batches(query)
 
     def _look_seconds(self) -> float:
@@ -454,11 +460,15 @@ class Chain:
             self._placed = query
             self._limits = self._batch_limits(query)
         computing = self._clock()
+        self.event_times.begin(query)
         written = self.output.write(frame, batch)
         if self._limits is not None:
             self._limits.ran(self._clock() - computing)
-        if self._reading and self._idle.watches:
-            self._idle.pass_in_batch(query, begun)
+        if self._reading:
+            brought = self.event_times.pass_in_batch(query, self.checkpoint, batch, begun)
+            if self._idle.watches:
+                self._idle.pass_in_batch(query, brought, begun)
+        self.event_times.note(batch)
         output = None
         if self.output.has_readers:
             output = Output(segments=written.segments, watermark_ms=self._watermarks.output(query))

@@ -22,6 +22,7 @@ from streamjob_runtime.chain.batch_limits import channel_bounds, with_first_limi
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.changes import check_changes
 from streamjob_runtime.chain.channels.stream import Reading
+from streamjob_runtime.chain.event_times import ObservedInput, Watermarked
 from streamjob_runtime.chain.file_records import with_unread
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.self_joins import without_self_join
@@ -41,7 +42,6 @@ from streamjob_runtime.spark.gateway import (
     check_for_streaming,
     our_java,
     streaming_leaves,
-    watermark_node,
 )
 from streamjob_runtime.tables.lookups import Lookup, look_up
 
@@ -67,7 +67,8 @@ class Dataflow:
     far the event time of its output may be behind the query's watermark. `idle_timeouts` has the seconds without a row
     after which an input does not hold the watermark back. `lookups` are those of its operators. `batch_bounds` has how
     much its inputs may bring to a batch, where that changes with the time that batches take. `begins` has where sources
-    begin that Spark has not read yet, in the form of their connectors.
+    begin that Spark has not read yet, in the form of their connectors. `observed` has the inputs whose rows move their
+    watermark.
     """
 
     output: DataFrame
@@ -83,6 +84,7 @@ class Dataflow:
     lookups: Mapping[OperatorUid, Lookup] = field(default_factory=dict)
     batch_bounds: Mapping[OperatorUid, Bounds] = field(default_factory=dict)
     begins: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
+    observed: Mapping[OperatorUid, ObservedInput] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,14 +157,14 @@ def apply_operator(
     return with_failed_rows(spark, operator, rows, result)
 
 
-def timed_operator(spark: SparkSession, operator: OperatorSpec, frame: DataFrame) -> tuple[DataFrame, int | None]:
+def timed_operator(spark: SparkSession, operator: OperatorSpec, frame: DataFrame) -> tuple[Watermarked, int | None]:
     """Return the result of an operator with the event time that it declares.
 
     If its inputs have a watermark, this watermark goes on, less the declared delay: the operator's rows have the event
     time that their column says, and do not move it. Otherwise the rows move a watermark of their own.
 
     Returns:
-        The DataFrame, and the delay in milliseconds; None if the DataFrame has a watermark of its own.
+        The rows, and the delay in milliseconds; None if the rows have a watermark of their own.
 
     Raises:
         InvalidOperator: its rows have event time already, it keeps state that needs a watermark before, or the column
@@ -178,7 +180,7 @@ def timed_operator(spark: SparkSession, operator: OperatorSpec, frame: DataFrame
             "keep one of the two watermarks: a row has one event time",
         )
     if our_java(spark).Watermarks.isIn(analyzed_plan(frame)):
-        return _marked(operator, frame, column, delay_ms), delay_ms
+        return Watermarked(_marked(operator, frame, column, delay_ms)), delay_ms
     if our_java(spark).StateForms.mayKeep(analyzed_plan(frame)):
         raise InvalidOperator(
             f"Operator {operator.name!r} has a watermark, and it or an operator before it in its chain keeps state "
@@ -252,6 +254,7 @@ class DataflowBuilder:
         self._ends: dict[OperatorUid, JsonValue] = {}
         self._bounded_readers: dict[OperatorUid, FileReader] = {}
         self._output_delay_ms = 0
+        self._observed: dict[OperatorUid, ObservedInput] = {}
         self._idle_timeouts: dict[OperatorUid, float] = {}
         self._batch_bounds: dict[OperatorUid, Bounds] = {}
 
@@ -302,6 +305,7 @@ class DataflowBuilder:
             self._lookups,
             self._batch_bounds,
             {uid: json.loads(write_offsets(start.offsets)) for uid, start in self._starts.items()},
+            self._observed,
         )
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
@@ -331,12 +335,12 @@ class DataflowBuilder:
                 options = beginning_at(options, self._starts[source.uid].offsets)
             frame = read_stream(self._spark, *with_unread(source, form, options))
             self._remember(source.uid, frame)
-            frame = source_rows(self._spark, self._job, source, frame)
-            if source.watermark:
-                self._time(source.uid, watermark_node(frame), source.watermark)
+            rows = source_rows(self._spark, self._job, source, frame)
         except PySparkException as error:
             raise InvalidOperator(f"Source {source.name!r}: {reason(error)}") from error
-        return frame
+        if source.watermark is not None:
+            self._time(source.uid, rows, source.watermark)
+        return rows.frame
 
     def _channel(self, name: str, uid: OperatorUid) -> DataFrame:
         reading = self._readings[name]
@@ -376,15 +380,18 @@ class DataflowBuilder:
         if delay_ms is not None:
             # The plan ends a chain with such an operator.
             self._output_delay_ms = delay_ms
-            return timed
+            return timed.frame
         # It is kept with the input that the rows come from, the first one of several: none of them has its own.
         leaves = [each for each in streaming_leaves(self._spark, frame) if each.source in self._relations]
         if leaves:
-            self._time(self._relations[leaves[0].source], watermark_node(timed), operator.watermark)
-        return timed
+            self._time(self._relations[leaves[0].source], timed, operator.watermark)
+        return timed.frame
 
-    def _time(self, uid: OperatorUid, node: str, watermark: Watermark) -> None:
-        self._nodes[uid] = node
+    def _time(self, uid: OperatorUid, rows: Watermarked, watermark: Watermark) -> None:
+        assert rows.node is not None
+        self._nodes[uid] = rows.node
+        in_topics = any(each.uid == uid and each.format == KAFKA for each in self._chain.sources)
+        self._observed[uid] = ObservedInput(rows.times, watermark, by_partition=in_topics and watermark.per_partition)
         if watermark.idle_timeout is not None:
             self._idle_timeouts[uid] = watermark.idle_timeout
 

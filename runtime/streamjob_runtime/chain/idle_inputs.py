@@ -65,12 +65,11 @@ class IdleInputs:
     ) -> None:
         self._chain = chain
         self._inputs = tuple(dataflow.watermark_nodes)
-        self._timeouts: Mapping[OperatorUid, float] = dataflow.idle_timeouts
         self._channels = {uid: each for uid, each in dataflow.channels.items() if uid in dataflow.watermark_nodes}
         self._watermarks = watermarks
         self._others = others
         self._clock = clock
-        self._silence = Silence(self._timeouts)
+        self._silence = Silence(dataflow.idle_timeouts)
         self._idle: frozenset[OperatorUid] = frozenset()
 
     @property
@@ -83,14 +82,15 @@ class IdleInputs:
         """The inputs that are idle."""
         return self._idle
 
-    def pass_in_batch(self, query: StreamingQuery, begun: float) -> None:
+    def pass_in_batch(self, query: StreamingQuery, brought: Iterable[OperatorUid], begun: float) -> None:
         """Let the watermark pass the idle inputs at the end of the running batch.
 
         Args:
             query: the query; the action that has read all rows of the batch is over.
+            brought: the inputs whose rows it has read.
             begun: when the batch had found its rows, in seconds.
         """
-        self._listen(self._watermarks.moved(query) if self._timeouts else (), begun)
+        self._listen(brought, begun)
         if self._idle:
             self._watermarks.advance(query, self._past(self._watermarks.preview(query)))
 

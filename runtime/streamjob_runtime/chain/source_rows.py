@@ -10,6 +10,7 @@ from streamjob.job.load import LoadedJob
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.changes import check_changes, envelope_of, with_changes
 from streamjob_runtime.chain.decoding import with_decoded
+from streamjob_runtime.chain.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.file_records import are_letters, with_unread_dropped, without_unread
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class InvalidColumns(InvalidInput):
-    """The columns of a source are not computed from each of its rows alone; nothing was started."""
+    """A source's columns need more than each row alone, or a watermark is on no time; nothing was started."""
 
 
 def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
@@ -28,7 +29,7 @@ def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Map
     return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
 
 
-def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
+def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> Watermarked:
     """Return a source's rows as operators read them: decoded, in the columns that the job computes, with its watermark.
 
     Args:
@@ -46,7 +47,7 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
     """
     frame = without_unread(source, frame)
     if are_letters(source):
-        return frame
+        return Watermarked(frame)
     changes = with_changes(source, with_decoded(job, envelope_of(source), frame))
     rows = with_unread_dropped(with_columns(spark, job, source, changes))
     check_changes(f"Source {source.name!r}", rows, {source.name: changes}, spark)
@@ -81,11 +82,22 @@ def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame:
     return computed
 
 
-def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> DataFrame:
-    """Return the rows of a source or operator with its watermark. Raises Spark's errors."""
+def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> Watermarked:
+    """Return the rows of a source or operator with its watermark.
+
+    Raises:
+        InvalidColumns: the column is a window.
+        PySparkException: the column does not exist, or cannot be event time.
+    """
     if part.watermark is None:
-        return frame
-    return frame.withWatermark(part.watermark.column, f"{round(part.watermark.delay * 1000)} milliseconds")
+        return Watermarked(frame)
+    rows = with_observed_time(frame, part.watermark)
+    if rows is None:
+        raise InvalidColumns(
+            f"The watermark of {part.name!r} is on {part.watermark.column!r}, which is a window",
+            "put the watermark on a TIMESTAMP, such as the end of the window",
+        )
+    return rows
 
 
 def _returned(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:

@@ -61,11 +61,6 @@ class InputWatermarks:
             return None
         return milliseconds - self._output_delay_ms
 
-    def moved(self, query: StreamingQuery) -> frozenset[OperatorUid]:
-        """Return the inputs whose rows the running batch has read; call it like `preview`."""
-        nodes = self._watermarks.moved(java_query(query)).split(",")
-        return frozenset(self._inputs[node] for node in nodes if node in self._inputs)
-
     def advance_waiting(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in milliseconds since 1970, if the query waits for data.
 

@@ -29,6 +29,7 @@ from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.segment_holds import keep_segments, with_segments
 from streamjob_runtime.checkpointing.state_elsewhere import Kept, StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
+from streamjob_runtime.kafka.positions import by_topic
 from streamjob_runtime.kafka.positions import read_offsets as topic_offsets
 from streamjob_runtime.kafka.topic_ids import KnownTopics
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
@@ -202,6 +203,7 @@ class Acknowledger:
         dataflow = self._chain.dataflow
         positions = {**dataflow.begins, **(self._positions(held) if held else {})}
         watermarks = self._chain.watermarks_behind(cut.batch)
+        partitions = self._chain.event_times.behind(cut.batch)
         watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
         if self._chain.drained or self._chain.is_followed_by_flush(cut.batch):
             watermarks, watermark = self._chain.event_time.inputs(), self._chain.event_time.query()
@@ -217,7 +219,12 @@ class Acknowledger:
             batch=cut.batch,
             watermark=watermark,
             inputs=tuple(
-                InputState(uid=uid, watermark_ms=watermarks.get(uid), ended=cut.ended or uid in ended)
+                InputState(
+                    uid=uid,
+                    watermark_ms=watermarks.get(uid),
+                    ended=cut.ended or uid in ended,
+                    partitions=by_topic(partitions.get(uid, {})),
+                )
                 for uid in dataflow.sources
             ),
             stateful=tuple(names.values()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from streamjob.client.models import (
     BatchTimesView,
@@ -27,8 +27,9 @@ from streamjob.job.plan import ChainPlan, ChannelPlan
 from streamjob.job.spec import ChannelPolicy, SinkSpec, TableSpec
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
 from streamjob.stored.state_owners import owners
+from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.control.operator_figures import operator_figures
-from streamjob_runtime.kafka.positions import lags
+from streamjob_runtime.kafka.positions import TopicPartition, lags
 from streamjob_runtime.monitoring.batch_times import BatchTimes
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 from streamjob_runtime.monitoring.query_progress import Positions
@@ -36,10 +37,14 @@ from streamjob_runtime.sinks.meter import SinkFigures
 from streamjob_runtime.tables.lookups import LookupFigures
 from streamjob_runtime.tables.static import TableFigures
 
+Input = TypeVar("Input", OperatorUid, TopicPartition)
+
 _STANDING = 0.5
 """Records per second below which a chain counts as standing still."""
 _IDLE = 10.0
 """Seconds without a record after which an input counts as idle."""
+_NEVER = -(1 << 63)
+"""Before any watermark, in ms since 1970."""
 _TARGETS = ("path", "table", "dbtable", "topic")
 """Options with a sink's target."""
 
@@ -98,13 +103,17 @@ def chain_view(
                 watermark_ms=watermarks.get(uid),
                 lag_ms=_lag(now_ms, watermarks.get(uid)),
                 ended=has_ended,
-                partitions=(read := _partitions(figures.positions.get(uid))),
+                partitions=(read := _partitions(figures.positions.get(uid), figures.partition_times.get(uid, {}))),
                 lag_records=total(each.lag for each in read) if read else None,
                 lag_seconds=figures.lag_seconds.get(uid),
                 idle_seconds=None if has_ended else figures.idle_seconds.get(uid),
                 idle=uid in figures.idle and not has_ended,
                 holds_watermark_back=uid in held_back - figures.idle,
                 records_not_decoded=figures.not_decoded.get(uid),
+                records_ahead=(stray := figures.strays.get(uid, StrayTimes())).ahead,
+                farthest_ms=stray.farthest_ms if stray.ahead else None,
+                records_late=stray.late,
+                late_by_ms=stray.late_by_ms if stray.late else None,
                 offset_report_failures=(report_failures or {}).get(uid),
             )
             for uid, chain, has_ended in (*inputs, *channels)
@@ -129,9 +138,9 @@ def _batch_times(times: BatchTimes | None, *, one_output: bool) -> BatchTimesVie
 
 
 def held_back_by(
-    watermarks: Mapping[OperatorUid, int], idle_seconds: Mapping[OperatorUid, float], ended: Collection[OperatorUid]
-) -> frozenset[OperatorUid]:
-    """Return the idle inputs that hold back the watermark of their chain.
+    watermarks: Mapping[Input, int], idle_seconds: Mapping[Input, float], ended: Collection[Input]
+) -> frozenset[Input]:
+    """Return the idle inputs that hold back the watermark of their chain, or partitions that do so with their source.
 
     Args:
         watermarks: the inputs' watermarks in ms since 1970; 0 before the first one.
@@ -160,12 +169,29 @@ def _by_operator(
     return found
 
 
-def _partitions(positions: Positions | None) -> tuple[PartitionView, ...]:
+def _partitions(
+    positions: Positions | None, times: Mapping[TopicPartition, PartitionTime]
+) -> tuple[PartitionView, ...]:
     if positions is None:
         return ()
     behind = lags(positions.read, positions.latest)
+    known = [each.watermark_ms for each in times.values() if each.watermark_ms is not None]
+    held = held_back_by(
+        {each: (_NEVER if time.watermark_ms is None else time.watermark_ms) for each, time in times.items()},
+        {each: time.idle_seconds for each, time in times.items()},
+        ended=(),
+    )
     return tuple(
-        PartitionView(topic=each.topic, partition=each.partition, position=position, lag=behind.get(each))
+        PartitionView(
+            topic=each.topic,
+            partition=each.partition,
+            position=position,
+            lag=behind.get(each),
+            watermark_ms=times[each].watermark_ms if each in times else None,
+            idle_seconds=times[each].idle_seconds if each in times else None,
+            # Without any row of the topic, nothing waits.
+            holds_watermark_back=each in held and bool(known),
+        )
         for each, position in sorted(positions.read.items())
     )
 

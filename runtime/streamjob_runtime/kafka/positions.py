@@ -64,10 +64,15 @@ def read_offsets(value: Any) -> dict[TopicPartition, int]:
 
 def write_offsets(offsets: Offsets) -> str:
     """Return offsets in Spark's form."""
+    return json.dumps(by_topic(offsets))
+
+
+def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Return a number for each partition as Spark's object of offsets has it; `read_offsets` reads it."""
     topics: dict[str, dict[str, int]] = {}
-    for each, offset in sorted(offsets.items()):
-        topics.setdefault(each.topic, {})[str(each.partition)] = offset
-    return json.dumps(topics)
+    for each, value in sorted(values.items()):
+        topics.setdefault(each.topic, {})[str(each.partition)] = value
+    return topics
 
 
 def assignment(partitions: Iterable[TopicPartition]) -> str:

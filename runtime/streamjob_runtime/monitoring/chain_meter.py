@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from streamjob.ids import BatchId, OperatorUid
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
+from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.monitoring.arrivals import Arrivals
 from streamjob_runtime.monitoring.batch_times import BatchTimes, BatchWindow
 from streamjob_runtime.monitoring.query_progress import BatchProgress, Positions, ProgressReader, Rate, StateProgress
@@ -36,6 +38,8 @@ class ChainFigures:
         dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
             it dropped.
         not_decoded: records and rows that could not be decoded or computed, by source and operator.
+        strays: the rows of each input that were late, or far ahead of the clock.
+        partition_times: the partitions that count for the watermark of an input whose partitions have one.
         read: records read from each input.
         states: its stateful operators after the last batch, by Spark's numbers; empty before the first.
         lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
@@ -60,6 +64,8 @@ class ChainFigures:
     idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     dropped_late: Sequence[tuple[str, int]] = ()
     not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
+    strays: Mapping[OperatorUid, StrayTimes] = field(default_factory=dict)
+    partition_times: Mapping[OperatorUid, Mapping[TopicPartition, PartitionTime]] = field(default_factory=dict)
     read: Mapping[OperatorUid, int] = field(default_factory=dict)
     states: Sequence[StateProgress] = ()
     lag_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
@@ -75,6 +81,7 @@ class ChainMeter:
         self._life: tuple[Chain, EmissionLock] | None = None
         self._progress = ProgressReader()
         self._out_before: int | None = 0
+        self._strays_before: dict[OperatorUid, StrayTimes] = {}
         self._waited_before = 0.0
         self._read_at: dict[OperatorUid, float] = {}
         self._read: dict[OperatorUid, int] = {}
@@ -114,6 +121,8 @@ class ChainMeter:
             waited=waited,
             watermarks=dict(chain.watermarks_now()),
             idle=chain.idle_inputs,
+            strays=_with(self._strays_before, chain.event_times.strays),
+            partition_times=chain.event_times.partition_times(),
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
             batches=before.batches + len(batches),
             batch_seconds=before.batch_seconds + sum(batch.duration_ms for batch in batches) / 1000,
@@ -135,6 +144,8 @@ class ChainMeter:
             waited=before.waited,
             watermarks=before.watermarks,
             idle=frozenset(),
+            strays=before.strays,
+            partition_times={},
             last_batch_ms=before.last_batch_ms,
             batches=before.batches,
             batch_seconds=before.batch_seconds,
@@ -190,6 +201,7 @@ class ChainMeter:
         if self._life is not None:
             former, its_emission = self._life
             self._out_before = _sum(self._out_before, former.output.rows)
+            self._strays_before = _with(self._strays_before, former.event_times.strays)
             self._waited_before += its_emission.blocked_seconds(former.uid)
         self._life, self._progress, self._read_at = (chain, emission), ProgressReader(), {}
         # A batch that was cut short never ends: its time counts, although no report has it.
@@ -206,6 +218,8 @@ class ChainMeter:
         waited: float,
         watermarks: Mapping[OperatorUid, int],
         idle: frozenset[OperatorUid],
+        strays: Mapping[OperatorUid, StrayTimes],
+        partition_times: Mapping[OperatorUid, Mapping[TopicPartition, PartitionTime]],
         last_batch_ms: int | None,
         batches: int,
         batch_seconds: float,
@@ -232,6 +246,8 @@ class ChainMeter:
             backpressured=backpressured,
             watermarks=watermarks,
             idle=idle,
+            strays=strays,
+            partition_times=partition_times,
             last_batch_ms=last_batch_ms,
             batches=batches,
             batch_seconds=batch_seconds,
@@ -252,6 +268,12 @@ def _numbered(chain: Chain) -> dict[int, OperatorUid]:
     """Return a chain's inputs by Spark's number in its reports."""
     # Spark reports each source once, ordered by directory.
     return dict(zip(chain.dataflow.directories, chain.dataflow.sources, strict=True))
+
+
+def _with(
+    before: Mapping[OperatorUid, StrayTimes], more: Mapping[OperatorUid, StrayTimes]
+) -> dict[OperatorUid, StrayTimes]:
+    return {uid: before.get(uid, StrayTimes()) + more.get(uid, StrayTimes()) for uid in before.keys() | more.keys()}
 
 
 def _summed(

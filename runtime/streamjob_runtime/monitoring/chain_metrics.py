@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from streamjob.client.models import JobView
+from streamjob.client.models import InputView, JobView
 
 
 def chain_metrics(job: JobView) -> Iterator[Metric]:
@@ -39,7 +39,18 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
     )
     held_back = GaugeMetricFamily(
         "streamjob_watermark_held_back",
-        "1 for an input without records that holds the watermark of its chain behind those of the other inputs.",
+        "1 for an input without records that holds the watermark of its chain behind those of the other inputs, or "
+        "whose own watermark is held back by a partition without records.",
+        labels=["chain", "input"],
+    )
+    late = CounterMetricFamily(
+        "streamjob_records_late",
+        "Records of an input that came behind the watermark of its chain.",
+        labels=["chain", "input"],
+    )
+    ahead = CounterMetricFamily(
+        "streamjob_records_ahead",
+        "Records of an input whose event time was further ahead of the clock than `maxAhead`.",
         labels=["chain", "input"],
     )
     for chain in job.chains:
@@ -56,12 +67,18 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
                 watermark.add_metric([chain.uid, source.uid], source.watermark_ms / 1000)
             if source.lag_ms is not None:
                 lag.add_metric([chain.uid, source.uid], source.lag_ms / 1000)
-            held_back.add_metric([chain.uid, source.uid], float(source.holds_watermark_back))
-    yield from (records_in, records_out, batch, watermark, lag, held_back, dropped, failed)
+            held_back.add_metric([chain.uid, source.uid], float(_holds_back(source)))
+            late.add_metric([chain.uid, source.uid], source.records_late)
+            ahead.add_metric([chain.uid, source.uid], source.records_ahead)
+    yield from (records_in, records_out, batch, watermark, lag, held_back, dropped, failed, late, ahead)
     yield from _work_metrics(job)
     yield from _state_metrics(job)
     yield from _source_metrics(job)
     yield from _backpressure_metrics(job)
+
+
+def _holds_back(source: InputView) -> bool:
+    return source.holds_watermark_back or any(each.holds_watermark_back for each in source.partitions)
 
 
 def _work_metrics(job: JobView) -> Iterator[Metric]:

@@ -86,7 +86,7 @@ def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
         try:
             frames[operator.name] = apply_operator(spark, loaded, operator, inputs)
             if operator.watermark is not None:
-                frames[operator.name], _ = timed_operator(spark, operator, frames[operator.name])
+                frames[operator.name] = timed_operator(spark, operator, frames[operator.name])[0].frame
         except InvalidInput as error:
             what = error.what.removeprefix(f"Operator {operator.name!r}: ")
             yield Problem(f"operator {operator.name!r}", what, error.fix)
@@ -97,7 +97,7 @@ def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataF
 
     try:
         rows = read_stream(spark, source, source.format, loaded.options(source))
-        return source_rows(spark, loaded, source, rows)
+        return source_rows(spark, loaded, source, rows).frame
     except PySparkException as error:
         raise InvalidOperator(reason(error)) from error
 

@@ -14,6 +14,7 @@ from streamjob.job.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState, FileRef
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.kafka.positions import read_offsets as by_partition
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.files_read import files_read
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import is_followed_by_flush
@@ -81,12 +82,14 @@ class Takeover:
         """Return where the chain begins; each input has the watermark of the chain that read it in the snapshot."""
         if self.state is None:
             return ChainStart(self._checkpoint, self._location)
-        watermarks = {}
+        watermarks, partitions = {}, {}
         for chain in (self.state, *self._others()):
             for each in chain.inputs:
                 if each.uid in dataflow.sources and each.watermark_ms is not None:
                     watermarks[each.uid] = each.watermark_ms
-        return ChainStart(self._checkpoint, self._location, self.state.batch, watermarks)
+                if each.uid in dataflow.sources:
+                    partitions[each.uid] = by_partition(each.partitions)
+        return ChainStart(self._checkpoint, self._location, self.state.batch, watermarks, partitions)
 
     def files_read(
         self, uid: OperatorUid, sources: Sequence[OperatorUid], directories: Sequence[int]

@@ -15,6 +15,7 @@ from streamjob.client.models import (
     CheckpointsView,
     JobState,
     JobView,
+    PartitionView,
     RewritingView,
 )
 from streamjob.client.page_models import Diagnosis
@@ -324,6 +325,52 @@ def test_the_source_behind_a_channel_that_holds_the_watermark_back_is_named() ->
         "its own comes from source weather"
     )
     assert reason.source == "weather"
+
+
+def of_first_input(job: JobView, **changes: Any) -> JobView:
+    """Return a job with changes of the first input of its first chain."""
+    first, *others = job.chains
+    source, *rest = first.inputs
+    dropped = changes.pop("records_dropped_late", {})
+    inputs = (source.model_copy(update=changes), *rest)
+    changed = first.model_copy(update={"inputs": inputs, "records_in": 400, "records_dropped_late": dropped})
+    return job.model_copy(update={"chains": (changed, *others)})
+
+
+def test_a_partition_that_holds_the_watermark_back_is_named_with_the_way_out() -> None:
+    silent: dict[str, Any] = {"position": 7, "idle_seconds": 95.0, "holds_watermark_back": True}
+    parts = tuple(PartitionView(topic="t", partition=number, **silent) for number in range(5))
+
+    found = of(of_first_input(a_job(), partitions=(*parts, PartitionView(topic="t", partition=9, position=1))))
+
+    assert found.sentence == (
+        "Source flights has got nothing from partition t/0, partition t/1, partition t/2 and 2 more for 1m 35s, which "
+        "holds its watermark back: give the watermark an idleTimeout"
+    )
+
+
+def test_a_job_that_drops_more_than_a_small_part_of_its_rows_as_late_is_not_well() -> None:
+    late = {"records_late": 120, "late_by_ms": 28_800_000}
+    dropped = {"records_dropped_late": {OperatorUid("c"): 12}}
+
+    found = of(of_first_input(a_job(), **late, **dropped))
+
+    assert found.severity == "attention"
+    assert (
+        found.sentence == "Operators drop late rows: 120 of 400 records came late from source flights, by up to 8h 00m"
+    )
+    assert of(of_first_input(a_job(), **late)).severity == "ok"
+    assert of(of_first_input(a_job(), **{**late, "records_late": 4}, **dropped)).severity == "ok"
+
+
+def test_event_times_far_ahead_of_the_clock_are_in_the_sentence() -> None:
+    found = of(of_first_input(a_job(), records_ahead=1, farthest_ms=32_472_144_000_000))
+
+    assert found.sentence == (
+        "Source flights has brought event times far ahead of the clock, 1 in all, up to 2999-01-01 00:00:00: they do "
+        "not move the watermark"
+    )
+    assert found.reasons[0].source == "flights"
 
 
 def test_a_sink_that_lets_completed_checkpoints_wait_is_named() -> None:

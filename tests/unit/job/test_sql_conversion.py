@@ -52,7 +52,11 @@ def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 
 _watermarks = st.fixed_dictionaries(
     {"column": st.sampled_from(["t", "a b", "x.y", "it`s"]), "delay": _durations},
-    optional={"idleTimeout": st.sampled_from(["30s", "1 minute"])},
+    optional={
+        "idleTimeout": st.sampled_from(["30s", "1 minute"]),
+        "maxAhead": st.sampled_from(["30d", "1 hour"]),
+        "perPartition": st.booleans(),
+    },
 )
 _expressions = st.sampled_from(
     [

@@ -17,7 +17,9 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.cuts import Emissions
 from streamjob.protocol.lifecycle import JobState
 from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.job.coordination import Coordination
+from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.kafka.reporting import OffsetReports
 from streamjob_runtime.sinks.meter import SinkMeters
 
@@ -81,10 +83,16 @@ class FakeChain:
     rows: int | None = 0
     watermarks: dict[OperatorUid, int] = field(default_factory=dict)
     idle_inputs: frozenset[OperatorUid] = frozenset()
+    strays: dict[OperatorUid, StrayTimes] = field(default_factory=dict)
+    partition_times: dict[OperatorUid, dict[TopicPartition, PartitionTime]] = field(default_factory=dict)
     ended: bool = False
     dataflow: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,))
     )
+
+    @property
+    def event_times(self) -> SimpleNamespace:
+        return SimpleNamespace(strays=self.strays, partition_times=lambda: self.partition_times)
 
     @property
     def queries(self) -> tuple[Reports]:

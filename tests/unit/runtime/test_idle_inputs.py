@@ -21,19 +21,15 @@ QUERY: Any = object()
 
 
 class Watermarks:
-    """The watermarks of a query's inputs, with the rows of one batch."""
+    """The watermarks of a query's inputs."""
 
     def __init__(self) -> None:
         self.now: dict[OperatorUid, int] = {}
-        self.rows: frozenset[OperatorUid] = frozenset()
 
     def read(self, query: object) -> Mapping[OperatorUid, int]:
         return self.now
 
     preview = read
-
-    def moved(self, query: object) -> frozenset[OperatorUid]:
-        return self.rows
 
     def advance(self, query: object, watermarks: Mapping[OperatorUid, int]) -> None:
         self.now.update(watermarks)
@@ -108,8 +104,7 @@ def test_a_chain_that_runs_a_batch_is_not_idle_for_its_readers(world: World) -> 
 def test_a_batch_with_rows_ends_the_idleness(world: World) -> None:
     world.time = 40
     world.look()
-    world.watermarks[FIRST].rows = frozenset({OperatorUid("first")})
-    world.chains[FIRST].pass_in_batch(QUERY, world.time)
+    world.chains[FIRST].pass_in_batch(QUERY, [OperatorUid("first")], world.time)
     world.watermarks[READER].now[OperatorUid("other")] = 80
 
     assert world.chains[FIRST].now == frozenset()

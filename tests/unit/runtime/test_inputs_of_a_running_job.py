@@ -6,7 +6,9 @@ import pytest
 from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChains, world
 
 from streamjob.ids import OperatorUid
+from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.control.views import held_back_by
+from streamjob_runtime.kafka.positions import TopicPartition
 
 __all__ = ["world"]
 
@@ -81,6 +83,36 @@ def test_an_input_that_is_left_out_of_the_watermark_does_not_hold_it_back(world:
 
     assert (held_back.idle, held_back.holds_watermark_back) == (False, False)
     assert (left_out.idle, left_out.holds_watermark_back) == (True, False)
+
+
+def test_a_partition_without_rows_that_is_behind_the_others_holds_the_watermark_back(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    chain = world.chains[FLIGHTS]
+    (uid,) = (each.uid for each in world.chain(FLIGHTS).inputs)
+    times = {0: PartitionTime(5000, 60.0), 1: PartitionTime(None, 60.0), 2: PartitionTime(1000, 60.0)}
+    chain.partition_times = {uid: {TopicPartition("t", number): each for number, each in times.items()}}
+    chain.query.add(1, positions={"t": {"0": 5, "1": 0, "2": 3, "3": 9}})
+    world.control.observe()
+    read = world.chain(FLIGHTS).inputs[0].partitions
+
+    assert [each.holds_watermark_back for each in read] == [False, True, False, False]
+    assert [(each.watermark_ms, each.idle_seconds) for each in read] == [
+        (5000, 60.0),
+        (None, 60.0),
+        (1000, 60.0),
+        (None, None),
+    ]
+
+
+def test_late_rows_and_those_ahead_of_the_clock_are_added_up_over_the_epochs(world: JobOfThreeChains) -> None:
+    for _ in range(2):
+        world.begin_epoch()
+        (uid,) = (each.uid for each in world.chain(FLIGHTS).inputs)
+        world.chains[FLIGHTS].strays = {uid: StrayTimes(ahead=1, farthest_ms=9000, late=20, late_by_ms=70)}
+        world.control.observe()
+    seen = world.chain(FLIGHTS).inputs[0]
+
+    assert (seen.records_ahead, seen.farthest_ms, seen.records_late, seen.late_by_ms) == (2, 9000, 40, 70)
 
 
 FAST, SILENT, OTHER = OperatorUid("fast"), OperatorUid("silent"), OperatorUid("other")

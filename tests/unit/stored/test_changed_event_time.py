@@ -141,6 +141,8 @@ def test_another_watermark_of_an_operator_is_told_and_asks_spark_about_the_state
         (AT, {"column": "at", "delay": "5s"}, "the delay of its watermark was 0s, and is 5s: late rows stay late"),
         (AT, {"column": "late", "delay": "0s"}, "its watermark was on 'at', and is on 'late'"),
         (AT, AT | {"idleTimeout": "30s"}, "the idleTimeout of its watermark was never, and is 30s"),
+        (AT, AT | {"maxAhead": "1h"}, "the maxAhead of its watermark was 1d, and is 1h"),
+        (AT, AT | {"perPartition": False}, "the perPartition of its watermark was True, and is False"),
         (AT, None, "its watermark is removed: rows that waited for it are kept forever"),
         (None, AT, "it gets a watermark on 'at': from here on it releases waiting rows"),
         (AT, AT, "it continues from its position"),

@@ -8,7 +8,7 @@ from streamjob.job.checks.functions import REFERENCE, WATERMARK, WATERMARK_FIX
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
 from streamjob.job.event_time import keeps_event_time
 from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.job.spec import OperatorSpec, SourceSpec, Watermark
 from streamjob.job.sql import NotAQuery, Query, read_query, stateful_parts
 from streamjob.job.suggest import did_you_mean
 
@@ -132,12 +132,18 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
         ):
             fix = "give the watermark to its input, or to an operator in between"
             yield Problem(where(operator), "has a watermark, and keeps state that needs it before", fix)
-        elif operator.watermark.idle_timeout is not None and operator.name in subject.retimed:
-            what = "has a watermark with idleTimeout, and its rows do not move it: it follows that of its inputs"
-            yield Problem(where(operator), what, "give idleTimeout to the watermark of the source")
+        elif operator.name in subject.retimed and (given := _moves(operator.watermark)):
+            what = f"has a watermark with {given}, and its rows do not move it: it follows that of its inputs"
+            yield Problem(where(operator), what, f"give {given} to the watermark of the source")
         elif (timed := keeps_event_time(subject.spec, operator, subject.loops)) is not None:
             what = f"has a watermark, and the rows of its input {timed!r} have one already"
             yield Problem(where(operator), what, "keep one of them: a row has one event time")
+
+
+def _moves(watermark: Watermark) -> str | None:
+    """Return a field that says how rows move a watermark; None if none is given."""
+    names = {"idle_timeout": "idleTimeout", "max_ahead": "maxAhead", "per_partition": "perPartition"}
+    return next((name for field, name in names.items() if field in watermark.model_fields_set), None)
 
 
 def errors(subject: Subject) -> Iterator[Problem]:

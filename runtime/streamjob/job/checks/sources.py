@@ -82,7 +82,12 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
     """A watermark is on a TIMESTAMP column that the source has."""
     for source in subject.spec.sources:
         known = _computed(source, subject)
-        if source.watermark is None or known is None:
+        if source.watermark is None:
+            continue
+        if "per_partition" in source.watermark.model_fields_set and source.format != kafka.FORMAT:
+            what = f"its watermark has perPartition, and {source.format!r} has no partitions"
+            yield Problem(where(source), what, "leave it out: only a topic of Kafka has them")
+        if known is None:
             continue
         name = source.watermark.column.strip("`")
         kinds = {column.lower(): kind for column, kind in known.items()}

@@ -21,11 +21,12 @@ _CODED = tuple(f"{part}.{name}" for part in ("key", "value") for name in _ENCODE
 _LOOKUP = tuple(f"lookup.{name}" for name in ("table", "on", "select", "join"))
 _TEMPORAL = tuple(f"temporalJoin.{name}" for name in ("on", "select", "join", "validFor"))
 _ASKED = tuple(f"lookup.{name}" for name in ("cacheRows", "ttl", "timeout", "retries"))
-_TIMED = ("watermark.column", "watermark.delay", "watermark.idleTimeout")
+_TIMING = ("watermark.idleTimeout", "watermark.maxAhead", "watermark.perPartition")
+_TIMED = ("watermark.column", "watermark.delay", *_TIMING)
 FIELDS: Mapping[str, Sequence[str]] = {
     "sources": (
         *("format", "uid", "bounded", *_CODED, "changes", "onError", "skip", "columns", "python"),
-        "watermark.idleTimeout",
+        *_TIMING,
     ),
     "tables": ("format", "refresh", "maxAge", *_ASKED),
     "operators": ("uid", "inputs", "tables", *_TIMED, "onError", "outputMode", "chain", "python", *_LOOKUP, *_TEMPORAL),

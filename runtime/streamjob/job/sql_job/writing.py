@@ -149,7 +149,7 @@ def _with(part: Mapping[str, Any], kind: str) -> Iterator[str]:
     for head in ("watermark", "lookup", "temporalJoin"):
         for name, value in (part.get(head) or {}).items():
             if f"{head}.{name}" in FIELDS[kind] and value is not None:
-                text = ", ".join(value) if isinstance(value, list) else str(value)
+                text = ", ".join(value) if isinstance(value, list) else _plain(value)
                 yield f"{_text(f'{head}.{name}')} = {_value(text)}"
     for head in ("key", "value"):
         yield from _nested(head, part.get(head) or {})

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
-from streamjob.client.inputs import idle_note, unread_records
+from streamjob.client.inputs import idle_note, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
 from streamjob_runtime.control.terminal.chains import inputs_of
 from streamjob_runtime.control.terminal.events import Look, Weight, events
@@ -93,6 +93,7 @@ def progress_line(job: JobView, now: float) -> str:
         if (note := idle_note(source))
     }
     parts += idle.values()
+    parts += [f"{source.uid} {note}" for chain in job.chains for source in chain.inputs for note in time_notes(source)]
     if late := sum(rows for chain in job.chains for rows in chain.records_dropped_late.values()):
         parts.append(f"dropped as late {formatting.count(late)}")
     dropped = sum(source.records_not_decoded or 0 for chain in job.chains for source in chain.inputs)

@@ -19,6 +19,15 @@ OF_OPERATORS = {
         "operator 'b': has a watermark with idleTimeout, and its rows do not move it: it follows that of its inputs",
         "give idleTimeout to the watermark of the source",
     ),
+    "a limit ahead of the clock of a watermark that follows another one": (
+        sql(
+            "SELECT x, window.end AS t FROM a GROUP BY x, window(t, '1 hour')",
+            sources=MARKED,
+            more=", watermark: {column: t, delay: 1h, maxAhead: 1d}",
+        ),
+        "operator 'b': has a watermark with maxAhead, and its rows do not move it: it follows that of its inputs",
+        "give maxAhead to the watermark of the source",
+    ),
     "a watermark of an aggregation": (
         sql(
             "SELECT x, max(t) AS t FROM a GROUP BY x", more=", outputMode: update, watermark: {column: t, delay: 1h}"

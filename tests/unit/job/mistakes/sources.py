@@ -105,6 +105,11 @@ _OF_PARTS = {
         "source 'a': is bounded, and where 'rate' ends is unknown",
         "bounded sources are files, avro, csv, json, orc, parquet, text, and kafka",
     ),
+    "partitions of files": (
+        job(sources=MARKED.replace("delay: 1h", "delay: 1h, perPartition: false")),
+        "source 'a': its watermark has perPartition, and 'csv' has no partitions",
+        "leave it out: only a topic of Kafka has them",
+    ),
     "an idle timeout of zero": (
         job(sources=MARKED.replace("delay: 1h", "delay: 1h, idleTimeout: 0s")),
         "source 'a': watermark.idleTimeout must be more than 0s",

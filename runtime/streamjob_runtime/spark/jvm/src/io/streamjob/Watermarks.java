@@ -83,17 +83,6 @@ public final class Watermarks {
     return result == null || result <= 0 ? null : result;
   }
 
-  /** Returns the nodes, separated by commas, that rows of the running batch have passed; call it as `preview`. */
-  public static String moved(StreamingQuery query) {
-    StringJoiner result = new StringJoiner(",");
-    for (EventTimeWatermarkExec node : watermarkNodes(query)) {
-      if (node.eventTimeStats().value().count() > 0) {
-        result.add(node.nodeId().toString());
-      }
-    }
-    return result.toString();
-  }
-
   /**
    * Raises watermarks of inputs, and that of the query with them, if the query waits for data; otherwise does nothing.
    *
@@ -193,7 +182,7 @@ public final class Watermarks {
     return input;
   }
 
-  private static List<SparkPlan> inputs(SparkPlan node) {
+  static List<SparkPlan> inputs(SparkPlan node) {
     // An exchange that the plan holds twice stands there once, and for the other one a leaf that refers to it.
     return node instanceof ReusedExchangeExec
         ? List.of(((ReusedExchangeExec) node).child())
