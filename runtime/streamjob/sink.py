@@ -208,6 +208,18 @@ class CommitsTogether(Protocol):
 
 
 @runtime_checkable
+class KnowsTarget(Protocol):
+    """An optional interface: what the sink writes to has an id, which another thing with the same name has not.
+
+    Each start compares it with that of the snapshot: a table that was made again lacks the rows of earlier checkpoints.
+    """
+
+    def target_id(self) -> str | None:
+        """Return the id; None if there is no such thing, or it has no id. Called after `open`."""
+        ...
+
+
+@runtime_checkable
 class Verifies(Protocol):
     """An optional interface: the sink finds damage to what it keeps where it writes, without side effects.
 

@@ -140,10 +140,15 @@ class SourceState(Part):
 
 
 class SinkState(Part):
-    """A sink's committables since the last completed checkpoint; committed once the log names this manifest."""
+    """A sink's committables since the last completed checkpoint; committed once the log names this manifest.
+
+    `target` is the id of what the sink writes to, where that has one: of a table or a topic. It is absent otherwise;
+    older versions did not write it.
+    """
 
     uid: OperatorUid
     committables: tuple[JsonValue, ...] = ()
+    target: str | None = Field(default=None, exclude_if=lambda target: target is None)
 
 
 class Manifest(Part):

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.protocol.channels import Segment
-from streamjob.sink import ChecksSchema, CommitsTogether, Sink, Staged
+from streamjob.sink import ChecksSchema, CommitsTogether, KnowsTarget, Sink, Staged
 from streamjob.snapshot.manifest import SinkState
 from streamjob_runtime.chain.channels.stream import Stream
 from streamjob_runtime.sinks.meter import SinkMeters
@@ -132,6 +132,11 @@ class Outputs:
     def abort(self, sink: OperatorUid) -> None:
         """Discard output that earlier epochs staged in a sink and no process will commit."""
         self.meters.of(sink).abort(self._sinks[sink].abort)
+
+    def targets(self) -> Mapping[OperatorUid, str]:
+        """Return the ids of what the sinks write to, of those that know. Raises errors of the sinks."""
+        known = ((uid, sink.target_id()) for uid, sink in self._sinks.items() if isinstance(sink, KnowsTarget))
+        return {uid: target for uid, target in known if target is not None}
 
     def close(self) -> None:
         """Release the sinks."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamjob.clock import Clock
-from streamjob.ids import Epoch
+from streamjob.ids import Epoch, OperatorUid
 from streamjob.protocol import messages as m
 from streamjob.snapshot.manifest import Manifest
 
@@ -22,6 +22,7 @@ class ManifestAssembler:
         epoch: the epoch.
         graph: the running job's graph.
         clock: seconds since 1970.
+        targets: the ids of what the sinks write to, as far as they are known.
     """
 
     namespace: str
@@ -29,12 +30,16 @@ class ManifestAssembler:
     epoch: Epoch
     graph: Mapping[str, Any]
     clock: Clock
+    targets: Mapping[OperatorUid, str] = field(default_factory=dict)
 
     def __call__(self, action: m.CompleteCheckpoint) -> Manifest:
         """Return the manifest of a checkpoint that all chains have acknowledged."""
         parts = action.acknowledgements.values()
         # Sinks commit in the order of the job file.
         order = {sink["uid"]: place for place, sink in enumerate(self.graph.get("sinks", ()))}
+        sinks = [
+            sink.model_copy(update={"target": self.targets.get(sink.uid)}) for part in parts for sink in part.sinks
+        ]
         return Manifest(
             job=self.name,
             namespace=self.namespace,
@@ -50,5 +55,5 @@ class ManifestAssembler:
             chains=tuple(part.state for part in parts),
             channels=tuple(channel for part in parts for channel in part.channels),
             sources=tuple(source for part in parts for source in part.sources),
-            sinks=tuple(sorted((sink for part in parts for sink in part.sinks), key=lambda sink: order[sink.uid])),
+            sinks=tuple(sorted(sinks, key=lambda sink: order[sink.uid])),
         )

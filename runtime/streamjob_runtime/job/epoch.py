@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.errors import CannotRestore, StreamJobError
-from streamjob.ids import ChainUid, CheckpointId, TriggerId
+from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import Plan
@@ -41,6 +41,7 @@ from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.first_positions import FirstPositions
 from streamjob_runtime.job.output_recovery import open_outputs, recover_output
+from streamjob_runtime.job.targets import check_targets
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources, known_topics
 from streamjob_runtime.monitoring.traces.recorder import TraceRecorder
@@ -223,6 +224,8 @@ class Epoch(ChainListener, CheckpointListener):
         outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
         try:
             with self._start.part("recover output"):
+                if resolution.manifest is not None and not resolution.fork and not finished:
+                    check_targets(resolution.manifest, self._graph()["sinks"], outputs.targets())
                 recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
             if finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
@@ -332,7 +335,7 @@ class Epoch(ChainListener, CheckpointListener):
             emission=assembled.emission,
             ledger=self._ledger,
             outputs=outputs,
-            manifest_of=self._manifests(max_parallelism),
+            manifest_of=self._manifests(max_parallelism, outputs.targets()),
             holds=workdir.holds,
             clock=self._job.clock,
             listener=self,
@@ -414,9 +417,9 @@ class Epoch(ChainListener, CheckpointListener):
     def _graph(self) -> dict[str, Any]:
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)
 
-    def _manifests(self, max_parallelism: int) -> ManifestAssembler:
-        graph = {**self._graph(), "maxParallelism": max_parallelism}
-        return ManifestAssembler(self._job.namespace, self._job.name, self._ledger.epoch, graph, self._job.clock)
+    def _manifests(self, max_parallelism: int, targets: Mapping[OperatorUid, str]) -> ManifestAssembler:
+        graph, job = {**self._graph(), "maxParallelism": max_parallelism}, self._job
+        return ManifestAssembler(job.namespace, job.name, self._ledger.epoch, graph, job.clock, targets)
 
     def _loop(self) -> EpochOutcome:
         while True:

@@ -389,6 +389,16 @@ def test_two_sinks_of_one_table_do_not_know_each_others_files(spark: SparkSessio
     assert sorted(table.rows(TABLE)) == [ROW, (2, "b")]
 
 
+def test_a_table_that_was_made_anew_has_another_id(table: Lake) -> None:
+    before = opened(table.options(TABLE)).target_id()
+    assert opened(table.options(TABLE), epoch=2).target_id() == before
+    with table.catalog() as catalog:
+        catalog.drop_table(TABLE)
+    table.make(TABLE)
+
+    assert opened(table.options(TABLE), epoch=3).target_id() not in (None, before)
+
+
 def test_a_table_that_was_made_anew_is_an_error_that_names_the_checkpoint(spark: SparkSession, table: Lake) -> None:
     sink = opened(table.options(TABLE))
     staged = staged_in(sink, numbered(spark, ROW))

@@ -201,6 +201,10 @@ class IcebergSink:
         for _, group in groupby(batches, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
             self._commit(checkpoint, list(group))
 
+    def target_id(self) -> str | None:
+        """Return the table's id; None if there is no table."""
+        return None if self._opened is None else str(self._opened.metadata.table_uuid)
+
     def abort(self) -> None:
         """Remove uncommitted files of lower epochs.
 

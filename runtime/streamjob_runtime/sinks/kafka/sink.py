@@ -96,6 +96,7 @@ class KafkaSink:
         self._producer: Producer | None = None
         self._record: CommitRecord | None = None
         self._committed: tuple[str, ...] = ()
+        self._topic_id: str | None = None
 
     def open(self, context: SinkContext) -> None:
         """Check the options, the brokers, the topics and the sink's rights, and abort transactions of former processes.
@@ -112,6 +113,7 @@ class KafkaSink:
         with self._kafka.admin() as admin:
             if self._options.topic is not None:
                 self._check_topic(self._options.topic, admin)
+                self._topic_id = admin.topic_ids([self._options.topic]).get(self._options.topic)
             self._partitions = self._commits_topic(admin).partitions
         # The right to commit is acquired again when there is something to commit. In between, a former sink with the
         # same uid, which is a different sink in the job now, may have to commit.
@@ -208,6 +210,10 @@ class KafkaSink:
             raise
         with suppress(StoreError):
             self._delete_committed()
+
+    def target_id(self) -> str | None:
+        """Return the topic's id; None if each row names a topic, or if the brokers give no ids."""
+        return self._topic_id
 
     def abort(self) -> None:
         """Delete objects that lower epochs have staged. Raises StoreError."""

@@ -1,0 +1,48 @@
+"""A job does not write on to a topic that was made again under the name of the one that it wrote to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.integration.runtime.embedded import running
+from tests.integration.runtime.graphs import add_rows, job, numbered, source, sql
+from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.test_kafka_source import life_of, stopped_behind
+from tests.servers.kafka import KafkaServer
+
+from streamjob_runtime.job.targets import TargetMadeAgain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+
+def test_a_topic_that_was_made_again_gets_rows_only_from_a_sink_with_another_uid(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    add_rows(tmp_path / "in", 0, numbered(0, 5))
+    rows = sql("rows", ["in"], "SELECT CAST(k AS BINARY) AS key, CAST(n AS STRING) AS value FROM in")
+    spec = job(tmp_path, [source("in", tmp_path / "in")], [rows], ["rows"], checkpointing={"interval": "1h"})
+    options = {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": topic}
+    spec["sinks"] = [{"name": "out", "input": "rows", "format": "kafka", "options": options}]
+    life = life_of(tmp_path, spec)
+    stopped_behind(spark, life, 5)
+    assert len(kafka_server.consume(topic)) == 5
+
+    kafka_server.delete_topic(topic)
+    kafka_server.create_topic(topic, 2)
+    add_rows(tmp_path / "in", 1, numbered(5, 3))
+    with (
+        pytest.raises(TargetMadeAgain, match="sink out: .*another one, .* has its name"),
+        running(spark, life) as second,
+    ):
+        second.wait()
+    assert kafka_server.consume(topic) == []
+
+    spec["sinks"][0]["uid"] = "another"
+    write_job(life.file.parent, spec)
+    stopped_behind(spark, life, 3)
+    assert len(kafka_server.consume(topic)) == 3
