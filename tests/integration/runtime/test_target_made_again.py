@@ -36,7 +36,7 @@ def test_a_topic_that_was_made_again_gets_rows_only_from_a_sink_with_another_uid
     kafka_server.create_topic(topic, 2)
     add_rows(tmp_path / "in", 1, numbered(5, 3))
     with (
-        pytest.raises(TargetMadeAgain, match="sink out: .*another one, .* has its name"),
+        pytest.raises(TargetMadeAgain, match=r"sink out: .*another one, .* has its name"),
         running(spark, life) as second,
     ):
         second.wait()
