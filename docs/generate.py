@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration, is_duration
+from streamjob.job.delta import DeltaOptions
 from streamjob.job.encoding_spec import Encoding, Registry
 from streamjob.job.iceberg import IcebergOptions
 from streamjob.job.job_tests import JobTestSpec, StepSpec
@@ -48,6 +49,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`operators[].lookup`", LookupSpec),
     ("`operators[].temporalJoin`", TemporalJoinSpec),
     ("`sinks`", SinkSpec),
+    ("`sinks[].options` of `format: delta`", DeltaOptions),
     ("`sinks[].options` of `format: iceberg`", IcebergOptions),
     ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
     ("`sinks[].options` of `format: postgresql`", PostgresqlOptions),

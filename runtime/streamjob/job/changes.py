@@ -19,7 +19,7 @@ WRITES = ("insert", "update_postimage", "update_after")
 DELETIONS = ("delete", "update_preimage", "update_before")
 """Kinds of changes after which there is no row with this key; the last one is the name in Flink and Iceberg."""
 
-UPSERT_FORMATS = frozenset({"iceberg", "kafka", "postgresql"})
+UPSERT_FORMATS = frozenset({"delta", "iceberg", "kafka", "postgresql"})
 """Formats of the sinks that can apply changes."""
 
 

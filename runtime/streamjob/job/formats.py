@@ -33,7 +33,7 @@ SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "
 EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 """Formats of the exactly-once file sink."""
 
-TRANSACTIONAL_FORMATS = frozenset({"iceberg", "kafka", "postgresql"})
+TRANSACTIONAL_FORMATS = frozenset({"delta", "iceberg", "kafka", "postgresql"})
 """Formats whose rows appear in one transaction with the record of their checkpoint."""
 
 EXACTLY_ONCE_ONLY_FORMATS = frozenset({"postgresql"})

@@ -284,8 +284,8 @@ class SinkSpec(Node):
     input: NodeName = Field(description="The operator or source whose rows it writes.")
     format: str = Field(
         min_length=1,
-        description="csv, json, parquet, iceberg, kafka, postgresql (exactly-once), any batch sink of Spark "
-        "(at-least-once), or `module:Class` of your own `streamjob.sink.Sink`.",
+        description="csv, json, parquet, delta, iceberg, kafka, postgresql (exactly-once), any batch sink of "
+        "Spark (at-least-once), or `module:Class` of your own `streamjob.sink.Sink`.",
     )
     key: Encoding | None = Field(
         default=None, description="How to encode the column `key` of a Kafka sink. Default: it has text or bytes."

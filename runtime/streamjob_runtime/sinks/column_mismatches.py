@@ -18,9 +18,16 @@ class Mismatch(NamedTuple):
 
 
 def given_twice(names: Sequence[str]) -> Iterator[Mismatch]:
-    """Yield the names that several columns of the rows share."""
+    """Yield the names that several columns of the rows share, also those that readers do not tell apart."""
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Mismatch(f"is given the column {name!r} twice", "give each column a name of its own")
+    folded: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        folded.setdefault(name.lower(), []).append(name)
+    for alike in folded.values():
+        if len(alike) > 1:
+            what = f"is given the columns {' and '.join(map(repr, alike))}, which differ in case only"
+            yield Mismatch(what, "give each column a name of its own: Spark and other readers take them for one")
 
 
 def no_column(name: str, columns: Iterable[str], *, exactly: bool = True) -> Mismatch:

@@ -34,6 +34,10 @@ class UnusableTable(InvalidInput):
     """The table does not exist, cannot be written to, or does not fit the rows."""
 
 
+class CommitContended(StreamJobError):
+    """Other writers changed the table during every attempt of the sink to commit."""
+
+
 class RowsRefused(StreamJobError):
     """The target refuses rows, such as a number that is too large for its column."""
 

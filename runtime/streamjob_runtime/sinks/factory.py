@@ -163,13 +163,14 @@ def _iceberg_sink(spec: SinkSpec) -> Sink:
 
 
 def _delta_sink(spec: SinkSpec) -> Sink:
-    from streamjob_runtime.sinks.delta import DeltaSink
+    from streamjob_runtime.sinks.delta.sink import DeltaSink
 
-    return DeltaSink(spec.name, spec.partition_by)
+    return DeltaSink(spec.name, spec.partition_by, at_once=spec.delivery == "at-least-once")
 
 
 _OF_EXTRAS: Mapping[tuple[str, str], Callable[[SinkSpec], Sink]] = {
     (delta.FORMAT, "at-least-once"): _delta_sink,
+    (delta.FORMAT, "exactly-once"): _delta_sink,
     (iceberg.FORMAT, "exactly-once"): _iceberg_sink,
     (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
 }

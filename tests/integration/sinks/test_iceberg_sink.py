@@ -47,8 +47,14 @@ from tests.integration.sinks.lakes import Lake
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnreadableRecord, UnusableTable
-from streamjob_runtime.sinks.iceberg.errors import CatalogUnreachable, CommitContended
+from streamjob_runtime.sinks.errors import (
+    CommitContended,
+    StagedRowsGone,
+    UnreadableCommittable,
+    UnreadableRecord,
+    UnusableTable,
+)
+from streamjob_runtime.sinks.iceberg.errors import CatalogUnreachable
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]

@@ -136,9 +136,9 @@ job.yaml: 11 problems
   - operator 'delays': its SQL does not parse: SELECT names no columns
     fix: correct the query
   - sink 'report': would append a row again each time it changes: operator 'hours' has outputMode update
-    fix: write to iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
+    fix: write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
   - sink 'copy': would append a row again each time it changes: operator 'hours' has outputMode update
-    fix: write to iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
+    fix: write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
   - sink 'copy': writes where the sink 'report' writes: DIR/out
     fix: give it its own path
 """

@@ -24,7 +24,7 @@ from streamjob.job.spec import OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.suggest import did_you_mean
 
 _PROBLEMS: Mapping[str, Callable[[SinkSpec], Iterable[tuple[str, str]]]] = {
-    delta.FORMAT: lambda sink: delta.problems(sink.options),
+    delta.FORMAT: lambda sink: delta.delivery_problems(sink.options, sink.delivery),
     iceberg.FORMAT: lambda sink: iceberg.delivery_problems(sink.options, sink.delivery, sink.partition_by),
     jdbc.FORMAT: lambda sink: jdbc.problems(sink.options),
     kafka_sink.FORMAT: lambda sink: _kafka_problems(sink),

@@ -17,18 +17,15 @@ from pydantic import BaseModel, ConfigDict
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from streamjob.job.changes import CHANGE_TYPE
-from streamjob_runtime.sinks.changes import is_deletion
+from streamjob_runtime.sinks.changes import DELETED, KEY_FIX, POSITION, is_deletion
 from streamjob_runtime.sinks.iceberg.column_types import aligned
-from streamjob_runtime.sinks.iceberg.writing import Target
+from streamjob_runtime.sinks.iceberg.writing import Target, check_rows
+from streamjob_runtime.sinks.lake_values import refuse_nulls
 from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DELETED = "_streamjob_deleted"
-"""Column of staged changes: whether the row with this key is to be deleted."""
-POSITION = "_streamjob_position"
-"""Column of staged changes: the change's position in its batch."""
 _HASHED = re.compile(r"/changes-[0-9a-f]+-([0-9a-f]{64})\.parquet$")
 
 
@@ -55,19 +52,15 @@ class ChangeFiles:
     def __init__(self, target: Target, directory: str, key: Sequence[str]) -> None:
         self.files: list[ChangeFile] = []
         self._io = target.files()
-        self._required = [field.name for field in target.table().schema().fields if field.required]
+        self._target = target
         self._directory = directory
         self._key = key
 
     def write(self, rows: pa.Table) -> None:
-        """Write changes. Raises ValueError if a key, or a required column of a new row, contains null."""
-        new = rows.filter(pc.invert(rows.column(DELETED)))
-        for name in self._key:
-            if rows.column(name).null_count:
-                raise ValueError(f"the column {name!r} is part of the key, and rows have NULL there")
-        for name in self._required:
-            if name in new.column_names and new.column(name).null_count:
-                raise ValueError(f"the column {name!r} is required, and rows have NULL there")
+        """Write changes. Raises RowsRefused if the table or its readers cannot hold a value."""
+        columns = rows.drop_columns([DELETED, POSITION])
+        refuse_nulls(self._target.sink, columns, self._key, "is part of the key", KEY_FIX)
+        check_rows(columns.filter(pc.invert(rows.column(DELETED))), self._target)
         buffer = pa.BufferOutputStream()
         pq.write_table(rows, buffer)
         content = buffer.getvalue()

@@ -1,44 +1,22 @@
 """The record of a sink's commits, which the table itself stores; pure.
 
-A life is one opening of the sink: an epoch and a random name. It numbers the batches that it stages. A checkpoint
-always covers all of them up to some number, so one number per life records which batches are committed. The record is a
-table property, set by the commit that adds the data files. The table's snapshots repeat it as long as they are
-retained.
+For each life of the sink, one number records which batches are committed. The record is a table property, set by the
+commit that adds the data files. The table's snapshots repeat it as long as they are retained.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from streamjob.ids import Epoch
 from streamjob_runtime.sinks.committables import read_record
 
 LIVES_KEPT = 1000
 PREFIX = "streamjob."
-_NAME = re.compile(r"(\d+)-([0-9a-f]{16})")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Life:
-    """One opening of a sink: its epoch, and 16 random hexadecimal digits."""
-
-    epoch: Epoch
-    distinction: str
-
-    def __str__(self) -> str:
-        return f"{self.epoch}-{self.distinction}"
-
-
-def life_of(name: str) -> Life | None:
-    """Return the life with a name; None if it is not such a name."""
-    match = _NAME.fullmatch(name)
-    return Life(Epoch(int(match[1])), match[2]) if match else None
 
 
 def property_of(identity: str) -> str:

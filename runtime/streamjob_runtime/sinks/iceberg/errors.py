@@ -11,7 +11,3 @@ class CatalogRefuses(InvalidInput):
 
 class CatalogUnreachable(StreamJobError):
     """The catalog or the file store does not answer; the job continues from its checkpoint once it does."""
-
-
-class CommitContended(StreamJobError):
-    """Other writers changed the table during every attempt of the sink to commit."""

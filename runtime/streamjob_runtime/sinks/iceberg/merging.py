@@ -26,7 +26,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
-from streamjob_runtime.sinks.iceberg.changes import DELETED, POSITION
+from streamjob_runtime.sinks.changes import DELETED, POSITION, in_order, last_changes
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
 
 
@@ -36,19 +36,6 @@ class Merge:
 
     replaced: tuple[DataFile, ...]
     added: tuple[StagedFile, ...]
-
-
-def last_changes(changes: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Return the last change of each key, in the order of these changes.
-
-    Args:
-        changes: changes in their order.
-        key: the columns that identify a row.
-    """
-    positions = pa.array(range(changes.num_rows), pa.int64())
-    numbered = changes.select(key).append_column(POSITION, positions)
-    last = numbered.group_by(list(key), use_threads=False).aggregate([(POSITION, "max")])
-    return _in_order(changes, last.column(f"{POSITION}_max"))
 
 
 def without(rows: pa.Table, changes: pa.Table, key: Sequence[str]) -> pa.Table:
@@ -62,7 +49,7 @@ def without(rows: pa.Table, changes: pa.Table, key: Sequence[str]) -> pa.Table:
     positions = pa.array(range(rows.num_rows), pa.int64())
     numbered = rows.select(key).append_column(POSITION, positions)
     kept = numbered.join(changes.select(key), list(key), join_type="left anti", use_threads=False)
-    return _in_order(rows, kept.column(POSITION))
+    return in_order(rows, kept.column(POSITION))
 
 
 def merge(
@@ -113,10 +100,6 @@ def commit_merge(table: Table, merged: Merge, summary: Mapping[str, str], proper
         for added in merged.added:
             overwriting.append_data_file(restore(added, metadata.spec(), metadata.schema()))
     transaction.commit_transaction()
-
-
-def _in_order(rows: pa.Table, positions: pa.ChunkedArray) -> pa.Table:
-    return rows.take(positions.take(pc.sort_indices(positions)))
 
 
 def _typed_as(changes: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Table:

@@ -8,14 +8,13 @@ which batch the sink has committed. A repeated commit finds the record and does 
 from __future__ import annotations
 
 import logging
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from pydantic import JsonValue
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -30,7 +29,7 @@ from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.changes import kind_mismatches, without_kind
 from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableTable
+from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
 from streamjob_runtime.sinks.iceberg.changes import ChangeFile, read_changes, remove_changes, stage_changes
 from streamjob_runtime.sinks.iceberg.column_types import aligned, key_mismatches, mismatches, refusals, schema_of
@@ -38,26 +37,24 @@ from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_o
 from streamjob_runtime.sinks.iceberg.committed_batches import (
     PREFIX,
     CommittedBatches,
-    Life,
-    life_of,
     property_of,
     read_committed,
 )
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile
-from streamjob_runtime.sinks.iceberg.directories import Directories, data_path
-from streamjob_runtime.sinks.iceberg.errors import CommitContended
 from streamjob_runtime.sinks.iceberg.merging import commit_merge, merge
-from streamjob_runtime.sinks.iceberg.writing import DataFiles, target_below, write_rows
+from streamjob_runtime.sinks.iceberg.writing import DataFiles, data_path, target_below, write_rows
 from streamjob_runtime.sinks.identity import identity_of
-from streamjob_runtime.sinks.staged_hashes import changed
+from streamjob_runtime.sinks.life_directories import LifeDirectories
+from streamjob_runtime.sinks.lives import Life, life_of
+from streamjob_runtime.sinks.optimistic_commits import commit_optimistically
+from streamjob_runtime.sinks.staged_hashes import changed, sha256_of
 from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-_ATTEMPTS = 12
-_LONGEST_WAIT = 5.0
 
 log = logging.getLogger("streamjob")
 
@@ -161,7 +158,7 @@ class IcebergSink:
         """
         metadata, number = self._table.metadata, self._number + 1
         directory = self._directories.of_batch(self._life, number)
-        target = target_below(metadata, self._files.properties, directory)
+        target = target_below(self._label, metadata, self._files.properties, directory)
         files: list[StagedFile] = []
         changes: list[ChangeFile] = []
         if self._options.key:
@@ -266,7 +263,9 @@ class IcebergSink:
         with self._explainer.explaining(f"files of table {self._options.table} cannot be written"):
             self._committed(table)
             self._files = PyArrowFileIO(file_properties(table.io.properties))
-            self._directories = Directories(self._files, data_path(table.metadata), self._identity)
+            root = f"{data_path(table.metadata)}/streamjob/{self._identity}"
+            scheme, host, path = PyArrowFileIO.parse_location(root, self._files.properties)
+            self._directories = LifeDirectories(self._files.fs_by_scheme(scheme, host), path, root)
             self._directories.try_to_write(self._life)
 
     def _create(self, rows: StructType) -> Table:
@@ -288,53 +287,45 @@ class IcebergSink:
         return read_committed(self._identity, table.properties, summaries, self._table_label)
 
     def _commit(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> None:
-        """Commit until the table records that the batches are committed.
+        """Commit until the table records that the batches are committed."""
 
-        Each attempt is based on the table's current state, and succeeds only if the table has not changed since. So it
-        does not matter whether an attempt that seemed to fail succeeds after all, or who makes the same attempt.
-        """
-        failure: Exception | None = None
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self._wait(min(0.05 * 2**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1))
+        def attempt(number: int) -> None:
             table = self._due_table(checkpoint, batches)
             committed = self._committed(table) or CommittedBatches()
             due = [batch for batch in batches if not committed.covers(batch.life, batch.number)]
             if not due:
                 return
             self._check_presence(checkpoint, due)
-            if not attempt:
+            if not number:
                 self._check_content(checkpoint, due)
             note = committed.with_batches((batch.life, batch.number) for batch in due).with_swept(self._swept)
             properties = {property_of(self._identity): note.to_property()}
-            try:
-                if self._options.key:
-                    self._merge(table, due, self._summary(checkpoint, due), properties)
-                else:
-                    append(table, due, self._summary(checkpoint, due), properties)
-            except CommitFailedException as error:
-                failure = error
-            except Exception as error:
+            if self._options.key:
+                self._merge(table, due, self._summary(checkpoint, due), properties)
+            else:
+                append(table, due, self._summary(checkpoint, due), properties)
+
+        def noted(error: Exception) -> None:
+            if not isinstance(error, CommitFailedException):
                 # It may have succeeded, or may succeed later.
                 log.warning("%s", self._explainer.explained(error, "the outcome of a commit is unknown").what)
-                failure = error
-            else:
-                return
-        assert failure is not None, "there was an attempt"
+
+        failure = commit_optimistically(attempt, noted, self._wait)
         if isinstance(failure, CommitFailedException):
             raise CommitContended(
                 f"{self._label}: others changed table {self._options.table} each time before checkpoint {checkpoint} "
                 "was committed",
                 "let fewer writers commit at once, or commit less often",
             ) from failure
-        raise self._explainer.explained(failure, f"checkpoint {checkpoint} cannot be committed") from None
+        if failure is not None:
+            raise self._explainer.explained(failure, f"checkpoint {checkpoint} cannot be committed") from None
 
     def _merge(
         self, table: Table, due: Sequence[StagedBatch], summary: Mapping[str, str], properties: Mapping[str, str]
     ) -> None:
         # No batch has this number, and a sweep takes it for committed: the files belong to several batches, and lives.
         directory = self._directories.of_batch(self._life, 0)
-        target = target_below(table.metadata, self._files.properties, directory)
+        target = target_below(self._label, table.metadata, self._files.properties, directory)
         rows = read_changes((batch.changes for batch in due), self._files)
         merged = merge(table, rows, self._options.key, lambda kept: write_rows(kept, target))
         commit_merge(table, merged, summary, properties)
@@ -360,16 +351,24 @@ class IcebergSink:
                 if batch.life == str(self._life):
                     continue
                 for location, _ in batch.staged():
-                    if not self._directories.exists(location):
+                    if not self._files.new_input(location).exists():
                         self._rows_gone(checkpoint, location)
 
     def _check_content(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:
         """Refuse damaged files."""
         staged = [each for batch in due for each in batch.staged()]
         with self._explainer.explaining("data files cannot be looked at"):
-            for location, found in changed(staged, self._directories.sha256):
+            for location, found in changed(staged, self._sha256):
                 where = f"{location}, whose SHA-256 is {found} and was another one when it was staged"
                 self._rows_gone(checkpoint, where)
+
+    def _sha256(self, location: str) -> str | None:
+        """Return the SHA-256 of a file; None if there is none."""
+        try:
+            with self._files.new_input(location).open() as stream:
+                return sha256_of(cast("FileIO", stream))
+        except FileNotFoundError:
+            return None
 
     def _rows_gone(self, checkpoint: CheckpointId, where: str) -> NoReturn:
         raise StagedRowsGone(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO, InputFile, OutputFile, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFileIO, pyarrow_to_schema, schema_to_pyarrow, write_file
 from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
@@ -19,11 +21,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import WriteTask
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, YearTransform
-from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
+from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType, TimeType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
+from streamjob_runtime.sinks.lake_values import holds_text, refuse_nulls, refuse_unreadable, refused
 from streamjob_runtime.sinks.staged_hashes import HashingStream
 
+_BEFORE_SURROGATES = "\ud7ff"
 _COARSER = {DayTransform: "day", HourTransform: "hour", MonthTransform: "day", YearTransform: "day"}
 
 
@@ -32,10 +36,12 @@ class Target:
     """The target of a task's writes.
 
     Args:
+        sink: the sink's name in messages.
         metadata: the table's metadata as JSON; its data path is the batch's directory.
         properties: properties for access to the files.
     """
 
+    sink: str
     metadata: str
     properties: tuple[tuple[str, str], ...]
 
@@ -53,9 +59,15 @@ def _parsed(metadata: str) -> TableMetadata:
     return TableMetadataUtil.parse_raw(metadata)
 
 
-def target_below(metadata: TableMetadata, properties: dict[str, str], directory: str) -> Target:
+def target_below(sink: str, metadata: TableMetadata, properties: dict[str, str], directory: str) -> Target:
     """Return the target of a batch: the table's layout, but in a separate directory."""
-    own = {"write.data.path": directory, "write.object-storage.enabled": "false", "write.format.default": "parquet"}
+    own = {
+        "write.data.path": directory,
+        # A path with a partition's values would be longer than file systems allow.
+        "write.object-storage.enabled": "true",
+        "write.object-storage.partitioned-paths": "false",
+        "write.format.default": "parquet",
+    }
     kept = {name: value for name, value in metadata.properties.items() if name != "write.py-location-provider.impl"}
     bare = metadata.model_copy(
         update={
@@ -68,7 +80,13 @@ def target_below(metadata: TableMetadata, properties: dict[str, str], directory:
             "statistics": [],
         }
     )
-    return Target(bare.model_dump_json(), tuple(sorted(properties.items())))
+    return Target(sink, bare.model_dump_json(), tuple(sorted(properties.items())))
+
+
+def data_path(metadata: TableMetadata) -> str:
+    """Return the location of a table's data."""
+    own = metadata.properties.get("write.data.path")
+    return own.rstrip("/") if own else f"{metadata.location.rstrip('/')}/data"
 
 
 class DataFiles:
@@ -85,7 +103,8 @@ class DataFiles:
         self._target = target
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows. Raises ValueError if a required column contains null."""
+        """Write rows. Raises RowsRefused if the table or its readers cannot hold a value."""
+        check_rows(rows, self._target)
         self.files += write_rows(rows, self._target)
 
     def remove(self) -> None:
@@ -95,11 +114,20 @@ class DataFiles:
                 self._target.files().delete(file.path)
 
 
+def check_rows(rows: pa.Table, target: Target) -> None:
+    """Refuse values that the table or its readers cannot hold. Raises RowsRefused."""
+    required = [field.name for field in target.table().schema().fields if field.required]
+    refuse_nulls(target.sink, rows, required, "is required", "give it a value in the job, or make the column optional")
+    refuse_unreadable(target.sink, rows)
+
+
 def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
     """Write rows as data files, one for each of the table's partitions."""
     metadata, files = target.table(), target.files()
     schema, spec = metadata.schema(), metadata.spec()
     rows = as_the_table_has_them(rows, schema)
+    if holds_text(rows, _BEFORE_SURROGATES):
+        metadata = _without_bounds(metadata)
     file_schema = pyarrow_to_schema(rows.schema, name_mapping=schema.name_mapping)
     run, numbers, hashing = uuid.uuid4(), count(), _HashingFiles(files)
     tasks = [
@@ -110,7 +138,7 @@ def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:
             record_batches=part.combine_chunks().to_batches(),
             partition_key=key,
         )
-        for key, part in split(rows, metadata)
+        for key, part in split(rows, metadata, target.sink)
     ]
     written = list(write_file(hashing, metadata, iter(tasks)))
     return [describe(file, spec, schema, hashing.streams[file.file_path].sha256) for file in written]
@@ -156,16 +184,10 @@ class _HashedFile(OutputFile):
 
 
 def as_the_table_has_them(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Return rows with the types of the table's columns: timestamps in UTC, UUIDs; refuse null in required columns.
-
-    Raises:
-        ValueError: a required column contains null.
-    """
+    """Return rows with the types of the table's columns: timestamps in UTC, UUIDs."""
     fields, columns = [], []
     for field in schema_to_pyarrow(schema.select(*rows.column_names), include_field_ids=False):
         column = rows.column(field.name)
-        if not field.nullable and column.null_count:
-            raise ValueError(f"the column {field.name!r} is required, and rows have NULL there")
         if isinstance(field.type, pa.UuidType):
             column = column.cast(pa.binary(16))
         fields.append(field)
@@ -173,8 +195,29 @@ def as_the_table_has_them(rows: pa.Table, schema: Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def split(rows: pa.Table, metadata: TableMetadata) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
-    """Yield the rows of each partition with its key; if the table has no partitions, yield all rows without one."""
+def _without_bounds(metadata: TableMetadata) -> TableMetadata:
+    """Return a table's metadata for files that have counts and no bounds.
+
+    pyiceberg makes the upper bound of a text from its first characters by raising the last one, and raises the one
+    before the surrogates to a surrogate, which no text can hold.
+    """
+    kept = {
+        name: value for name, value in metadata.properties.items() if not name.startswith("write.metadata.metrics.")
+    }
+    return metadata.model_copy(update={"properties": {**kept, "write.metadata.metrics.default": "counts"}})
+
+
+def split(rows: pa.Table, metadata: TableMetadata, sink: str) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
+    """Yield the rows of each partition with its key; if the table has no partitions, yield all rows without one.
+
+    Args:
+        rows: the rows.
+        metadata: the table's metadata.
+        sink: the sink's name in messages.
+
+    Raises:
+        RowsRefused: a transform gives a value that its type cannot hold.
+    """
     spec, schema = metadata.spec(), metadata.schema()
     if spec.is_unpartitioned():
         yield None, rows
@@ -183,6 +226,7 @@ def split(rows: pa.Table, metadata: TableMetadata) -> Iterator[tuple[PartitionKe
     numbered = pa.table({"row": pa.array(range(rows.num_rows), pa.int64())})
     for position, field in enumerate(spec.fields):
         known, numbers = _transformed(rows, field, schema)
+        _check_values(known, numbers, field, schema, rows, sink)
         values.append(known)
         numbered = numbered.append_column(f"p{position}", numbers)
     names = [f"p{position}" for position in range(len(spec.fields))]
@@ -196,6 +240,24 @@ def split(rows: pa.Table, metadata: TableMetadata) -> Iterator[tuple[PartitionKe
             schema,
         )
         yield key, rows.take(pa.array(sorted(group["row_list"]), pa.int64()))
+
+
+def _check_values(
+    known: list[Any], numbers: pa.Array, field: PartitionField, schema: Schema, rows: pa.Table, sink: str
+) -> None:
+    """Refuse rows whose partition value cannot be stored: truncating the least number of a type gives a lesser one."""
+    kind = field.transform.result_type(schema.find_type(field.source_id))
+    assert isinstance(kind, PrimitiveType), f"partition field {field.name} is of no primitive type"
+    for place, value in enumerate(known):
+        try:
+            if value is not None:
+                to_bytes(kind, value)
+        except (ValueError, OverflowError, struct.error) as error:
+            number = pc.index(numbers, place).as_py()
+            what = f"has a value for which the partition {field.transform} cannot be stored"
+            fix = "correct the value in the job, or partition the table in another way"
+            name = schema.find_column_name(field.source_id) or ""
+            raise refused(sink, rows, name, what, number, fix) from error
 
 
 def _transformed(rows: pa.Table, field: PartitionField, schema: Schema) -> tuple[list[Any], pa.Array]:

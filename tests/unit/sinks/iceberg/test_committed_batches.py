@@ -11,12 +11,11 @@ from streamjob_runtime.sinks.errors import UnreadableRecord
 from streamjob_runtime.sinks.iceberg.committed_batches import (
     LIVES_KEPT,
     CommittedBatches,
-    Life,
-    life_of,
     property_of,
     read_committed,
 )
 from streamjob_runtime.sinks.identity import identity_of
+from streamjob_runtime.sinks.lives import Life, life_of
 
 SINK = identity_of("default", "job", "report")
 LIFE = "3-00000000000000aa"

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob_runtime.sinks.iceberg.changes import DELETED
-from streamjob_runtime.sinks.iceberg.merging import last_changes, without
+from streamjob_runtime.sinks.changes import DELETED, last_changes
+from streamjob_runtime.sinks.iceberg.merging import without
 
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from("ab"))
 

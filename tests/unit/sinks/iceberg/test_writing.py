@@ -15,6 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
+from streamjob_runtime.sinks.errors import RowsRefused
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe, restore
 from streamjob_runtime.sinks.iceberg.writing import DataFiles, Target, target_below, write_rows
 from streamjob_runtime.sinks.task_files import write_task
@@ -34,7 +35,7 @@ def table(tmp_path: Path) -> Iterator[Table]:
 
 @pytest.fixture
 def target(table: Table, tmp_path: Path) -> Target:
-    return target_below(table.metadata, {}, f"file://{tmp_path}/staged")
+    return target_below("sink report", table.metadata, {}, f"file://{tmp_path}/staged")
 
 
 def batch(*numbers: int) -> pa.RecordBatch:
@@ -106,7 +107,9 @@ def test_a_description_has_the_hash_of_what_was_written(target: Target) -> None:
 
 def test_null_in_a_required_column_is_refused(target: Target, tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([1, None], pa.int64())})
-    with pytest.raises(ValueError, match="the column 'id' is required"):
-        write_rows(rows, target)
+    with pytest.raises(
+        RowsRefused, match=r"sink report: the column 'id' is required, and has NULL, in the row \{id: NULL\}"
+    ):
+        DataFiles(target).write(rows)
 
     assert staged(tmp_path) == []

@@ -1,0 +1,363 @@
+"""The Delta sink, with deltalake: Delta's own jars do not exist for each version of Spark.
+
+Each batch is written as data files below the table's directory when it is computed; readers do not see them there. When
+the checkpoint that covers it has completed, one commit adds the files to the table and records, by an application
+transaction, up to which batch the sink has committed. A repeated commit finds the record and does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
+from pyarrow import fs
+from pydantic import JsonValue
+
+from streamjob.errors import refuse
+from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.changes import CHANGE_TYPE
+from streamjob.job.delta import parse_options
+from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.changes import kind_mismatches, without_kind
+from streamjob_runtime.sinks.column_mismatches import Mismatch
+from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.delta.changes import is_change_file, read_changes, stage_changes
+from streamjob_runtime.sinks.delta.column_types import aligned, bare, key_mismatches, mismatches, untyped
+from streamjob_runtime.sinks.delta.commits import StagedBatch, append, commit_properties, is_committed, parts_of
+from streamjob_runtime.sinks.delta.datafiles import (
+    DataFiles,
+    StagedFile,
+    Target,
+    recorded_sha256,
+    remove_files,
+    sha256_at,
+)
+from streamjob_runtime.sinks.delta.merging import merge
+from streamjob_runtime.sinks.delta.refusals import refusals, traits_of
+from streamjob_runtime.sinks.delta.storage import Storage
+from streamjob_runtime.sinks.delta.sweeps import Sweeps
+from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
+from streamjob_runtime.sinks.identity import identity_of
+from streamjob_runtime.sinks.life_directories import LifeDirectories
+from streamjob_runtime.sinks.lives import Life, life_of
+from streamjob_runtime.sinks.optimistic_commits import commit_optimistically
+from streamjob_runtime.sinks.staged_hashes import changed
+from streamjob_runtime.sinks.task_files import write_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+log = logging.getLogger("streamjob")
+
+
+class DeltaSink:
+    """Adds each batch's rows to a table, or merges them by key, once the checkpoint that covers them has completed.
+
+    Args:
+        name: the sink's name, for messages.
+        partition_by: columns that partition the table, if the sink creates it.
+        at_once: commit each batch when it is computed; after a failure, those since the last checkpoint come again.
+        wait: sleeps between two attempts to commit; takes seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        partition_by: Sequence[str] = (),
+        *,
+        at_once: bool = False,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._label = f"sink {name}"
+        self._partition_by = tuple(partition_by)
+        self._at_once = at_once
+        self._wait = wait
+
+    def open(self, context: SinkContext) -> None:
+        """Read the table, if it exists, and check the rights to its files.
+
+        Raises:
+            UnusableOptions: an option is invalid.
+            DeltaUnreachable: its files cannot be read or written.
+            UnusableTable: the sink does not support this kind of table.
+        """
+        self._read(context)
+        if self._opened is not None:
+            self._try_to_write()
+
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the table and the rows without creating anything. Raises the errors of `open`."""
+        self._read(context)
+        if schema is not None:
+            self._check(schema)
+
+    def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
+        """Check the table, and stage rows as for a batch. Without rows there is no file to write.
+
+        Raises the errors of `open` and `stage`.
+        """
+        self.preview(context, rows.schema)
+        if self._opened is not None:
+            self.stage(rows, BatchId(0))
+
+    def check_schema(self, schema: StructType) -> None:
+        """Check that rows fit the table; create it if necessary.
+
+        Raises:
+            UnusableTable: they do not fit; lists all problems.
+        """
+        self._check(schema)
+        if self._opened is None:
+            columns = json.loads(self._rows_of(schema).json())
+            for field in columns["fields"]:
+                field["nullable"] = True
+            with self._storage.explaining("cannot be made"):
+                new = Schema.from_json(json.dumps(columns))
+            self._take(self._storage.create(new, self._partition_by))
+            self._try_to_write()
+            self._check(schema)
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Write the batch as data files, in one Spark action.
+
+        Raises:
+            RowsRefused: the table or its readers cannot hold a value.
+            DeltaUnreachable, UnusableTable: see `open`.
+        """
+        number = self._number + 1
+        target = self._target(self._directories.of_batch(self._life, number))
+        names = [name for name in self._columns if name in batch.columns]
+        files: list[StagedFile] = []
+        changes: list[StagedFile] = []
+        if self._options.key:
+            changes = stage_changes(batch, self._columns, target, self._label)
+        else:
+            files = write_batch(aligned(batch, self._columns), partial(DataFiles, target), DataFiles(target))
+        if not files and not changes:
+            return Staged(None, 0)
+        self._number = number
+        staged = StagedBatch(
+            table=self._table_id,
+            sink=self._identity,
+            life=str(self._life),
+            number=number,
+            partitionBy=target.partition_by,
+            columns={name: bare(self._columns[name]["type"]) for name in names},
+            files=tuple(files),
+            changes=tuple(file.path for file in changes),
+        )
+        rows = sum(file.rows for file in files + changes)
+        if self._at_once:
+            self._commit([staged], f"batch {batch_id}", {"batch-id": str(batch_id)})
+            return Staged(None, rows)
+        return Staged(staged.model_dump(mode="json", exclude_defaults=True), rows)
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
+        """Add the files of the checkpoint's batches to the table, and record this in it, in one commit.
+
+        Raises:
+            UnreadableCommittable: a committable does not belong to this sink.
+            StagedRowsGone: files neither exist nor are recorded as committed.
+            CommitContended: other writers kept changing the table meanwhile.
+            DeltaUnreachable, UnusableTable: see `open`.
+        """
+        batches = [self._parsed(committable) for committable in committables]
+        if batches:
+            self._commit(batches, f"checkpoint {checkpoint}", {"checkpoint": str(checkpoint)})
+
+    def abort(self) -> None:
+        """Remove uncommitted files of lower epochs.
+
+        Leave those of higher epochs alone: a superseded process that wakes up must not harm its successor.
+        """
+        table = self._storage.find()
+        if table is None:
+            return
+        with self._storage.explaining("has files that were never published, and they cannot be removed"):
+            sweeps = Sweeps(self._files(), self._identity)
+            swept = sweeps.done()
+            for life in self._directories.lives():
+                if life.epoch >= self._context.epoch or str(life) in swept:
+                    continue
+                left = [
+                    file
+                    for file in self._directories.files_of(life)
+                    if is_change_file(file.location) or not is_committed(table, self._identity, str(life), file.number)
+                ]
+                # Whoever registers all files of a directory as a new table makes these part of it.
+                part = parts_of(table, (file.location for file in left))
+                self._directories.remove(life, [file for file in left if file.location not in part])
+                sweeps.note(life)
+
+    def close(self) -> None:
+        """Do nothing: deltalake holds no connections."""
+
+    def _read(self, context: SinkContext) -> None:
+        """Set the state of an opening, as far as the table is there."""
+        self._context = context
+        self._options = parse_options(context.options, self._label)
+        self._identity = identity_of(context.namespace, context.job, context.uid)
+        self._life = Life(context.epoch, secrets.token_hex(8))
+        self._number: int = 0
+        self._storage = Storage(self._label, context.options)
+        self._opened: DeltaTable | None = None
+        table = self._storage.find()
+        if table is not None:
+            self._take(table)
+
+    def _take(self, table: DeltaTable) -> None:
+        self._refuse(table)
+        self._opened = table
+        self._table_id = str(table.metadata().id)
+        self._columns: Mapping[str, Mapping[str, Any]] = {
+            field["name"]: field for field in json.loads(table.schema().to_json())["fields"]
+        }
+        self._files: Callable[[], fs.FileSystem] = self._storage.files_of(table)
+        root = f"streamjob/{self._identity}"
+        self._directories: LifeDirectories = LifeDirectories(self._files(), root, root)
+
+    def _refuse(self, table: DeltaTable) -> None:
+        traits = traits_of(table.protocol(), table.metadata(), table.schema().to_json())
+        refuse(UnusableTable, f"{self._label}: the table", refusals(traits, upsert=bool(self._options.key)))
+
+    def _try_to_write(self) -> None:
+        with self._storage.explaining("cannot be written"):
+            self._directories.try_to_write(self._life)
+
+    def _rows_of(self, schema: StructType) -> StructType:
+        return without_kind(schema) if self._options.key and CHANGE_TYPE in schema.names else schema
+
+    def _check(self, schema: StructType) -> None:
+        found: list[Mismatch] = []
+        if self._options.key and CHANGE_TYPE in schema.names:
+            found += kind_mismatches(schema)
+        rows = self._rows_of(schema)
+        if self._opened is None:
+            columns: Mapping[str, Mapping[str, Any]] = {each.name: each.jsonValue() for each in rows.fields}
+            found += untyped(rows)
+        else:
+            columns = self._columns
+        found += mismatches(rows, columns)
+        found += key_mismatches(self._options.key, rows.names, columns)
+        refuse(UnusableTable, f"{self._label}: the table", found)
+
+    def _target(self, directory: str) -> Target:
+        assert self._opened is not None, "the table is made before the first batch"
+        return Target(
+            self._label,
+            self._files,
+            pa.schema(self._opened.schema().to_arrow()),
+            tuple(self._opened.metadata().partition_columns),
+            directory,
+            self._options.key,
+        )
+
+    def _commit(self, batches: Sequence[StagedBatch], what: str, notes: Mapping[str, str]) -> None:
+        """Commit until the table's log records that the batches are committed.
+
+        Args:
+            batches: the batches.
+            what: their name in messages.
+            notes: describe the commit in the table's history.
+        """
+
+        def attempt(number: int) -> None:
+            table = self._due_table(what, batches)
+            due = [batch for batch in batches if not is_committed(table, self._identity, batch.life, batch.number)]
+            if not due:
+                return
+            self._check_due(table, what, due)
+            if not number:
+                self._check_content(what, due)
+            properties = commit_properties(due, {**self._notes(), **notes})
+            if self._options.key:
+                merge(
+                    table, read_changes((batch.changes for batch in due), self._files()), self._options.key, properties
+                )
+            else:
+                append(table, due, properties)
+
+        def noted(error: Exception) -> None:
+            if not isinstance(error, CommitFailedError):
+                # It may have succeeded, or may succeed later.
+                log.warning("%s", self._storage.explained(error, "has a commit whose outcome is unknown").what)
+
+        failure = commit_optimistically(attempt, noted, self._wait)
+        if isinstance(failure, CommitFailedError):
+            raise CommitContended(
+                f"{self._label}: others changed the table each time before {what} was committed",
+                "let fewer writers commit at once, or commit less often",
+            ) from failure
+        if failure is not None:
+            raise self._storage.explained(failure, f"cannot be changed: {what} is not committed") from None
+        remove_files((path for batch in batches for path in batch.changes), self._files())
+
+    def _due_table(self, what: str, batches: Sequence[StagedBatch]) -> DeltaTable:
+        table = self._storage.find()
+        if table is None or {batch.table for batch in batches} != {str(table.metadata().id)}:
+            gone = "is gone" if table is None else "is another one than it was"
+            raise StagedRowsGone(
+                f"{self._label}: the table {gone}, and rows of {what} are due there",
+                "bring the table back; or give these rows up, and start from that checkpoint (--from) at another "
+                "--location",
+            )
+        return table
+
+    def _check_due(self, table: DeltaTable, what: str, due: Sequence[StagedBatch]) -> None:
+        """Refuse a table that has changed so that the files do not fit any more, and files that are missing."""
+        self._refuse(table)
+        kinds = {field["name"]: bare(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
+        partition_by = tuple(table.metadata().partition_columns)
+        for batch in due:
+            changed = sorted(name for name, kind in batch.columns.items() if kinds.get(name) != kind)
+            if batch.partitionBy != partition_by:
+                changed.append("its partitions")
+            if changed:
+                raise UnusableTable(
+                    f"{self._label}: the table has changed since rows of {what} were staged: {', '.join(changed)}",
+                    "restore the table to the version before (RESTORE), let the job commit, and change it again",
+                )
+            if batch.life == str(self._life):
+                continue
+            with self._storage.explaining("has data files that cannot be looked at"):
+                found = self._files().get_file_info(list(batch.paths()))
+            for path in (each.path for each in found if each.type != fs.FileType.File):
+                self._rows_gone(what, path)
+
+    def _check_content(self, what: str, due: Sequence[StagedBatch]) -> None:
+        """Refuse damaged files."""
+        staged = [(path, recorded_sha256(path)) for batch in due for path in batch.paths()]
+        with self._storage.explaining("has data files that cannot be looked at"):
+            for path, found in changed(staged, partial(sha256_at, self._files())):
+                self._rows_gone(what, f"{path}, whose SHA-256 is {found} and was another one when it was staged")
+
+    def _rows_gone(self, what: str, where: str) -> NoReturn:
+        raise StagedRowsGone(
+            f"{self._label}: rows of {what} are neither part of the table nor in {where}",
+            "bring the table's files back to where they were when the checkpoint completed; or give these rows up, and "
+            "start from that checkpoint (--from) at another --location",
+        )
+
+    def _notes(self) -> dict[str, str]:
+        context = self._context
+        return {
+            "namespace": context.namespace,
+            "job": context.job,
+            "sink": context.uid,
+            "epoch": str(context.epoch),
+        }
+
+    def _parsed(self, committable: JsonValue) -> StagedBatch:
+        batch = read_committable(StagedBatch, committable, self._label)
+        if batch.sink != self._identity or life_of(batch.life) is None:
+            raise UnreadableCommittable(f"{self._label}: a committable is not this sink's")
+        return batch
