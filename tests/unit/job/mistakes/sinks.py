@@ -30,7 +30,10 @@ _OF_PARTS = {
     "updates into an exactly-once sink": (
         sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update"),
         "sink 'out': would append a row again each time it changes: operator 'b' has outputMode update",
-        "write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once",
+        (
+            "write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or "
+            "delivery: at-least-once"
+        ),
     ),
     "updates into a table that rows are appended to": (
         job(
