@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamjob.job.changes import CHANGE_TYPE, DELETIONS, WRITES
 from streamjob_runtime.sinks.column_mismatches import Mismatch
@@ -14,13 +11,6 @@ from streamjob_runtime.sinks.column_mismatches import Mismatch
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
-
-DELETED = "_streamjob_deleted"
-"""Column of staged changes: whether the row with this key is to be deleted."""
-POSITION = "_streamjob_position"
-"""Column of staged changes: the change's position in its batch."""
-KEY_FIX = "give it a value in the job, or leave such rows out"
-"""What to do about a change without a key."""
 
 _KINDS = ", ".join((*WRITES, *DELETIONS))
 
@@ -55,21 +45,3 @@ def without_kind(schema: StructType) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType([field for field in schema.fields if field.name != CHANGE_TYPE])
-
-
-def last_changes(changes: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Return the last change of each key, in the order of these changes.
-
-    Args:
-        changes: changes in their order.
-        key: the columns that identify a row.
-    """
-    positions = pa.array(range(changes.num_rows), pa.int64())
-    numbered = changes.select(key).append_column(POSITION, positions)
-    last = numbered.group_by(list(key), use_threads=False).aggregate([(POSITION, "max")])
-    return in_order(changes, last.column(f"{POSITION}_max"))
-
-
-def in_order(rows: pa.Table, positions: pa.ChunkedArray) -> pa.Table:
-    """Return the rows at some positions, in their order."""
-    return rows.take(positions.take(pc.sort_indices(positions)))

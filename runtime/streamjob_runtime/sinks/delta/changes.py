@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from streamjob.job.changes import CHANGE_TYPE
-from streamjob_runtime.sinks.changes import DELETED, KEY_FIX, POSITION, is_deletion
+from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.delta.column_types import aligned
 from streamjob_runtime.sinks.delta.datafiles import (
     StagedFile,
@@ -23,6 +23,7 @@ from streamjob_runtime.sinks.delta.datafiles import (
     write_parquet,
 )
 from streamjob_runtime.sinks.lake_values import refuse_nulls
+from streamjob_runtime.sinks.staged_changes import DELETED, KEY_FIX, POSITION
 from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:

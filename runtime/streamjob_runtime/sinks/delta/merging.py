@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
-from streamjob_runtime.sinks.changes import DELETED, last_changes
+from streamjob_runtime.sinks.staged_changes import DELETED, last_changes
 
 _STORED, _CHANGE = "stored", "change"
 

@@ -26,8 +26,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
-from streamjob_runtime.sinks.changes import DELETED, POSITION, in_order, last_changes
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
+from streamjob_runtime.sinks.staged_changes import DELETED, POSITION, in_order, last_changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob_runtime.sinks.changes import DELETED, last_changes
 from streamjob_runtime.sinks.iceberg.merging import without
+from streamjob_runtime.sinks.staged_changes import DELETED, last_changes
 
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from("ab"))
 
