@@ -49,8 +49,10 @@ def past_idle_inputs(
         idle: the idle ones.
     """
     active = [each for each in inputs if each not in idle]
-    smallest = min((watermarks.get(each, -1) for each in active), default=-1)
-    # If the others have ended, all that is to come comes from the idle ones.
-    if not 0 <= smallest < END_OF_TIME_MS:
+    if not active or any(each not in watermarks for each in active):
         return {}
-    return {each: smallest for each in inputs if each in idle and watermarks.get(each, -1) < smallest}
+    smallest = min(watermarks[each] for each in active)
+    # If the others have ended, all that is to come comes from the idle ones.
+    if smallest >= END_OF_TIME_MS:
+        return {}
+    return {each: smallest for each in inputs if each in idle and watermarks.get(each, smallest - 1) < smallest}

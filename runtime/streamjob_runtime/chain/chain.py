@@ -449,6 +449,8 @@ class Chain:
             self._emission.begin(self.uid, batch)
             begun = self._clock()
             ahead, self._ahead = self._ahead, {}
+        if self._placed is not query:
+            self._watermarks.begin(query, self._start.watermarks)
         if batch == self._start.batch + 1 and self._start.watermarks:
             self._watermarks.advance(query, self._start.watermarks)
         consumed = self._consumed(batch)

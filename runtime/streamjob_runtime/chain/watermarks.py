@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
-from streamjob_runtime.spark.gateway import java_query, our_java, watermark_node
+from streamjob_runtime.spark.gateway import java_query, java_session, our_java, watermark_node
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class InputWatermarks:
 
     def __init__(self, spark: SparkSession, nodes: Mapping[OperatorUid, str], output_delay_ms: int = 0) -> None:
         self._watermarks = our_java(spark).Watermarks
+        self._watermarks.prepare(java_session(spark))
         self._nodes = dict(nodes)
         self._output_delay_ms = output_delay_ms
         self._inputs = {node: uid for uid, node in nodes.items()}
@@ -57,9 +58,7 @@ class InputWatermarks:
         that its operators output for the watermark of this batch.
         """
         milliseconds: int | None = self._watermarks.output(java_query(query))
-        if milliseconds is None or milliseconds <= self._output_delay_ms:
-            return None
-        return milliseconds - self._output_delay_ms
+        return None if milliseconds is None else milliseconds - self._output_delay_ms
 
     def advance_waiting(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in milliseconds since 1970, if the query waits for data.
@@ -69,6 +68,15 @@ class InputWatermarks:
         pairs = [f"{self._nodes[uid]}={milliseconds}" for uid, milliseconds in watermarks.items() if uid in self._nodes]
         if pairs:
             self._watermarks.advanceWaiting(java_query(query), ",".join(pairs))
+
+    def begin(self, query: StreamingQuery, before: Mapping[OperatorUid, int]) -> None:
+        """Let a query without a watermark begin at the lowest one, not at 1970; call it in its first batch.
+
+        Args:
+            query: the query.
+            before: the watermarks of the inputs when the chain started, in milliseconds since 1970.
+        """
+        self._watermarks.begin(java_query(query), 0 in before.values())
 
     def advance(self, query: StreamingQuery, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in milliseconds since 1970; call it only inside a batch of the query."""

@@ -32,6 +32,7 @@ from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, Up
 from streamjob_runtime.kafka.positions import by_topic
 from streamjob_runtime.kafka.positions import read_offsets as topic_offsets
 from streamjob_runtime.kafka.topic_ids import KnownTopics
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import NO_WATERMARK_MS
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_commit, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
@@ -204,7 +205,7 @@ class Acknowledger:
         positions = {**dataflow.begins, **(self._positions(held) if held else {})}
         watermarks = self._chain.watermarks_behind(cut.batch)
         partitions = self._chain.event_times.behind(cut.batch)
-        watermark = read_commit(held.directory, cut.batch).next_watermark_ms if held else None
+        watermark = _known(read_commit(held.directory, cut.batch).next_watermark_ms) if held else None
         if self._chain.drained or self._chain.is_followed_by_flush(cut.batch):
             watermarks, watermark = self._chain.event_time.inputs(), self._chain.event_time.query()
         names = operator_names(held.directory, cut.batch) if held else {}
@@ -287,6 +288,10 @@ class FinishedChain:
             sinks=tuple(SinkState(uid=uid) for uid in self._nodes.sinks),
             metrics=AcknowledgementMetrics(start_delay=cut.start_delay, unaligned=cut.unaligned),
         )
+
+
+def _known(watermark_ms: int) -> int | None:
+    return watermark_ms if watermark_ms > NO_WATERMARK_MS else None
 
 
 def _operator_states(nodes: Nodes, chain: ChainUid, *, finished: bool) -> tuple[OperatorState, ...]:

@@ -83,7 +83,7 @@ def chain_view(
     channels = [(channel.uid, channel.source, finished or channel.source in ended) for channel in plan.channels]
     watermarked = {source.uid for source in plan.sources if source.watermark is not None} | watermarks.keys()
     held_back = held_back_by(
-        {uid: watermarks.get(uid, 0) for uid, _, _ in (*inputs, *channels) if uid in watermarked},
+        {uid: watermarks.get(uid) for uid, _, _ in (*inputs, *channels) if uid in watermarked},
         figures.idle_seconds,
         ended=[uid for uid, _, has_ended in (*inputs, *channels) if has_ended],
     )
@@ -138,17 +138,18 @@ def _batch_times(times: BatchTimes | None, *, one_output: bool) -> BatchTimesVie
 
 
 def held_back_by(
-    watermarks: Mapping[Input, int], idle_seconds: Mapping[Input, float], ended: Collection[Input]
+    watermarks: Mapping[Input, int | None], idle_seconds: Mapping[Input, float], ended: Collection[Input]
 ) -> frozenset[Input]:
     """Return the idle inputs that hold back the watermark of their chain, or partitions that do so with their source.
 
     Args:
-        watermarks: the inputs' watermarks in ms since 1970; 0 before the first one.
+        watermarks: the inputs' watermarks in ms since 1970; None before the first one.
         idle_seconds: seconds since the last record of each input.
         ended: the inputs that will bring no more records.
     """
-    lowest, highest = min(watermarks.values(), default=0), max(watermarks.values(), default=0)
-    if lowest == highest:
+    known = [each for each in watermarks.values() if each is not None]
+    lowest = None if len(known) < len(watermarks) else min(known, default=None)
+    if lowest == max(known, default=None):
         return frozenset()
     return frozenset(
         uid
@@ -326,8 +327,8 @@ def total(figures: Iterable[int | None]) -> int | None:
 
 
 def _is_time(watermark_ms: int | None) -> bool:
-    """Return whether a watermark is a time: Spark's initial 0 means none, and the maximum means the end."""
-    return watermark_ms is not None and 0 < watermark_ms < END_OF_TIME_MS
+    """Return whether a watermark is a time: the maximum means the end."""
+    return watermark_ms is not None and watermark_ms < END_OF_TIME_MS
 
 
 def _lag(ahead_ms: int | None, watermark_ms: int | None) -> int | None:

@@ -17,7 +17,7 @@ from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.kafka.positions import read_offsets as by_partition
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.files_read import files_read
-from streamjob_runtime.spark.checkpoint_dir.forced_batch import is_followed_by_flush
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import NO_WATERMARK_MS, is_followed_by_flush
 from streamjob_runtime.spark.checkpoint_dir.graft import GraftedInput, graft_inputs
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
@@ -73,7 +73,9 @@ class Takeover:
         )
         relocate(self._checkpoint, self._location)
         if self._restored.manifest.drained or is_followed_by_flush(self._checkpoint, state.batch):
-            rewind_event_time(self._checkpoint, state.batch, state.watermark or 0)
+            rewind_event_time(
+                self._checkpoint, state.batch, NO_WATERMARK_MS if state.watermark is None else state.watermark
+            )
         for other in self._others():
             files = [file for file in other.files if _tells_positions(file, other)]
             download(files, locate, self._beside / other.uid)

@@ -67,11 +67,13 @@ def chain_of(tmp_path: Path, emission: EmissionLock, statuses: list[ChainStatus]
         watermark_nodes={},
         ends={SOURCE: {"root": "/in", "files": ["0"]}},
     )
-    jvm = SimpleNamespace(io=SimpleNamespace(streamjob=SimpleNamespace(Watermarks=None)))
+    watermarks = SimpleNamespace(prepare=lambda session: None)
+    jvm = SimpleNamespace(io=SimpleNamespace(streamjob=SimpleNamespace(Watermarks=watermarks)))
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
     plan = ChainPlan(uid=UID, sources=(), operators=(), sinks=(), output=UID, output_mode="append", bounded=True)
     return Chain(
         plan=plan,
-        spark=cast("Any", SimpleNamespace(_jvm=jvm, sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))),
+        spark=cast("Any", SimpleNamespace(_jvm=jvm, _jsparkSession=None, sparkContext=context)),
         dataflow=dataflow,
         output=ChainOutput({}),
         emission=emission,

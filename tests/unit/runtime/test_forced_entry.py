@@ -16,7 +16,12 @@ from streamjob_runtime.spark.checkpoint_dir import (
     needs_another_flush,
     read_offsets,
 )
-from streamjob_runtime.spark.checkpoint_dir.forced_batch import brings_nothing, flush_watermark, forced_entry
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
+    NO_WATERMARK_MS,
+    brings_nothing,
+    flush_watermark,
+    forced_entry,
+)
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 
 LAST = OffsetEntry("v1", {"batchWatermarkMs": 50, "batchTimestampMs": 1000, "conf": {"a": "b"}}, ('{"x":1}', "-"))
@@ -33,6 +38,22 @@ def test_time_and_watermark_never_go_back() -> None:
     entry = forced_entry(LAST, next_watermark_ms=10, timestamp_ms=5, watermark_ms=20)
 
     assert entry.metadata == LAST.metadata
+
+
+def test_a_watermark_before_1970_is_later_than_that_of_a_first_batch() -> None:
+    first = replace(LAST, metadata={**LAST.metadata, "batchWatermarkMs": 0})
+
+    assert forced_entry(first, next_watermark_ms=-70, timestamp_ms=0).metadata["batchWatermarkMs"] == -70
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "nothing"),
+    [(0, NO_WATERMARK_MS, True), (0, -5, False), (NO_WATERMARK_MS, -5, False), (-5, 0, False), (0, 0, True)],
+)
+def test_a_batch_brings_something_if_its_watermark_has_moved_before_1970(before: int, now: int, nothing: bool) -> None:
+    one, other = (replace(LAST, metadata={"batchWatermarkMs": each}) for each in (now, before))
+
+    assert brings_nothing(one, other) is nothing
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,8 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
     for path in hold.files:
         if not (query.checkpoint / path).exists():
             raise CheckpointFileMissing(query.checkpoint, path, query.batch)
-    watermark = read_commit(query.checkpoint, query.batch).next_watermark_ms
+    # Spark's watermark begins at 0: a query that still has that one has had none.
+    watermark = read_commit(query.checkpoint, query.batch).next_watermark_ms or None
     positions = _positions(query)
     # The job does not own the query's output: for the job's sinks, everything is new.
     graph = {**graph_of(loaded.spec, loaded.directory), "sinks": [], TAKEN_FROM: f"{FROM_SPARK}{query.uri}"}

@@ -29,6 +29,8 @@ from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
 
 END_OF_TIME_MS = 253_402_300_799_000
 """9999-12-31T23:59:59Z, the watermark of a flush. From 2^63 microseconds on, Spark overflows and nothing fires."""
+NO_WATERMARK_MS = -(2**63 // 2000)
+"""What a query without a watermark stores from its first batch on, see `EventTimeStart.java`; Spark would store 0."""
 
 _WITHOUT_TIMERS = frozenset(
     {
@@ -109,7 +111,8 @@ def forced_entry(
         timestamp_ms: the batch's current time; it never decreases.
         watermark_ms: the requested watermark; None for the announced one.
     """
-    announced = max(int(last.metadata.get("batchWatermarkMs", 0)), next_watermark_ms)
+    # The 0 of a first batch says nothing, and what it announces may be earlier than 1970.
+    announced = max(int(last.metadata.get("batchWatermarkMs", 0)) or NO_WATERMARK_MS, next_watermark_ms)
     return OffsetEntry(
         version=last.version,
         metadata={
@@ -128,8 +131,8 @@ def brings_nothing(entry: OffsetEntry, previous: OffsetEntry) -> bool:
         entry: the plan of the batch.
         previous: the plan of the batch before it.
     """
-    watermarks = [int(each.metadata.get("batchWatermarkMs", 0)) for each in (entry, previous)]
-    return entry.sources == previous.sources and watermarks[0] <= watermarks[1]
+    now, before = (int(each.metadata.get("batchWatermarkMs", 0)) for each in (entry, previous))
+    return entry.sources == previous.sources and now in (before, NO_WATERMARK_MS)
 
 
 def force_flush(checkpoint: Path, timestamp_ms: int) -> BatchId | None:

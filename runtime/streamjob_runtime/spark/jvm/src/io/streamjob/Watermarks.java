@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.StringJoiner;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -21,7 +22,6 @@ import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MultipleWatermarkPolicy;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
-import org.apache.spark.sql.execution.streaming.runtime.WatermarkPropagator;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import scala.Option;
@@ -34,11 +34,35 @@ import scala.jdk.javaapi.CollectionConverters;
  * has ended, would hold the whole query back.
  */
 public final class Watermarks {
-  private static final long NONE = Long.MIN_VALUE;
+  private static final long NONE = EventTimeStart.NONE;
   private static final String WAITING = "Waiting for data to arrive";
   private static final long LOCK_SECONDS = 1;
 
   private Watermarks() {}
+
+  /** Lets the queries of a session that start from now on begin at the lowest watermark; see `EventTimeStart`. */
+  public static void prepare(SparkSession session) {
+    EventTimeStart.prepare(session);
+  }
+
+  /**
+   * Lets a query whose watermark is still Spark's 0 begin at the lowest one; call it in its first batch, as `advance`.
+   *
+   * @param atZero whether 0 is a watermark that the query has reached before it was restored
+   */
+  public static void begin(StreamingQuery query, boolean atZero) throws ReflectiveOperationException {
+    WatermarkTracker tracker = (WatermarkTracker) tracker(query);
+    if (tracker == null || byNode(tracker).isEmpty()) {
+      return;
+    }
+    CollectionConverters.asJava(byNode(tracker))
+        .replaceAll((node, watermark) -> watermark.isDefined() ? watermark : Option.apply((Object) NONE));
+    if (tracker.currentWatermark() == 0 && !atZero) {
+      StreamExecution execution = ((StreamingQueryWrapper) query).streamingQuery();
+      tracker.setWatermark(NONE);
+      start(query).hadNone(execution.lastExecution().currentBatchId());
+    }
+  }
 
   /** Returns `node=milliseconds` pairs, separated by commas: one answer costs one call across the language border. */
   public static String read(StreamingQuery query) throws ReflectiveOperationException {
@@ -75,12 +99,12 @@ public final class Watermarks {
     IncrementalExecution batch = ((StreamingQueryWrapper) query).streamingQuery().lastExecution();
     Long result;
     if (hasState(batch.executedPlan())) {
-      long now = batch.offsetSeqMetadata().batchWatermarkMs();
-      result = now > 0 ? propagated(batch.executedPlan(), now) : null;
+      long now = start(query).of(batch.currentBatchId(), batch.offsetSeqMetadata().batchWatermarkMs());
+      result = now > NONE ? propagated(batch.executedPlan(), now) : null;
     } else {
       result = chosen((WatermarkTracker) tracker(query), previewed(query));
     }
-    return result == null || result <= 0 ? null : result;
+    return result == null || result <= NONE ? null : result;
   }
 
   /**
@@ -108,7 +132,7 @@ public final class Watermarks {
       WatermarkTracker tracker = (WatermarkTracker) tracker(query);
       tracker.setWatermark(chosen(tracker, current(tracker)));
       // It has noted the old watermark for the next batch, and computes everything that it forgets again.
-      ((WatermarkPropagator) value(execution, "watermarkPropagator")).purge(Long.MAX_VALUE);
+      start(query).purge(Long.MAX_VALUE);
     } finally {
       execution.awaitProgressLock().unlock();
     }
@@ -194,7 +218,7 @@ public final class Watermarks {
       return null;
     }
     List<Object> watermarks = new ArrayList<>();
-    byNode.values().forEach(watermark -> watermarks.add(Math.max(watermark, 0)));
+    byNode.values().forEach(watermark -> watermarks.add(Math.max(watermark, NONE)));
     MultipleWatermarkPolicy policy = (MultipleWatermarkPolicy) value(tracker, "policy");
     return Math.max(
         tracker.currentWatermark(), policy.chooseGlobalWatermark(CollectionConverters.asScala(watermarks).toSeq()));
@@ -203,12 +227,16 @@ public final class Watermarks {
   private static String text(Map<UUID, Long> watermarks) {
     StringJoiner result = new StringJoiner(",");
     watermarks.forEach((node, watermark) -> {
-      // Spark's watermarks begin at 0: a lower one, as an input has whose rows must not move it, is none.
-      if (watermark >= 0) {
+      // A lower one, as an input has whose rows must not move it, is none.
+      if (watermark > NONE) {
         result.add(node + "=" + watermark);
       }
     });
     return result.toString();
+  }
+
+  private static EventTimeStart start(StreamingQuery query) throws ReflectiveOperationException {
+    return (EventTimeStart) value(((StreamingQueryWrapper) query).streamingQuery(), "watermarkPropagator");
   }
 
   private static Object tracker(StreamingQuery query) throws ReflectiveOperationException {
@@ -221,12 +249,20 @@ public final class Watermarks {
     return (scala.collection.mutable.Map<UUID, Option<Object>>) value(tracker, "operatorToWatermarkMap");
   }
 
-  private static Object value(Object owner, String name) throws ReflectiveOperationException {
+  static Object value(Object owner, String name) throws ReflectiveOperationException {
+    return field(owner, name).get(owner);
+  }
+
+  static void set(Object owner, String name, Object value) throws ReflectiveOperationException {
+    field(owner, name).set(owner, value);
+  }
+
+  private static Field field(Object owner, String name) throws NoSuchFieldException {
     for (Class<?> type = owner.getClass(); type != null; type = type.getSuperclass()) {
       for (Field field : type.getDeclaredFields()) {
         if (field.getName().equals(name)) {
           field.setAccessible(true);
-          return field.get(owner);
+          return field;
         }
       }
     }
