@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -13,6 +13,7 @@ from streamjob.client import formatting
 from streamjob.client.inputs import behind, idle_note, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, ExecutorsView, InputView, JobView, SnapshotKind
 from streamjob.client.page_models import Diagnosis, Severity
+from streamjob.ids import OperatorUid
 
 _SHOWN = 5
 _PARTITIONS_SHOWN = 12
@@ -39,9 +40,11 @@ def print_status(
     if any(chain.inputs for chain in job.chains):
         parts.append(_inputs(job))
     if any(chain.records_dropped_late for chain in job.chains):
-        parts.append(_late(job))
+        parts.append(_by_part(job, "dropped as late", lambda chain: chain.records_dropped_late))
+    if any(any(chain.rows_without_event_time.values()) for chain in job.chains):
+        parts.append(_by_part(job, "without event time", lambda chain: chain.rows_without_event_time))
     if any(any(chain.rows_failed.values()) for chain in job.chains):
-        parts.append(_failed_rows(job))
+        parts.append(_by_part(job, "rows failed", lambda chain: chain.rows_failed))
     if any(source.partitions for chain in job.chains for source in chain.inputs):
         parts.append(_partitions(job))
     if job.channels:
@@ -212,20 +215,11 @@ def _each_input(job: JobView) -> list[tuple[ChainView, InputView, tuple[str, str
     return [(chain, source, (chain.uid, source.uid)) for chain in job.chains for source in chain.inputs]
 
 
-def _late(job: JobView) -> Table:
-    """Return the number of late rows that operators have dropped."""
-    table = _table(("chain", False), ("operator", False), ("dropped as late", True))
+def _by_part(job: JobView, what: str, counts: Callable[[ChainView], Mapping[OperatorUid, int]]) -> Table:
+    """Return numbers of rows by operator."""
+    table = _table(("chain", False), ("operator", False), (what, True))
     for chain in job.chains:
-        for operator, records in chain.records_dropped_late.items():
-            table.add_row(chain.uid, operator, formatting.count(records))
-    return table
-
-
-def _failed_rows(job: JobView) -> Table:
-    """Return the number of rows that operators could not compute."""
-    table = _table(("chain", False), ("operator", False), ("rows failed", True))
-    for chain in job.chains:
-        for operator, rows in chain.rows_failed.items():
+        for operator, rows in counts(chain).items():
             table.add_row(chain.uid, operator, formatting.count(rows))
     return table
 

@@ -181,6 +181,11 @@ class ChainView(View):
         description="Late records that stateful operators dropped in this process, by operator; after a partial"
         " aggregation, its results count.",
     )
+    rows_without_event_time: dict[OperatorUid, int] = Field(
+        default_factory=dict,
+        description="Rows that were dropped in this process because their event time was NULL, by the source or "
+        "operator with `nullEventTime: drop`.",
+    )
     rows_failed: dict[OperatorUid, int] = Field(
         default_factory=dict,
         description="Rows that operators with `onError` could not compute in this process, by operator; they were "

@@ -56,6 +56,11 @@ def with_dead_letters(spec: JobSpec) -> JobSpec:
     )
 
 
+def null_event_time(part: SourceSpec | OperatorSpec) -> str | None:
+    """Return what a source or operator does with rows without an event time; None if it says nothing."""
+    return None if part.watermark is None else part.watermark.null_event_time
+
+
 def is_read(name: str, spec: JobSpec) -> bool:
     """Return whether an operator or a sink of a job reads a name."""
     edges = [edge.name for each in spec.operators for edge in each.inputs]
@@ -79,8 +84,14 @@ def as_written(part: Mapping[str, Any], rows: Mapping[str, Any] | None) -> Mappi
 
 
 def functions_of_rows(spec: JobSpec, functions: Mapping[OperatorUid, Callable[..., Any]]) -> dict[OperatorUid, Any]:
-    """Return the functions of a job by uid, those of sources with dead letters also by that of their rows."""
-    rows = {rows_of(each.uid): functions[each.uid] for each in spec.sources if each.uid in functions}
+    """Return the functions of a job by uid, those of sources with dead letters also by that of their rows.
+
+    Args:
+        spec: the job as it was written.
+        functions: its functions by uid.
+    """
+    decoded = [each for each in spec.sources if each.on_error == DEAD_LETTER and each.uid in functions]
+    rows = {rows_of(each.uid): functions[each.uid] for each in decoded}
     return {**functions, **rows}
 
 
@@ -93,7 +104,7 @@ def as_the_author_knows_it(problem: Problem, spec: JobSpec) -> Problem:
     """
     parts: tuple[SourceSpec | OperatorSpec, ...] = (*spec.sources, *spec.operators)
     for each in parts:
-        if each.on_error != DEAD_LETTER:
+        if DEAD_LETTER not in (each.on_error, null_event_time(each)):
             continue
         kind, suffix = ("source", _RECORDS) if isinstance(each, SourceSpec) else ("operator", _TRIED)
         first, rows = each.name + suffix, each.name + _ROWS
@@ -109,12 +120,15 @@ def as_the_author_knows_it(problem: Problem, spec: JobSpec) -> Problem:
 
 def _has_dead_letters(part: SourceSpec | OperatorSpec, spec: JobSpec) -> bool:
     made = rows_of(part.uid)
-    return part.on_error == DEAD_LETTER and all(each.uid != made for each in spec.operators)
+    has = DEAD_LETTER in (part.on_error, null_event_time(part))
+    return has and all(each.uid != made for each in spec.operators)
 
 
 def _of_operator(operator: OperatorSpec, spec: JobSpec) -> list[OperatorSpec]:
     tried = operator.name + _TRIED
     made = [operator.model_copy(update={"name": tried, "watermark": None})]
+    if operator.on_error != DEAD_LETTER:
+        return [*made, *_by_time(operator, spec, tried)]
     good = f"SELECT * EXCEPT (`{BROKEN}`) FROM `{tried}` WHERE `{BROKEN}` IS NULL"
     if is_read(dead_letters_of(operator.name), spec):
         dead = (
@@ -127,6 +141,8 @@ def _of_operator(operator: OperatorSpec, spec: JobSpec) -> list[OperatorSpec]:
 
 def _records(source: SourceSpec) -> SourceSpec:
     name = source.name + _RECORDS
+    if source.on_error != DEAD_LETTER:
+        return source.model_copy(update={"name": name, "watermark": None})
     columns = ("*", "_metadata") if source.format in DECODED_FILES and _reads_metadata(source) else None
     return source.model_copy(update={"name": name, "columns": columns, "python": None, "watermark": None})
 
@@ -135,7 +151,26 @@ def _reads_metadata(source: SourceSpec) -> bool:
     return any("_metadata" in each for each in source.columns or ())
 
 
+def _by_time(part: SourceSpec | OperatorSpec, spec: JobSpec, rows: str) -> list[OperatorSpec]:
+    """Return the operators for the rows with an event time, and for those without."""
+    assert part.watermark is not None
+    column = "`" + part.watermark.column.strip("`").replace("`", "``") + "`"
+    made = []
+    if is_read(dead_letters_of(part.name), spec):
+        kind = "source" if isinstance(part, SourceSpec) else "operator"
+        dead = (
+            f"SELECT to_json(struct(*), map('ignoreNullFields', 'false')) AS row, '{part.name}' AS {kind}, "
+            "'its event time is NULL' AS error, current_timestamp() AS failed "
+            f"FROM `{rows}` WHERE {column} IS NULL"
+        )
+        made.append(_operator(dead_letters_of(part.name), _uid(part, "dead-letters"), rows, sql=dead))
+    good = f"SELECT * FROM `{rows}` WHERE {column} IS NOT NULL"
+    return [*made, _operator(part.name, rows_of(part.uid), rows, sql=good, **_timed(part))]
+
+
 def _of_source(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
+    if source.on_error != DEAD_LETTER:
+        return _by_time(source, spec, source.name + _RECORDS)
     records = f"`{source.name + _RECORDS}`"
     if source.format in DECODED_FILES:
         return _outputs(source, spec, *_of_files(source, records))
@@ -190,7 +225,11 @@ def _outputs(source: SourceSpec, spec: JobSpec, good: str, dead: str) -> list[Op
 
 
 def _timed(part: SourceSpec | OperatorSpec) -> dict[str, Any]:
-    return {"watermark": part.watermark} if part.watermark is not None else {}
+    if part.watermark is None:
+        return {}
+    # Its rows have an event time.
+    by_time = null_event_time(part) == DEAD_LETTER
+    return {"watermark": part.watermark.model_copy(update={"null_event_time": None}) if by_time else part.watermark}
 
 
 def _operator(name: str, uid: OperatorUid, reads: str, **fields: Any) -> OperatorSpec:

@@ -119,7 +119,8 @@ def _summary(node: Node) -> str:
 
 def _event_time(watermark: Watermark) -> str:
     idle = "" if watermark.idle_timeout is None else f", idle after {format_duration(watermark.idle_timeout)}"
-    return f"watermark on {watermark.column}, {format_duration(watermark.delay)} late{idle}"
+    without = "" if watermark.null_event_time is None else f", {watermark.null_event_time} if it is NULL"
+    return f"watermark on {watermark.column}, {format_duration(watermark.delay)} late{idle}{without}"
 
 
 def _count(number: int, thing: str) -> str:

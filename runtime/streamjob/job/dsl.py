@@ -109,8 +109,8 @@ class Job:
             options: Spark's options.
             bounded: the source ends with the files or Kafka records that exist at the first start.
             watermark: the event-time column and the delay: `("departed", "1 hour")`, or
-                `{"column": "departed", "delay": "1 hour", "idle_timeout": "5 minutes"}`; also `max_ahead` and
-                `per_partition`.
+                `{"column": "departed", "delay": "1 hour", "idle_timeout": "5 minutes"}`; also `max_ahead`,
+                `per_partition` and `null_event_time`.
             uid: its identity in snapshots; default the name.
 
         Returns:

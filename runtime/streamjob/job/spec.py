@@ -112,6 +112,12 @@ class Watermark(Spec):
         description="Whether each partition of a Kafka topic has a watermark, and the source the least of them. "
         "Otherwise the latest row of any partition moves the watermark.",
     )
+    null_event_time: OnError | None = Field(
+        default=None,
+        description="Handling of a row whose event time is NULL, which no watermark ever passes: `fail` ends the job; "
+        "`drop` drops the row and counts it; `deadLetter` also hands it, as JSON, to the readers of "
+        "`NAME_dead_letters`, where NAME is the source or operator. Default: `fail`.",
+    )
 
 
 class Node(Spec):

@@ -24,6 +24,7 @@ from streamjob_runtime.chain.changes import check_changes
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.event_times import ObservedInput, Watermarked
 from streamjob_runtime.chain.file_records import with_unread
+from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.self_joins import without_self_join
 from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
@@ -207,7 +208,7 @@ def _marked(operator: OperatorSpec, frame: DataFrame, column: str, delay_ms: int
             f"{found[0].dataType.simpleString().upper()}",
             "let the operator return it as TIMESTAMP",
         )
-    return marked(frame, frame.schema.names, {found[0].name: delay_ms})
+    return marked(with_event_times(frame, operator), frame.schema.names, {found[0].name: delay_ms})
 
 
 class DataflowBuilder:

@@ -12,6 +12,7 @@ from streamjob_runtime.chain.changes import check_changes, envelope_of, with_cha
 from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.file_records import are_letters, with_unread_dropped, without_unread
+from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
 
@@ -91,7 +92,7 @@ def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> Waterma
     """
     if part.watermark is None:
         return Watermarked(frame)
-    rows = with_observed_time(frame, part.watermark)
+    rows = with_observed_time(with_event_times(frame, part), part.watermark)
     if rows is None:
         raise InvalidColumns(
             f"The watermark of {part.name!r} is on {part.watermark.column!r}, which is a window",

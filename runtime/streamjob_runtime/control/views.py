@@ -126,6 +126,7 @@ def chain_view(
         busy=figures.busy,
         batch_times=_batch_times(figures.times, one_output=len(plan.sinks) == 1 and not has_readers),
         records_dropped_late=late,
+        rows_without_event_time=dict(figures.timeless),
         rows_failed={uid: rows for uid, rows in figures.not_decoded.items() if uid in operators},
         operator_figures=operator_figures(plan, figures, late=late, written=written or {}, graph=graph or {}),
         finished=finished,

@@ -9,6 +9,7 @@ from streamjob.job.changes import DEBEZIUM
 from streamjob.job.load import LoadedJob
 from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
 from streamjob_runtime.chain.file_records import UnreadRecord, described, unread_record_in
+from streamjob_runtime.chain.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.trying import FailedRow, failed_row_in
 
 
@@ -24,6 +25,12 @@ class RowFailed(JobFailed):
     exit_code = ExitCode.INVALID_INPUT
 
 
+class EventTimeMissing(JobFailed):
+    """The event time of a row is NULL; the job's last completed checkpoint is intact."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
 def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
     """Return the error for a record or row that the text of one of Spark's errors is about; None if there is none.
 
@@ -35,6 +42,14 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
         return record_not_decoded(undecoded, loaded)
     if (record := unread_record_in(text)) is not None:
         return file_record_not_decoded(record, loaded)
+    if (part := part_without_event_time_in(text)) is not None:
+        return event_time_missing(part, loaded)
+    if (column := column_without_event_time_in(text)) is not None:
+        return EventTimeMissing(
+            f"An operator waits for the watermark of {column!r}, and reads a row in which it is NULL, as behind an "
+            "outer join: it would keep this row for ever",
+            f"leave such rows out before the operator, WHERE {column} IS NOT NULL; or let a sink take them as they are",
+        )
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
 
 
@@ -73,6 +88,27 @@ def file_record_not_decoded(record: UnreadRecord, loaded: LoadedJob) -> RecordNo
         f"{record.record}",
         f"go on without this record and others like it: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or "
         "correct the schema; or keep such records: onError: deadLetter",
+    )
+
+
+def event_time_missing(name: str, loaded: LoadedJob) -> EventTimeMissing:
+    """Return the error for a row without an event time.
+
+    Args:
+        name: the source or operator that declares the watermark.
+        loaded: the job.
+    """
+    watermark = loaded.spec.inputs()[name].watermark
+    assert watermark is not None
+    kind, parts = (
+        ("Source", "sources") if any(each.name == name for each in loaded.spec.sources) else ("Operator", "operators")
+    )
+    setting = shlex.quote(f"{parts}.{name}.watermark.nullEventTime=drop")
+    return EventTimeMissing(
+        f"{kind} {name!r} has a row whose event time {watermark.column!r} is NULL: no watermark ever passes it, "
+        "so what waits for the watermark would keep it for ever",
+        f"go on without such rows: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or keep them: "
+        "nullEventTime: deadLetter; or give them an event time: columns: ['*', 'coalesce(…) AS at']",
     )
 
 

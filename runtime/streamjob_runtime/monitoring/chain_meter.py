@@ -40,6 +40,7 @@ class ChainFigures:
         not_decoded: records and rows that could not be decoded or computed, by source and operator.
         strays: the rows of each input that were late, or far ahead of the clock.
         partition_times: the partitions that count for the watermark of an input whose partitions have one.
+        timeless: rows that were dropped without an event time, by source and operator.
         read: records read from each input.
         states: its stateful operators after the last batch, by Spark's numbers; empty before the first.
         lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
@@ -66,6 +67,7 @@ class ChainFigures:
     not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
     strays: Mapping[OperatorUid, StrayTimes] = field(default_factory=dict)
     partition_times: Mapping[OperatorUid, Mapping[TopicPartition, PartitionTime]] = field(default_factory=dict)
+    timeless: Mapping[OperatorUid, int] = field(default_factory=dict)
     read: Mapping[OperatorUid, int] = field(default_factory=dict)
     states: Sequence[StateProgress] = ()
     lag_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
@@ -129,6 +131,7 @@ class ChainMeter:
             positions=self._positions(chain) or before.positions,
             dropped_late=_added(before.dropped_late, [batch.dropped_late for batch in batches]),
             not_decoded=_summed(before.not_decoded, [batch.not_decoded for batch in batches]),
+            timeless=_summed(before.timeless, [batch.timeless for batch in batches]),
             times=times or before.times,
         )
         return batches
@@ -152,6 +155,7 @@ class ChainMeter:
             positions=before.positions,
             dropped_late=before.dropped_late,
             not_decoded=before.not_decoded,
+            timeless=before.timeless,
             times=before.times,
         )
 
@@ -226,6 +230,7 @@ class ChainMeter:
         positions: Mapping[OperatorUid, Positions],
         dropped_late: Sequence[tuple[str, int]],
         not_decoded: Mapping[OperatorUid, int],
+        timeless: Mapping[OperatorUid, int],
         times: BatchTimes | None,
     ) -> None:
         self._in.note(now, records_in)
@@ -255,6 +260,7 @@ class ChainMeter:
             idle_seconds={uid: max(0.0, now - read) for uid, read in self._read_at.items()},
             dropped_late=dropped_late,
             not_decoded=not_decoded,
+            timeless=timeless,
             # A batch that waits for room takes its time, too.
             read=dict(self._read),
             states=self._states,

@@ -37,6 +37,11 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
         "Rows that an operator with `onError` could not compute, dropped or handed on as dead letters.",
         labels=["chain", "operator"],
     )
+    timeless = CounterMetricFamily(
+        "streamjob_rows_without_event_time",
+        "Rows that a source or operator with `nullEventTime: drop` has dropped because their event time was NULL.",
+        labels=["chain", "operator"],
+    )
     held_back = GaugeMetricFamily(
         "streamjob_watermark_held_back",
         "1 for an input without records that holds the watermark of its chain behind those of the other inputs, or "
@@ -58,6 +63,8 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
             dropped.add_metric([chain.uid, operator], rows)
         for operator, rows in chain.rows_failed.items():
             failed.add_metric([chain.uid, operator], rows)
+        for operator, rows in chain.rows_without_event_time.items():
+            timeless.add_metric([chain.uid, operator], rows)
         records_in.add_metric([chain.uid], chain.records_in)
         if chain.records_out is not None:
             records_out.add_metric([chain.uid], chain.records_out)
@@ -70,7 +77,7 @@ def chain_metrics(job: JobView) -> Iterator[Metric]:
             held_back.add_metric([chain.uid, source.uid], float(_holds_back(source)))
             late.add_metric([chain.uid, source.uid], source.records_late)
             ahead.add_metric([chain.uid, source.uid], source.records_ahead)
-    yield from (records_in, records_out, batch, watermark, lag, held_back, dropped, failed, late, ahead)
+    yield from (records_in, records_out, batch, watermark, lag, held_back, dropped, failed, timeless, late, ahead)
     yield from _work_metrics(job)
     yield from _state_metrics(job)
     yield from _source_metrics(job)

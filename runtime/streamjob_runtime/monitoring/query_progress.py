@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import OperatorUid
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
+from streamjob_runtime.chain.null_event_times import OBSERVED as TIMELESS
 from streamjob_runtime.kafka.positions import Offsets, read_offsets
 from streamjob_runtime.spark.gateway import progress_reports
 
@@ -65,7 +66,8 @@ class BatchProgress:
 
     `rows_by_source` has the number of rows by Spark's number of the source. `dropped_late` has Spark's name of each
     stateful operator with the number of late rows that it dropped; it is empty without a watermark.
-    `not_decoded` has the number of records and rows that could not be decoded or computed, by source and operator.
+    `not_decoded` has the number of records and rows that could not be decoded or computed, by source and operator;
+    `timeless` that of rows dropped without an event time.
     """
 
     batch: int
@@ -78,6 +80,7 @@ class BatchProgress:
     dropped_late: tuple[tuple[str, int], ...] = ()
     states: tuple[StateProgress, ...] = ()
     not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
+    timeless: Mapping[OperatorUid, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ class ProgressReader:
                     phases=_phases(report),
                     dropped_late=_dropped_late(report),
                     states=tuple(_state(each) for each in report.get("stateOperators", ())),
-                    not_decoded=_not_decoded(report),
+                    not_decoded=_counts(report, OBSERVED),
+                    timeless=_counts(report, TIMELESS),
                 )
         self._last_batch = max((self._last_batch, *by_batch))
         return list(by_batch.values())
@@ -188,12 +192,12 @@ def _dropped_late(report: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple((each["operatorName"], each["numRowsDroppedByWatermark"]) for each in operators)
 
 
-def _not_decoded(report: Mapping[str, Any]) -> dict[OperatorUid, int]:
+def _counts(report: Mapping[str, Any], prefix: str) -> dict[OperatorUid, int]:
     observed = report.get("observedMetrics") or {}
     return {
-        OperatorUid(name.removeprefix(OBSERVED)): int(counts[COUNT])
+        OperatorUid(name.removeprefix(prefix)): int(counts[COUNT])
         for name, counts in observed.items()
-        if name.startswith(OBSERVED)
+        if name.startswith(prefix)
     }
 
 

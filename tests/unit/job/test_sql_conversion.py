@@ -56,6 +56,7 @@ _watermarks = st.fixed_dictionaries(
         "idleTimeout": st.sampled_from(["30s", "1 minute"]),
         "maxAhead": st.sampled_from(["30d", "1 hour"]),
         "perPartition": st.booleans(),
+        "nullEventTime": st.sampled_from(["fail", "drop", "deadLetter"]),
     },
 )
 _expressions = st.sampled_from(

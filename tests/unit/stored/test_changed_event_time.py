@@ -143,6 +143,7 @@ def test_another_watermark_of_an_operator_is_told_and_asks_spark_about_the_state
         (AT, AT | {"idleTimeout": "30s"}, "the idleTimeout of its watermark was never, and is 30s"),
         (AT, AT | {"maxAhead": "1h"}, "the maxAhead of its watermark was 1d, and is 1h"),
         (AT, AT | {"perPartition": False}, "the perPartition of its watermark was True, and is False"),
+        (AT, AT | {"nullEventTime": "drop"}, "the nullEventTime of its watermark was fail, and is drop"),
         (AT, None, "its watermark is removed: rows that waited for it are kept forever"),
         (None, AT, "it gets a watermark on 'at': from here on it releases waiting rows"),
         (AT, AT, "it continues from its position"),

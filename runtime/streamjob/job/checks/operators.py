@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from streamjob.job.checks.functions import REFERENCE, WATERMARK, WATERMARK_FIX
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
+from streamjob.job.dead_letters import DEAD_LETTER
 from streamjob.job.event_time import keeps_event_time
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec, Watermark
@@ -123,6 +124,8 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
     for operator in subject.spec.operators:
         if operator.watermark is None:
             continue
+        if operator.on_error != DEAD_LETTER:
+            yield from unread_dead_letters(subject, operator)
         if operator.name in subject.loops:
             yield Problem(where(operator), "has a watermark, and the rows of a loop have no event time", "leave it out")
         elif (

@@ -9,6 +9,7 @@ from streamjob.job.changes import change_columns
 from streamjob.job.checks.functions import REFERENCE
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.ddl import NotASchema
+from streamjob.job.dead_letters import DEAD_LETTER, null_event_time
 from streamjob.job.expressions import Expression, NotAnExpression, columns_of, read_expression
 from streamjob.job.formats import (
     BOUNDED_FILES,
@@ -82,6 +83,11 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
     """A watermark is on a TIMESTAMP column that the source has."""
     for source in subject.spec.sources:
         known = _computed(source, subject)
+        if source.on_error == DEAD_LETTER == null_event_time(source):
+            what = "has onError: deadLetter and nullEventTime: deadLetter, and dead letters of two forms"
+            yield Problem(
+                where(source), what, "say nullEventTime: drop, or let an operator behind the source find such rows"
+            )
         if source.watermark is None:
             continue
         if "per_partition" in source.watermark.model_fields_set and source.format != kafka.FORMAT:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.ids import OperatorUid
-from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of, is_read
+from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of, is_read, null_event_time
 from streamjob.job.event_time import have_event_time, retimed
 from streamjob.job.loops import loops_of
 from streamjob.job.problem import Problem
@@ -101,6 +101,9 @@ def where(node: Node | TableSpec) -> str:
 def unread_dead_letters(subject: Subject, part: SourceSpec | OperatorSpec) -> Iterator[Problem]:
     """Yield a problem if a source or operator has dead letters that nothing reads."""
     name = dead_letters_of(part.name)
-    if part.on_error == DEAD_LETTER and subject.complete and not is_read(name, subject.spec):
-        fix = f"add a sink with input: {name}, or say onError: drop"
-        yield Problem(where(part), f"has onError: deadLetter, and nothing reads {name!r}", fix)
+    if not subject.complete or is_read(name, subject.spec):
+        return
+    for field, said in (("onError", part.on_error), ("nullEventTime", null_event_time(part))):
+        if said == DEAD_LETTER:
+            fix = f"add a sink with input: {name}, or say {field}: drop"
+            yield Problem(where(part), f"has {field}: deadLetter, and nothing reads {name!r}", fix)

@@ -279,7 +279,11 @@ class _Reader:
         """Return the names of what queries read, by their names in lower case."""
         names = [each["name"] for key in ("sources", "operators") for each in self._parts[key]]
         parts = [*self._parts["sources"], *self._parts["operators"]]
-        names += [dead_letters_of(each["name"]) for each in parts if each.get("onError") == DEAD_LETTER]
+        names += [
+            dead_letters_of(each["name"])
+            for each in parts
+            if DEAD_LETTER in (each.get("onError"), each.get("watermark", {}).get("nullEventTime"))
+        ]
         return {each.lower(): each for each in names}
 
     def _read_query(self, operator: dict[str, Any], statement: Statement, query: Query) -> None:

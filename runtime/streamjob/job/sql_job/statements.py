@@ -21,7 +21,7 @@ _CODED = tuple(f"{part}.{name}" for part in ("key", "value") for name in _ENCODE
 _LOOKUP = tuple(f"lookup.{name}" for name in ("table", "on", "select", "join"))
 _TEMPORAL = tuple(f"temporalJoin.{name}" for name in ("on", "select", "join", "validFor"))
 _ASKED = tuple(f"lookup.{name}" for name in ("cacheRows", "ttl", "timeout", "retries"))
-_TIMING = ("watermark.idleTimeout", "watermark.maxAhead", "watermark.perPartition")
+_TIMING = ("watermark.idleTimeout", "watermark.maxAhead", "watermark.perPartition", "watermark.nullEventTime")
 _TIMED = ("watermark.column", "watermark.delay", *_TIMING)
 FIELDS: Mapping[str, Sequence[str]] = {
     "sources": (

@@ -99,6 +99,8 @@ def progress_line(job: JobView, now: float) -> str:
     dropped = sum(source.records_not_decoded or 0 for chain in job.chains for source in chain.inputs)
     if dropped:
         parts.append(f"not decoded {formatting.count(dropped)}")
+    if timeless := sum(rows for chain in job.chains for rows in chain.rows_without_event_time.values()):
+        parts.append(f"dropped without event time {formatting.count(timeless)}")
     if job.executors is not None:
         parts.append(f"executors {here_of(job.executors)}")
     if failed := sum(rows for chain in job.chains for rows in chain.rows_failed.values()):

@@ -2,6 +2,7 @@ package io.streamjob;
 
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -13,6 +14,7 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectColumnar(new ForSession());
+    extensions.injectPreCBORule(new Optimizing());
     FoundExtensions.add(extensions);
     return BoxedUnit.UNIT;
   }
@@ -21,6 +23,14 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
     @Override
     public ColumnarRule apply(SparkSession session) {
       return new OfPlans();
+    }
+  }
+
+  /** Spark applies this rule once, when it has optimized a query. */
+  private static final class Optimizing extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
+    @Override
+    public Rule<LogicalPlan> apply(SparkSession session) {
+      return new LikeBatches();
     }
   }
 
@@ -36,10 +46,11 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
     private final FlatWindows windows = new FlatWindows();
     private final WindowPanes panes = new WindowPanes();
     private final JoinStores joins = new JoinStores();
+    private final NullTimes times = new NullTimes();
 
     @Override
     public SparkPlan apply(SparkPlan plan) {
-      return joins.apply(panes.apply(windows.apply(plan)));
+      return times.apply(joins.apply(panes.apply(windows.apply(plan))));
     }
   }
 }
