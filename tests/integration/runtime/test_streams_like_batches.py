@@ -1,0 +1,167 @@
+"""A streaming query returns what the same query over a table returns: NULL, NaN and -0.0 as keys, times and values.
+
+The page `where-streaming-spark-differs.md` lists what is compared here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.purchases import add_file
+
+from streamjob_runtime.spark.checkpoint_dir import force_flush
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark]
+
+Case = str | Callable[["SparkSession"], "DataFrame"]
+A = "id INT, k STRING, x DOUBLE, v INT, at TIMESTAMP"
+B = "bid INT, bk STRING, bx DOUBLE, bv INT, bat TIMESTAMP"
+KEYS = [None, "x", "", None, "x", "y"]
+NUMBERS = [None, "NaN", -0.0, 0.0, None, 1.5]
+VALUES = [None, 1, None, 2, 1, None]
+NEAR = "bat BETWEEN at - INTERVAL 1 HOUR AND at + INTERVAL 1 HOUR"
+JOINED_BY = {
+    "a key": "k = bk",
+    "two keys": "k = bk AND v = bv",
+    "a key that may be NULL": "k <=> bk",
+    "one of both": "k = bk AND v <=> bv",
+    "numbers": "x = bx",
+    "structs": "struct(k, x) = struct(bk, bx)",
+    "arrays": "array(x) = array(bx)",
+    "an expression": "coalesce(k, 'none') = coalesce(bk, 'none')",
+    "a key, if a value is large": "k = bk AND v > 1 AND bv IS NOT NULL",
+}
+JOINS = ["INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI"]
+BY_HOUR = "window(at, '1 hour')"
+FUNCTIONS = (
+    "count(*) AS n, count(v) AS c, sum(v) AS s, avg(v) AS m, min(x) AS low, max(x) AS high, max(k) AS last, "
+    "sort_array(collect_list(v)) AS l, sort_array(collect_set(k)) AS ks, approx_count_distinct(k) AS d, "
+    "bool_or(v > 1) AS o, max_by(id, at) AS newest, count_if(k IS NULL) AS nulls, stddev(v) AS dev, sum(x) AS sx"
+)
+AGGREGATIONS = {
+    f"grouped by {key}": f"SELECT {key}, {FUNCTIONS} FROM a GROUP BY {BY_HOUR}, {key}"
+    for key in ("k", "x", "v", "at", "k, x", "struct(k, x)", "array(x)")
+}
+OTHERS: dict[str, Case] = {
+    "rollup": f"SELECT k, v, count(*) AS n FROM a GROUP BY {BY_HOUR}, ROLLUP(k, v)",
+    "sliding": "SELECT k, window.start AS s, count(*) AS n FROM a GROUP BY 1, window(at, '1 hour', '7 minutes')",
+    "sessions by k": "SELECT k, session_window AS w, count(*) AS n FROM a GROUP BY session_window(at, '3 minutes'), k",
+    "sessions by x": "SELECT x, session_window AS w, count(*) AS n FROM a GROUP BY session_window(at, '3 minutes'), x",
+    "sessions with their own gaps": (
+        "SELECT k, session_window AS w, count(*) AS n FROM a "
+        "GROUP BY session_window(at, CASE WHEN v = 1 THEN '1 minute' WHEN v = 2 THEN '5 minutes' END), k"
+    ),
+    "windows over windows": (
+        f"SELECT k, sum(n) AS n FROM (SELECT window_time(window) AS t, k, count(*) AS n FROM a GROUP BY {BY_HOUR}, k) "
+        "GROUP BY window(t, '1 day'), k"
+    ),
+    "a filter behind groups": f"SELECT k, sum(v) AS s FROM a GROUP BY {BY_HOUR}, k HAVING sum(v) IS NULL OR k IS NULL",
+    "distinct rows": "SELECT DISTINCT k, x, v, at FROM a",
+    "distinct numbers": "SELECT DISTINCT x, date_trunc('HOUR', at) IS NULL AS t, at FROM a",
+    "duplicates by k": lambda spark: spark.table("a").dropDuplicates(["k"]).select("k"),
+    "duplicates by x": lambda spark: spark.table("a").dropDuplicates(["x"]).select("x"),
+    "duplicates by time and x": lambda spark: spark.table("a").dropDuplicates(["x", "at"]).select("x", "at"),
+    "duplicates by a struct": lambda spark: (
+        spark.sql("SELECT struct(k, x) AS s, at FROM a").dropDuplicates(["s"]).select("s")
+    ),
+    "duplicates by an array": lambda spark: (
+        spark.sql("SELECT array(x) AS s, at FROM a").dropDuplicates(["s"]).select("s")
+    ),
+    "a union": "SELECT k, x FROM a UNION ALL SELECT bk, bx FROM b",
+    "an IN": f"SELECT id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE k = bk AND {NEAR})",
+}
+CASES: dict[str, Case] = {
+    **{
+        f"{join} JOIN by {name}": f"SELECT {'id, k, x' if 'SEMI' in join else 'id, bid, k, bk, x, bx'} "
+        f"FROM a {join} JOIN b ON {condition} AND {NEAR}"
+        for name, condition in JOINED_BY.items()
+        for join in JOINS
+    },
+    **AGGREGATIONS,
+    **OTHERS,
+}
+
+
+def _rows(before: str, first: int) -> list[dict[str, Any]]:
+    names = [before + each for each in (("id", "k", "x", "v", "at"))]
+    return [
+        dict(zip(names, (first + n, KEYS[n], NUMBERS[n], VALUES[n], f"2026-01-01T00:0{n}:00Z"), strict=True))
+        for n in range(6)
+    ]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("files")
+    for number, first in enumerate((0, 10)):
+        add_file(path / "a", number, _rows("", first))
+        add_file(path / "b", number, _rows("b", 100 + first))
+    return path
+
+
+def _frame(spark: SparkSession, case: Case) -> DataFrame:
+    return spark.sql(case) if isinstance(case, str) else case(spark)
+
+
+def _plain(frame: DataFrame) -> list[str]:
+    return sorted(json.dumps(each, default=str) for each in frame.toArrow().to_pylist())
+
+
+def _in_a_batch(spark: SparkSession, files: Path, case: Case) -> list[str]:
+    for name, schema in (("a", A), ("b", B)):
+        spark.read.schema(schema).json(str(files / name)).createOrReplaceTempView(name)
+    return _plain(_frame(spark, case))
+
+
+def _streamed(spark: SparkSession, files: Path, case: Case, directory: Path) -> list[str]:
+    """Return the result of a query that reads a file in each batch, with all that waits for the watermark."""
+    for name, schema, at in (("a", A, "at"), ("b", B, "bat")):
+        rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(files / name))
+        rows.withWatermark(at, "1 day").createOrReplaceTempView(name)
+    result = _frame(spark, case)
+    out = directory / "out"
+    for turn in range(2):
+        writer = result.writeStream.option("checkpointLocation", str(directory / "checkpoint"))
+        query = writer.format("parquet").option("path", str(out)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        if turn == 0 and query.lastProgress is not None and query.lastProgress["stateOperators"]:
+            force_flush(directory / "checkpoint", 0)
+    return _plain(spark.read.schema(result.schema).parquet(str(out)))
+
+
+def _differences(spark: SparkSession, files: Path, directory: Path, names: list[str]) -> dict[str, Any]:
+    found = {}
+    for number, name in enumerate(names):
+        batch = _in_a_batch(spark, files, CASES[name])
+        streamed = _streamed(spark, files, CASES[name], directory / str(number))
+        assert batch, name
+        if streamed != batch:
+            found[name] = {
+                "only batch": [x for x in batch if x not in streamed],
+                "only stream": [x for x in streamed if x not in batch],
+                "counts": (len(batch), len(streamed)),
+            }
+    return found
+
+
+FAST = ["FULL JOIN by a key", "FULL JOIN by a key that may be NULL", "duplicates by x"]
+
+
+def test_a_full_join_does_not_join_null_keys_and_duplicates_are_told_by_their_values(
+    spark: SparkSession, files: Path, tmp_path: Path
+) -> None:
+    assert _differences(spark, files, tmp_path, FAST) == {}
+
+
+@pytest.mark.slow
+def test_every_kind_of_query_returns_what_it_returns_in_a_batch(
+    spark: SparkSession, files: Path, tmp_path: Path
+) -> None:
+    assert _differences(spark, files, tmp_path, [each for each in CASES if each not in FAST]) == {}
