@@ -11,6 +11,7 @@ from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.purchases import add_file, write_job
 
 from streamjob.errors import ExitCode
+from streamjob.ids import OperatorUid
 from streamjob_runtime.job.bad_input import EventTimeMissing
 from streamjob_runtime.monitoring.metrics import Metrics
 
@@ -101,7 +102,7 @@ def test_such_rows_are_dropped_and_counted_or_are_dead_letters(spark: SparkSessi
     assert written(tmp_path, "pairs") == [{"i": 1, "j": 11}, {"i": 4}]
     assert written(tmp_path, "counts") == [{"at": "2026-01-01T00:00:00.000Z", "n": 2}]
     assert [each["k"] for each in written(tmp_path, "times")] == ["lonely", "x"]
-    counted: dict[str, int] = {}
+    counted: dict[OperatorUid, int] = {}
     for chain in chains:
         counted |= chain.rows_without_event_time
     if said == "drop":
