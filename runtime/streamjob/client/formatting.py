@@ -12,6 +12,7 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 31_557_600
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_1_MS = -62_135_596_800_000
 _END_OF_TIME_MS = 253_370_764_800_000  # the year 9999: the watermark of a drained or ended input
 
 
@@ -55,12 +56,12 @@ def ago(seconds: float) -> str:
 
 
 def event_time(watermark_ms: int | None) -> str:
-    """Return a watermark, in ms since 1970, as a time in UTC; Spark's initial 0 means none."""
-    if watermark_ms is None or watermark_ms <= 0:
+    """Return a watermark, in ms since 1970, as a time in UTC; one before the year 1, less a delay, as its beginning."""
+    if watermark_ms is None:
         return ABSENT
     if watermark_ms >= _END_OF_TIME_MS:
         return "end of input"
-    return f"{_EPOCH + timedelta(milliseconds=watermark_ms):%Y-%m-%d %H:%M:%S}"
+    return f"{_EPOCH + timedelta(milliseconds=max(watermark_ms, _YEAR_1_MS)):%Y-%m-%d %H:%M:%S}"
 
 
 def lag(lag_ms: int | None, watermark_ms: int | None) -> str:

@@ -78,9 +78,13 @@ class Chain:
         self.checkpoint = checkpoint
         handle = on_batch or Chain.collect
         started = threading.Event()
+        begun: list[int] = []
 
         def run(batch: DataFrame, number: int) -> None:
             started.wait(WITHIN)
+            if not begun:
+                self.watermarks.begin(self.query, {})
+                begun.append(number)
             handle(self, batch, number)
 
         self.query = (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 from tests.integration.runtime.purchases import add_file
 
 from streamjob_runtime.spark.checkpoint_dir import force_flush
@@ -33,7 +34,7 @@ JOINED_BY = {
     "a key that may be NULL": "k <=> bk",
     "one of both": "k = bk AND v <=> bv",
     "numbers": "x = bx",
-    "structs": "struct(k, x) = struct(bk, bx)",
+    "structs": "struct(k, x) = named_struct('k', bk, 'x', bx)",
     "arrays": "array(x) = array(bx)",
     "an expression": "coalesce(k, 'none') = coalesce(bk, 'none')",
     "a key, if a value is large": "k = bk AND v > 1 AND bv IS NOT NULL",
@@ -47,9 +48,10 @@ FUNCTIONS = (
 )
 AGGREGATIONS = {
     f"grouped by {key}": f"SELECT {key}, {FUNCTIONS} FROM a GROUP BY {BY_HOUR}, {key}"
-    for key in ("k", "x", "v", "at", "k, x", "struct(k, x)", "array(x)")
+    for key in ("k", "x", "v", "k, x", "struct(k, x)", "array(x)")
 }
 OTHERS: dict[str, Case] = {
+    "grouped by time": f"SELECT at, {FUNCTIONS} FROM a GROUP BY at",
     "rollup": f"SELECT k, v, count(*) AS n FROM a GROUP BY {BY_HOUR}, ROLLUP(k, v)",
     "sliding": "SELECT k, window.start AS s, count(*) AS n FROM a GROUP BY 1, window(at, '1 hour', '7 minutes')",
     "sessions by k": "SELECT k, session_window AS w, count(*) AS n FROM a GROUP BY session_window(at, '3 minutes'), k",
@@ -77,13 +79,20 @@ OTHERS: dict[str, Case] = {
     "a union": "SELECT k, x FROM a UNION ALL SELECT bk, bx FROM b",
     "an IN": f"SELECT id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE k = bk AND {NEAR})",
 }
+
+
+def _join(join: str, condition: str) -> str:
+    columns = "id, NULL AS bid, k, x" if "SEMI" in join else "id, bid, k, x"
+    return f"SELECT '{join}' AS type, {columns} FROM a {join} JOIN b ON {condition} AND {NEAR}"
+
+
+# One query with all joins: a query takes longer to start than a join takes.
 CASES: dict[str, Case] = {
     **{
-        f"{join} JOIN by {name}": f"SELECT {'id, k, x' if 'SEMI' in join else 'id, bid, k, bk, x, bx'} "
-        f"FROM a {join} JOIN b ON {condition} AND {NEAR}"
+        f"joins by {name}": " UNION ALL ".join(_join(join, condition) for join in JOINS)
         for name, condition in JOINED_BY.items()
-        for join in JOINS
     },
+    "a full join": _join("FULL", JOINED_BY["a key"]),
     **AGGREGATIONS,
     **OTHERS,
 }
@@ -137,10 +146,14 @@ def _streamed(spark: SparkSession, files: Path, case: Case, directory: Path) -> 
 
 
 def _differences(spark: SparkSession, files: Path, directory: Path, names: list[str]) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for number, name in enumerate(names):
         batch = _in_a_batch(spark, files, CASES[name])
-        streamed = _streamed(spark, files, CASES[name], directory / str(number))
+        try:
+            streamed = _streamed(spark, files, CASES[name], directory / str(number))
+        except PySparkException as error:
+            found[name] = str(error)[:500]
+            continue
         assert batch, name
         if streamed != batch:
             found[name] = {
@@ -151,7 +164,7 @@ def _differences(spark: SparkSession, files: Path, directory: Path, names: list[
     return found
 
 
-FAST = ["FULL JOIN by a key", "FULL JOIN by a key that may be NULL", "duplicates by x"]
+FAST = ["a full join", "duplicates by x"]
 
 
 def test_a_full_join_does_not_join_null_keys_and_duplicates_are_told_by_their_values(

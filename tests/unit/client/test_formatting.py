@@ -60,7 +60,9 @@ def test_how_long_ago_something_was(seconds: float, text: str) -> None:
     ("watermark_ms", "text"),
     [
         (None, "–"),
-        (0, "–"),
+        (0, "1970-01-01 00:00:00"),
+        (-1000, "1969-12-31 23:59:59"),
+        (-(2**62), "1-01-01 00:00:00"),
         (1_362_398_400_000, "2013-03-04 12:00:00"),
         (253_402_300_799_000, "end of input"),
         (2**63 - 1, "end of input"),
@@ -72,7 +74,7 @@ def test_event_time_is_shown_in_utc(watermark_ms: int | None, text: str) -> None
 
 def test_a_lag_is_shown_only_where_there_is_a_watermark() -> None:
     assert formatting.lag(1500, 1_362_398_400_000) == "1.5 s"
-    assert formatting.lag(1500, 0) == "–"
+    assert formatting.lag(1500, None) == "–"
     assert formatting.lag(None, 1_362_398_400_000) == "–"
     assert formatting.lag(-1500, 253_402_300_799_000) == "–"
 
