@@ -49,5 +49,8 @@ def first_behind(job: JobView, source: InputView) -> InputView:
     while source.chain in chains and source.chain not in passed and chains[source.chain].inputs:
         passed.add(source.chain)
         inputs = [each for each in chains[source.chain].inputs if not each.ended and not each.idle]
-        source = min(inputs or chains[source.chain].inputs, key=lambda each: (each.watermark_ms is not None, each.watermark_ms or 0))
+        source = min(
+            inputs or chains[source.chain].inputs,
+            key=lambda each: (each.watermark_ms is not None, each.watermark_ms or 0),
+        )
     return source

@@ -22,6 +22,11 @@ _OWNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"spark\.sql\.streaming\.stateStore\.rocksdb\.(formatVersion|changelogCheckpointing\.enabled)", _STATE_FORMAT),
         (r"spark\.sql\.streaming\.[A-Za-z]+\.stateFormatVersion", _STATE_FORMAT),
         (r"spark\.hadoop\.fs\.job\..*", "leave it out: Spark finds a job's files by it"),
+        (
+            r"spark\.sql\.streaming\.statefulOperator\.allowMultiple",
+            "leave it out: operators have watermarks of their own",
+        ),
+        (r"spark\.sql\.constraintPropagation\.enabled", "leave it out: joins of streams would join NULL with NULL"),
         (r"spark\.sql\.adaptive\.enabled", "leave it out: state needs a fixed number of partitions"),
         (r"spark\.master", "set parallelism"),
         (r"spark\.app\.name", "set name"),

@@ -20,6 +20,11 @@ _OF_SPARK_CONF = {
         "spark.sql.streaming.stateStore.providerClass is set by the runtime",
         "leave it out: snapshots rely on one format of state",
     ),
+    "watermarks of operators": (
+        "spark.sql.streaming.statefulOperator.allowMultiple: false",
+        "spark.sql.streaming.statefulOperator.allowMultiple is set by the runtime",
+        "leave it out: operators have watermarks of their own",
+    ),
     "the files of the job": (
         "spark.hadoop.fs.job.impl: x",
         "spark.hadoop.fs.job.impl is set by the runtime",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.job.texts import MARKED, SOURCE, computed, job, topic
+from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, job, topic
 
 _OF_PARTS = {
     "unknown format of a source": (
@@ -49,6 +49,19 @@ _OF_PARTS = {
         job(sources=MARKED.replace("column: t", "column: tt")),
         "source 'a': its watermark is on 'tt', which is not a column of its schema",
         "did you mean 't'?",
+    ),
+    "dead letters of rows without event time that nothing reads": (
+        job(sources=MARKED.replace("delay: 1h", "delay: 1h, nullEventTime: deadLetter")),
+        "source 'a': has nullEventTime: deadLetter, and nothing reads 'a_dead_letters'",
+        "add a sink with input: a_dead_letters, or say nullEventTime: drop",
+    ),
+    "two kinds of dead letters": (
+        job(
+            sources=MARKED.replace("1h}", "1h, nullEventTime: deadLetter}, onError: deadLetter"),
+            sinks=SINK + ", " + SINK.replace("input: a", "input: a_dead_letters").replace("out", "bad"),
+        ),
+        "source 'a': has onError: deadLetter and nullEventTime: deadLetter, and dead letters of two forms",
+        "say nullEventTime: drop, or let an operator behind the source find such rows",
     ),
     "watermark on another type": (
         job(sources=MARKED.replace("TIMESTAMP", "TIMESTAMP_NTZ")),
