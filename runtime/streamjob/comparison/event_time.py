@@ -60,7 +60,12 @@ def watermark_changed(before: Mapping[str, Any] | None, after: Mapping[str, Any]
         )
     if before["delay"] != after["delay"]:
         return f"the delay of its watermark was {before['delay']}, and is {after['delay']}: late rows stay late"
-    for name, default in (("idleTimeout", "never"), ("maxAhead", "1d"), ("perPartition", True), ("nullEventTime", "fail")):
+    for name, default in (
+        ("idleTimeout", "never"),
+        ("maxAhead", "1d"),
+        ("perPartition", True),
+        ("nullEventTime", "fail"),
+    ):
         was, is_now = before.get(name, default), after.get(name, default)
         if was != is_now:
             break

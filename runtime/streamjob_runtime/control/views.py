@@ -43,8 +43,6 @@ _STANDING = 0.5
 """Records per second below which a chain counts as standing still."""
 _IDLE = 10.0
 """Seconds without a record after which an input counts as idle."""
-_NEVER = -(1 << 63)
-"""Before any watermark, in ms since 1970."""
 _TARGETS = ("path", "table", "dbtable", "topic")
 """Options with a sink's target."""
 
@@ -179,7 +177,7 @@ def _partitions(
     behind = lags(positions.read, positions.latest)
     known = [each.watermark_ms for each in times.values() if each.watermark_ms is not None]
     held = held_back_by(
-        {each: (_NEVER if time.watermark_ms is None else time.watermark_ms) for each, time in times.items()},
+        {each: time.watermark_ms for each, time in times.items()},
         {each: time.idle_seconds for each, time in times.items()},
         ended=(),
     )
