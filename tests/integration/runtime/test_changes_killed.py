@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from tests.integration.runtime.processes import job_runs
@@ -35,6 +36,11 @@ STEPS = {
         "streamjob_runtime.sinks.iceberg.sink IcebergSink._merge 1",
         "pyiceberg.table Transaction.commit_transaction 0",
         "pyiceberg.io.pyarrow PyArrowFileIO.delete 2",
+    ],
+    "delta": [
+        "deltalake.table DeltaTable.merge 1",
+        "deltalake.table TableMerger.execute 0",
+        "deltalake.table DeltaTable.version 3",
     ],
 }
 """Before which call of a process it is killed, by the number of calls before; the last ones are after a commit."""
@@ -128,17 +134,18 @@ class Places:
         form: the format of the sinks.
         lake: has the tables, and the database has those of PostgreSQL.
         broker: has the topics.
+        directory: has the tables of Delta, which the job makes.
     """
 
-    def __init__(self, form: str, lake: Lake, broker: KafkaServer) -> None:
-        self._form, self._lake, self._broker = form, lake, broker
+    def __init__(self, form: str, lake: Lake, broker: KafkaServer, directory: Path) -> None:
+        self._form, self._lake, self._broker, self._directory = form, lake, broker, directory
         self._topic = f"killed-{secrets.token_hex(4)}"
         for name in NAMES:
             if form == "kafka":
                 broker.create_topic(f"{self._topic}-{name}", 2, cleanup_policy="compact")
             elif form == "postgresql":
                 lake.database.execute(f"CREATE TABLE {name} (id bigint PRIMARY KEY, amount bigint NOT NULL)")
-            else:
+            elif form == "iceberg":
                 fields = (NestedField(1, "id", LongType(), required=True), NestedField(2, "amount", LongType()))
                 lake.make(f"db.{name}", Schema(*fields))
 
@@ -150,6 +157,8 @@ class Places:
             return {name: {**servers, **upsert, "topic": f"{self._topic}-{name}"} for name in NAMES}
         if self._form == "postgresql":
             return {name: {**self._lake.database.options(name, **upsert), "password": password} for name in NAMES}
+        if self._form == "delta":
+            return {name: {"path": str(self._directory / name), **upsert} for name in NAMES}
         return {name: self._lake.options(f"db.{name}", password=password, **upsert) for name in NAMES}
 
     def rows(self, name: str) -> dict[int, int]:
@@ -158,6 +167,9 @@ class Places:
             return dict(self._lake.rows(f"db.{name}"))
         if self._form == "postgresql":
             return dict(self._lake.database.execute(f"SELECT id, amount FROM {name}"))
+        if self._form == "delta":
+            stored = DeltaTable(self._directory / name).to_pyarrow_table().to_pylist()
+            return {row["id"]: row["amount"] for row in stored}
         messages = self._broker.consume(f"{self._topic}-{name}")
         found = {json.loads(each.key or b"")["id"]: each.value for each in messages}
         return {key: json.loads(value)["amount"] for key, value in found.items() if value is not None}
@@ -172,7 +184,7 @@ def test_killed_before_each_step_of_its_commits_it_leaves_what_a_batch_leaves(
     (tmp_path / "killer" / "sitecustomize.py").write_text(KILLER)
     environment = {"PYTHONPATH": str(tmp_path / "killer"), "SECRET": lake.database.server.password}
     expected = write_changes(tmp_path / "in")
-    places = Places(form, lake, kafka_server)
+    places = Places(form, lake, kafka_server, tmp_path / "tables")
 
     with job_runs(job(tmp_path, form, places.options()), tmp_path / "snapshots", "killed") as runs:
         for step in STEPS[form]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -21,6 +22,7 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.job.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.delta.commits import StagedBatch
 from streamjob_runtime.sinks.delta.errors import DeltaUnreachable
 from streamjob_runtime.sinks.delta.sink import DeltaSink
 from streamjob_runtime.sinks.errors import CommitContended, RowsRefused, StagedRowsGone, UnusableTable
@@ -288,10 +290,10 @@ def test_the_record_outlives_the_log_the_files_and_an_older_version_of_the_table
 def test_files_that_somebody_made_part_of_a_table_are_no_leftovers(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     batches = staged(opened({"path": str(path)}), spark.range(5), spark.range(5, 8))
-    file = batches[0].committable["files"][0]  # type: ignore[call-overload, index]
+    (file,) = StagedBatch.model_validate(batches[0].committable).files
 
     table = DeltaTable(str(path))
-    action = AddAction(file["path"], file["size"], {}, 0, True, file["statistics"])
+    action = AddAction(file.path, file.size, {}, 0, True, file.statistics)
     table.create_write_transaction([action], "append", table.schema())
     opened({"path": str(path)}, epoch=2).abort()
 
@@ -416,3 +418,63 @@ def test_a_table_in_a_bucket_is_made_and_appended_to(spark: SparkSession, s3_ser
         commit(sink, epoch, batches[0])
 
     assert [row["id"] for row in rows(path, **storage)] == list(range(10))
+
+
+KINDS = ("insert", "update_preimage", "update_postimage", "delete")
+
+
+@pytest.mark.parametrize("partition", [None, "id", "note"])
+def test_a_table_is_what_all_changes_in_their_order_make_of_it(
+    spark: SparkSession, tmp_path: Path, partition: str | None
+) -> None:
+    path, chance = tmp_path / "t", random.Random(7)
+    changes = [(chance.choice(KINDS), chance.randrange(8), f"{number:04}") for number in range(120)]
+    options = {"path": str(path), "mode": "upsert", "key": "id"}
+    sink = opened(options, *([partition] if partition else []))
+    frames = [
+        spark.createDataFrame(changes[first : first + 30], "_change_type string, id bigint, note string").coalesce(1)
+        for first in range(0, 120, 30)
+    ]
+    batches = staged(sink, *frames)
+
+    def expected(count: int) -> dict[int, str]:
+        table: dict[int, str] = {}
+        for kind, key, note in changes[:count]:
+            table.pop(key, None)
+            if kind in ("insert", "update_postimage"):
+                table[key] = note
+        return table
+
+    commit(sink, 1, *batches[:2])
+    assert {row["id"]: row["note"] for row in rows(path)} == expected(60)
+    commit(sink, 2, batches[2])
+    commit(sink, 2, batches[2])
+    assert DeltaTable(str(path)).version() == 2
+
+    later = opened(options, epoch=2)
+    commit(later, 2, batches[2])
+    commit(later, 3, batches[3])
+    sink.stage(frames[0], BatchId(9))
+    later.abort()
+    assert {row["id"]: row["note"] for row in rows(path)} == expected(120)
+    assert len(ids(path)) == len(expected(120))
+    assert list(path.rglob("streamjob/**/*.parquet")) == []
+
+
+def test_a_deletion_without_effect_is_recorded_and_does_not_meet_later_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    sink = opened({"path": str(path), "mode": "upsert", "key": "id"})
+    deletion = spark.sql("SELECT 'delete' AS _change_type, 5L AS id, 'x' AS note, 1 AS amount")
+    batches = staged(sink, deletion)
+    commit(sink, 1, *batches)
+    write_deltalake(path, deletion.drop("_change_type").toArrow(), mode="append")
+    commit(sink, 1, *batches)
+    assert ids(path) == [5]
+
+    # Columns that the rows lack keep what is stored.
+    commit(sink, 2, *staged(sink, spark.sql("SELECT 5L AS id, 'new' AS note")))
+    assert rows(path) == [{"id": 5, "note": "new", "amount": 1}]
+    with pytest.raises(RowsRefused, match="the column 'id' is part of the key, and has NULL, in the row"):
+        staged(sink, spark.sql("SELECT cast(null AS bigint) AS id, 'x' AS note"))

@@ -236,7 +236,7 @@ def test_null_in_a_required_column_fails_the_batch_and_leaves_nothing_for_the_ne
     spark: SparkSession, table: Lake
 ) -> None:
     sink = opened(table.options(TABLE))
-    with pytest.raises(Exception, match="the column 'id' is required, and rows have NULL there"):
+    with pytest.raises(Exception, match="the column 'id' is required, and has NULL, in the row"):
         sink.stage(spark.sql("SELECT cast(null AS bigint) AS id, 'a' AS note"), BatchId(0))
     opened(table.options(TABLE), epoch=2).abort()
 

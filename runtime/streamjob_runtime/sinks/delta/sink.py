@@ -81,6 +81,7 @@ class DeltaSink:
         self._partition_by = tuple(partition_by)
         self._at_once = at_once
         self._wait = wait
+        self._number = 0
 
     def open(self, context: SinkContext) -> None:
         """Read the table, if it exists, and check the rights to its files.
@@ -198,6 +199,10 @@ class DeltaSink:
                 self._directories.remove(life, [file for file in left if file.location not in part])
                 sweeps.note(life)
 
+    def target_id(self) -> str | None:
+        """Return the table's id; None if there is no table."""
+        return None if self._opened is None else self._table_id
+
     def close(self) -> None:
         """Do nothing: deltalake holds no connections."""
 
@@ -207,7 +212,7 @@ class DeltaSink:
         self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
         self._life = Life(context.epoch, secrets.token_hex(8))
-        self._number: int = 0
+        self._number = 0
         self._storage = Storage(self._label, context.options)
         self._opened: DeltaTable | None = None
         table = self._storage.find()

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, Reference
+from pyiceberg.expressions.literals import literal
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -66,7 +67,8 @@ TIMES = [
 ]
 DAYS = [date(1, 1, 1), date(1582, 10, 10), date(1969, 12, 31), date(9999, 12, 31)]
 DECIMALS = [Decimal(text) for text in ("-0.500", "2.500", "-0.001", "9999999.999", "-9999999.990", "0.000")]
-KEPT, OF_TIME = (IdentityTransform(), BucketTransform(4)), (YearTransform(), MonthTransform(), DayTransform())
+KEPT: tuple[Transform[Any, Any], ...] = (IdentityTransform(), BucketTransform(4))
+OF_TIME: tuple[Transform[Any, Any], ...] = (YearTransform(), MonthTransform(), DayTransform())
 VALUES: list[tuple[IcebergType, pa.DataType, list[Any], tuple[Transform[Any, Any], ...]]] = [
     (StringType(), pa.string(), TEXTS, (*KEPT, TruncateTransform(10))),
     (DecimalType(10, 3), pa.decimal128(10, 3), DECIMALS, (*KEPT, TruncateTransform(10))),
@@ -124,7 +126,9 @@ def test_every_value_is_read_as_it_was_and_found_by_its_bounds(
         assert repr([found[number] for number in range(len(values))]) == repr(rows.column("v").to_pylist()), spec
     for value in values:
         if isinstance(value, str | int | Decimal):
-            assert table.scan(row_filter=EqualTo("v", value)).to_arrow().num_rows == 1, value
+            assert table.scan(row_filter=EqualTo(term=Reference("v"), value=literal(value))).to_arrow().num_rows == 1, (
+                value
+            )
 
 
 @pytest.mark.parametrize(
