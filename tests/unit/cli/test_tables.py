@@ -130,6 +130,16 @@ def test_an_idle_input_that_is_left_out_of_the_watermark_is_named() -> None:
     assert "flights idle for 2m 14s, left out of the watermark" in progress_line(job, NOW)
 
 
+def test_late_records_and_those_ahead_of_the_clock_are_shown_for_each_input() -> None:
+    strays = {"records_late": 1200, "late_by_ms": 28_800_000, "records_ahead": 1, "farthest_ms": 32_472_144_000_000}
+    job = _with_first_input(a_job(), lag_ms=60_000, **strays)
+
+    late, ahead = "late 1,200 (up to 8h 00m)", "ahead of the clock 1 (up to 2999-01-01 00:00:00)"
+    assert f"flights flights 2013-03-04 12:00:00 1m 00s {late}; {ahead}" in _lines(job, checkpoints())
+    assert f"flights {late}" in progress_line(job, NOW)
+    assert f"flights {ahead}" in progress_line(job, NOW)
+
+
 def test_records_that_were_dropped_as_late_are_shown_for_each_operator() -> None:
     chain = a_job().chains[0].model_copy(update={"records_dropped_late": {"hours": 1200, "report": 0}})
     job = a_job(chains=(chain,))

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.metrics.test_metered_store import Shelf
 from tests.unit.view.samples import CHAIN, NOW, START, WATERMARK_MS, a_job, checkpoints, executors, several_chains
 
-from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
+from streamjob.client.models import CheckpointsView, JobState, JobView, PartitionView, SnapshotKind
 from streamjob.ids import Key, OperatorUid
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
@@ -84,6 +84,19 @@ def test_late_records_are_counted_and_an_input_that_holds_the_watermark_back_is_
     assert source.value("streamjob_records_dropped_late_total", chain="flights", operator="hours") == 7
     assert source.value("streamjob_watermark_held_back", chain="flights", input="flights") == 1
     assert source.value("streamjob_watermark_held_back", chain="flights", input="weather") == 0
+
+
+def test_event_times_out_of_the_ordinary_are_counted_and_a_partition_that_holds_the_watermark_back_is_told(
+    source: Source,
+) -> None:
+    (chain,) = source.job.chains
+    silent = PartitionView(topic="t", partition=0, position=7, holds_watermark_back=True)
+    first = chain.inputs[0].model_copy(update={"records_late": 120, "records_ahead": 1, "partitions": (silent,)})
+    source.job = a_job(chains=(chain.model_copy(update={"inputs": (first, *chain.inputs[1:])}),))
+
+    assert source.value("streamjob_records_late_total", chain="flights", input="flights") == 120
+    assert source.value("streamjob_records_ahead_total", chain="flights", input="flights") == 1
+    assert source.value("streamjob_watermark_held_back", chain="flights", input="flights") == 1
 
 
 def test_checkpoints_are_counted_by_their_outcome(source: Source) -> None:

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.SparkSession;
@@ -56,7 +57,7 @@ public final class ObservedTimes extends AccumulatorV2<Long, ObservedTimes> {
    * @param maxAheadMs how far a time may be ahead of the clock.
    */
   public static ObservedTimes of(SparkSession session, long maxAheadMs) {
-    ObservedTimes times = new ObservedTimes(Math.multiplyExact(maxAheadMs, 1000L));
+    ObservedTimes times = new ObservedTimes(TimeUnit.MILLISECONDS.toMicros(maxAheadMs));
     session.sparkContext().register(times);
     return times;
   }
@@ -100,7 +101,7 @@ public final class ObservedTimes extends AccumulatorV2<Long, ObservedTimes> {
         ((StreamingQueryWrapper) query).streamingQuery().lastExecution().prevOffsetSeqMetadata();
     // What comes late is decided by the watermark of the batch before: Spark's `eventTimeWatermarkForLateEvents`.
     long obeyed = before.isEmpty() ? 0 : before.get().batchWatermarkMs();
-    watermark = obeyed == 0 ? Long.MIN_VALUE : Math.multiplyExact(obeyed, 1000L);
+    watermark = obeyed == 0 ? Long.MIN_VALUE : TimeUnit.MILLISECONDS.toMicros(obeyed);
   }
 
   /**
