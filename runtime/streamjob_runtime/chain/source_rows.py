@@ -94,8 +94,9 @@ def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> Waterma
         return Watermarked(frame)
     rows = with_observed_time(with_event_times(frame, part), part.watermark)
     if rows is None:
+        kind = "Operator" if isinstance(part, OperatorSpec) else "Source"
         raise InvalidColumns(
-            f"The watermark of {part.name!r} is on {part.watermark.column!r}, which is a window",
+            f"{kind} {part.name!r}: its watermark is on {part.watermark.column!r}, a window",
             "put the watermark on a TIMESTAMP, such as the end of the window",
         )
     return rows

@@ -210,6 +210,10 @@ def other(rows):
         ({"python": "functions_of_sources:marked"}, ["sets a watermark", "give the source `watermark"]),
         ({"python": "functions_of_sources:gone"}, ["has no function 'gone'"]),
         ({"columns": ["value", "value AS at"], "watermark": {"column": "at", "delay": "1s"}}, ["at", "BIGINT"]),
+        (
+            {"columns": ["window(timestamp, '1 hour') AS w"], "watermark": {"column": "w", "delay": "1s"}},
+            ["its watermark is on 'w', a window", "put the watermark on a TIMESTAMP"],
+        ),
     ],
 )
 def test_columns_that_are_not_computed_row_by_row_are_refused_before_the_start(
