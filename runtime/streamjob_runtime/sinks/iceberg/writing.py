@@ -24,7 +24,7 @@ from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Ye
 from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType, TimeType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
-from streamjob_runtime.sinks.lake_values import holds_text, refuse_nulls, refuse_unreadable, refused
+from streamjob_runtime.sinks.lake_values import holds_text, refuse_nulls, refuse_rows, refuse_unreadable, refused
 from streamjob_runtime.sinks.staged_hashes import HashingStream
 
 _BEFORE_SURROGATES = "\ud7ff"
@@ -119,6 +119,24 @@ def check_rows(rows: pa.Table, target: Target) -> None:
     required = [field.name for field in target.table().schema().fields if field.required]
     refuse_nulls(target.sink, rows, required, "is required", "give it a value in the job, or make the column optional")
     refuse_unreadable(target.sink, rows)
+    for name in rows.column_names:
+        refuse_rows(target.sink, rows, name, _lost_null, "replace the NULL in the job, by array() or map() for example")
+
+
+def _lost_null(values: pa.Array) -> str | None:
+    """Return the problem if there is a null that pyiceberg writes, and reads, as a list or map without entries."""
+    kind, known = values.type, values.drop_null()
+    if pa.types.is_struct(kind):
+        return next((found for inner in known.flatten() if (found := _lost_null(inner))), None)
+    if pa.types.is_map(kind):
+        inner_kind, inner = kind.item_type, known.items
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner_kind, inner = kind.value_type, known.flatten()
+    else:
+        return None
+    if values.null_count and pa.types.is_struct(inner_kind):
+        return "is an array or map of structs and has NULL, which pyiceberg stores as one without entries"
+    return _lost_null(inner)
 
 
 def write_rows(rows: pa.Table, target: Target) -> list[StagedFile]:

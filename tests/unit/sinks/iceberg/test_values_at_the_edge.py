@@ -33,9 +33,12 @@ from pyiceberg.types import (
     DecimalType,
     DoubleType,
     IcebergType,
+    ListType,
     LongType,
+    MapType,
     NestedField,
     StringType,
+    StructType,
     TimestampType,
     TimestamptzType,
 )
@@ -150,6 +153,34 @@ def test_a_number_that_truncate_takes_out_of_its_type_is_refused_with_its_row(
 
     assert "sink report: the column 'v' has a value for which the partition truncate[10]" in raised.value.what
     assert f"in the row {{id: 2, v: {value}" in raised.value.what
+
+
+INNER = StructType(NestedField(10, "a", LongType()))
+ARROW = pa.struct([("a", pa.int64())])
+OF_STRUCTS: list[tuple[IcebergType, pa.DataType]] = [
+    (ListType(3, INNER, element_required=False), pa.list_(ARROW)),
+    (MapType(3, StringType(), 4, INNER, value_required=False), pa.map_(pa.string(), ARROW)),
+    (StructType(NestedField(5, "l", ListType(3, INNER, element_required=False))), pa.struct([("l", pa.list_(ARROW))])),
+]
+
+
+@pytest.mark.parametrize(("kind", "arrow"), OF_STRUCTS, ids=["list", "map", "struct"])
+def test_a_null_that_pyiceberg_would_store_as_an_empty_list_is_refused(
+    write: Write, kind: IcebergType, arrow: pa.DataType
+) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "v", kind))
+
+    def rows(*values: Any) -> pa.Table:
+        return pa.table({"id": pa.array(range(len(values)), pa.int64()), "v": pa.array(values, arrow)})
+
+    fine: list[Any] = [[], [{"a": None}, {"a": 1}]] if pa.types.is_list(arrow) else [[], [("k", {"a": 1})]]
+    null: Any = None
+    if pa.types.is_struct(arrow):
+        fine, null = [{"l": []}, {"l": [{"a": 1}]}], {"l": None}
+    kept = write(schema, UNPARTITIONED_PARTITION_SPEC, rows(*fine)).scan().to_arrow()
+    assert kept.column("v").to_pylist() == fine
+    with pytest.raises(RowsRefused, match="is an array or map of structs and has NULL"):
+        write(schema, UNPARTITIONED_PARTITION_SPEC, rows(*fine, null))
 
 
 NAMES = ["a.b", "with space", "ü", "select", 'quo"ted', "b`t", "x,y;{}()=\n\t", "UP", "a'b", "1", "%", "a/b"]
