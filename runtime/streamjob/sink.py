@@ -220,6 +220,21 @@ class KnowsTarget(Protocol):
 
 
 @runtime_checkable
+class KnowsPublished(Protocol):
+    """An optional interface: the sink knows which checkpoint of its job it has published last.
+
+    Each start compares this with the log, so that a log that was lost or restored from a backup is noticed.
+    """
+
+    def newest_published(self) -> CheckpointId | None:
+        """Return the checkpoint that was committed last, in any epoch and from any log of the job; None if not known.
+
+        Called after `open`, before the first commit.
+        """
+        ...
+
+
+@runtime_checkable
 class Verifies(Protocol):
     """An optional interface: the sink finds damage to what it keeps where it writes, without side effects.
 

@@ -16,6 +16,7 @@ that is missing, or whose record cannot be below the next (`follows`); it must c
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamjob.errors import CannotRestore, InvalidInput
@@ -299,7 +300,7 @@ def _walk_down(job: JobId, highest: LogSeq, checkpoints: int | None) -> Program[
         try:
             content = yield from get(keys.log_record(seq))
         except ObjectMissing:
-            damage = _missing(seq, upper)
+            damage = yield from _missing(seq, upper, highest)
         else:
             record = decode_record(seq, content, job)
             damage = "" if upper is None else contradiction(record, content, upper)
@@ -326,9 +327,25 @@ def _was_disposed(seq: LogSeq) -> Program[bool]:
     return (yield from _find_owned_manifest()) is None
 
 
-def _missing(seq: LogSeq, upper: LogRecord | None) -> str:
-    needed = "" if upper is None else f", and {keys.log_record(upper.seq)} is above it"
-    return f"{keys.log_record(seq)} does not exist{needed}"
+def _missing(seq: LogSeq, upper: LogRecord | None, highest: LogSeq) -> Program[str]:
+    """Return what a missing record shows. If it and all below were pruned, copies included, later ones were lost."""
+    if upper is None:
+        return f"{keys.log_record(seq)} does not exist"
+    if upper.oldest is not None:
+        lowest = yield from _lowest(keys.LOG_PREFIX, keys.log_seq)
+        copied = yield from _lowest(keys.COPIES_PREFIX, keys.copied_seq)
+        if lowest is not None and lowest > seq and (copied is None or copied > seq):
+            lost = keys.log_record(LogSeq(highest + 1))
+            return (
+                f"{lost} does not exist, nor its copy: {keys.log_record(seq)} is pruned, "
+                f"which happens below later records only, and {keys.log_record(highest)}, the highest, needs it"
+            )
+    return f"{keys.log_record(seq)} does not exist, and {keys.log_record(upper.seq)} is above it"
+
+
+def _lowest(prefix: Key, seq_of: Callable[[Key], LogSeq | None]) -> Program[LogSeq | None]:
+    page = yield from list_page(prefix, limit=1)
+    return next((found for info in page.objects if (found := seq_of(info.key)) is not None), None)
 
 
 def contradiction(lower: LogRecord, content: bytes, upper: LogRecord) -> str:

@@ -135,6 +135,9 @@ def plan_repair(job: JobId, newest: str | None = None) -> Program[Plan]:
     records = yield from _contents(keys.LOG_PREFIX)
     survey = _Survey(job, records, (yield from _contents(keys.COPIES_PREFIX)))
     chain = _whole_chain(survey)
+    if problem is None and newest is not None and (ids := _ids(newest)) is not None and _is_beyond(survey, ids[1]):
+        # Nothing in the store shows that the newest records were lost; sinks may have shown it.
+        problem, chain = f"it does not name {newest}, which was completed", None
     if problem is None or chain is not None:
         chain = chain or {}
         return Plan(
@@ -212,6 +215,10 @@ def _contents(prefix: Key) -> Program[dict[LogSeq, bytes]]:
         if (seq := seq_of(info.key)) is not None:
             found[seq] = yield from get(info.key)
     return found
+
+
+def _is_beyond(survey: _Survey, checkpoint: CheckpointId) -> bool:
+    return all(checkpoint > (record.last_id or record.id or 0) for record in survey.all_known())
 
 
 def _whole_chain(survey: _Survey) -> dict[LogSeq, bytes] | None:

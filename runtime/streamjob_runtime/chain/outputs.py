@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.protocol.channels import Segment
-from streamjob.sink import ChecksSchema, CommitsTogether, KnowsTarget, Sink, Staged
+from streamjob.sink import ChecksSchema, CommitsTogether, KnowsPublished, KnowsTarget, Sink, Staged
 from streamjob.snapshot.manifest import SinkState
 from streamjob_runtime.chain.channels.stream import Stream
 from streamjob_runtime.sinks.meter import SinkMeters
@@ -128,6 +128,13 @@ class Outputs:
                 if state.uid in metered:
                     commit = partial(self.meters.of(state.uid).commit, commit, checkpoint, state.committables)
             commit()
+
+    def published(self) -> Mapping[OperatorUid, CheckpointId]:
+        """Return the checkpoint that each sink published last, of those that know. Raises errors of the sinks."""
+        known = (
+            (uid, sink.newest_published()) for uid, sink in self._sinks.items() if isinstance(sink, KnowsPublished)
+        )
+        return {uid: newest for uid, newest in known if newest is not None}
 
     def abort(self, sink: OperatorUid) -> None:
         """Discard output that earlier epochs staged in a sink and no process will commit."""

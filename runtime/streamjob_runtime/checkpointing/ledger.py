@@ -122,6 +122,10 @@ class Ledger:
         program = self._log.resolve(wanted.snapshot, mode=wanted.mode, require_snapshot=wanted.require_snapshot)
         return self._read(program)
 
+    def skip_ids(self, last: CheckpointId) -> None:
+        """Let ids of new checkpoints be above `last`, which a sink knows from a log that is lost."""
+        self._log.skip_ids(last)
+
     def newest_manifest(self) -> Manifest | None:
         """Return the manifest of the newest completion, or None. Raises what `EpochLog.newest_manifest` raises."""
         return drive(self.store, self._log.newest_manifest(), fetch=self._fetch)

@@ -40,7 +40,7 @@ from streamjob_runtime.job.bad_input import bad_input_in
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.first_positions import FirstPositions
-from streamjob_runtime.job.output_recovery import open_outputs, recover_output
+from streamjob_runtime.job.output_recovery import check_published, open_outputs, recover_output
 from streamjob_runtime.job.targets import check_targets
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources, known_topics
@@ -226,6 +226,7 @@ class Epoch(ChainListener, CheckpointListener):
             with self._start.part("recover output"):
                 if resolution.manifest is not None and not resolution.fork and not finished:
                     check_targets(resolution.manifest, self._graph()["sinks"], outputs.targets())
+                check_published(self._ledger, outputs, resolution, self._restore_from.snapshot)
                 recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
             if finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamjob.errors import CannotRestore
-from streamjob.ids import OperatorUid
+from streamjob.ids import CheckpointId, Key, OperatorUid
 from streamjob.job.plan import Plan
-from streamjob.protocol.restore import Resolution
+from streamjob.protocol.restore import LATEST, NONE, Resolution
 from streamjob.sink import Sink
+from streamjob.snapshot import keys
 from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
 from streamjob_runtime.checkpointing.ledger import Ledger
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
@@ -24,6 +25,54 @@ def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters)
     """Return the sinks of all chains, opened and metered. Raises the errors of `build_sink`."""
     sinks = {sink.uid: build_sink(sink, surroundings) for chain in plan.chains for sink in chain.sinks}
     return Outputs(sinks, meters)
+
+
+class PublishedBeyondTheLog(CannotRestore):
+    """A sink has published a checkpoint that the job's log does not know: the log is older than the output."""
+
+
+def check_published(ledger: Ledger, outputs: Outputs, resolution: Resolution, wanted: str) -> None:
+    """Refuse to start from the log's newest completion if a sink has published a later checkpoint.
+
+    If a person has chosen the snapshot, the start goes on, and ids of new checkpoints are above all published ones.
+
+    Args:
+        ledger: the claimed log.
+        outputs: the job's sinks.
+        resolution: the job's starting point.
+        wanted: the snapshot that was asked for: `latest`, `none`, or a reference.
+
+    Raises:
+        PublishedBeyondTheLog: rows would be published again without anybody's decision.
+    """
+    beyond = {uid: newest for uid, newest in outputs.published().items() if newest > resolution.last_id}
+    if not beyond:
+        return
+    newest = max(beyond.values())
+    told = ", ".join(f"sink {uid} has published checkpoint {each}" for uid, each in beyond.items())
+    last = f"ends with checkpoint {resolution.last_id}" if resolution.last_id else "names no checkpoint"
+    if wanted != LATEST:
+        log.warning("%s, and the log at %s %s: rows published since are published again", told, ledger.store.uri, last)
+        ledger.skip_ids(newest)
+        return
+    manifest = _manifest_of(ledger, newest)
+    start = resolution.reference or NONE
+    fork = f"--from {start} makes a fork: what was published since stays published, and is published again"
+    repair = f"streamjob log repair {ledger.store.uri} --newest {manifest} --yes"
+    raise PublishedBeyondTheLog(
+        f"{told}, and the log at {ledger.store.uri} {last}: its record of checkpoint {newest} is lost with its copy, "
+        "it was restored from an older backup, or the job had another location then",
+        f"name the location that the job had; or bring back the newest records; {fork}"
+        if manifest is None
+        else f"{manifest} is there: `{repair}` continues from it, and publishes nothing again; {fork}",
+    )
+
+
+def _manifest_of(ledger: Ledger, checkpoint: CheckpointId) -> Key | None:
+    for each in ledger.store.list(keys.CHECKPOINTS_PREFIX):
+        if (ids := keys.manifest_ids(each.key)) is not None and ids[1] == checkpoint:
+            return each.key
+    return None
 
 
 def recover_output(

@@ -80,6 +80,16 @@ class CommitRecords:
         """
         self._files.write(_name(checkpoint, batches), commit_record(checkpoint, batches))
 
+    def newest(self) -> CheckpointId | None:
+        """Return the checkpoint of the newest record, by the time of its last write; None if there is none.
+
+        Raises:
+            UnreadableRecord: the record is damaged.
+        """
+        names = self._place.files(self._directory)
+        content = self._files.read(names[-1]) if names else None
+        return None if content is None else self._read(names[-1], content).checkpoint
+
     def problems(self) -> Iterator[CannotRestore]:
         """Yield an error for each damaged record."""
         for name in self._place.files(self._directory):

@@ -227,6 +227,10 @@ class FileSink:
         for batch in batches:
             self._place.discard(batch.directory)
 
+    def newest_published(self) -> CheckpointId | None:
+        """Return the checkpoint of the newest record of a commit. Raises UnreadableRecord."""
+        return self._records.newest()
+
     def abort(self) -> None:
         """Discard batches that lower epochs staged.
 

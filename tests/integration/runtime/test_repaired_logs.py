@@ -161,3 +161,27 @@ def test_nothing_starts_or_is_deleted_until_the_log_is_repaired_and_then_the_out
         assert job.wait() is ExitCode.OK
     assert table_rows(spark, crashed.file.with_name("table")) == expected
     assert line_rows(spark, crashed.file.with_name("lines")) == expected
+
+
+@pytest.mark.timeout(400)
+def test_a_job_whose_log_lost_its_newest_records_unnoticed_is_stopped_by_what_its_sinks_have_published(
+    crashed: Crashed, spark: SparkSession, expected: Rows
+) -> None:
+    for lost in (crashed.newest.seq, crashed.claim.seq):
+        crashed.path(keys.log_record(lost)).unlink()
+        crashed.path(keys.record_copy(lost)).unlink()
+    output = {path: content for path, content in crashed.files().items() if "/log" not in path}
+
+    for _ in range(2):
+        code, told = crashed.run()
+        assert code == CANNOT_RESTORE, told
+        assert f"has published checkpoint {crashed.newest.id}, and the log at " in told
+        assert f"--newest {crashed.newest.manifest} --yes" in told
+        assert {path: content for path, content in crashed.files().items() if "/log" not in path} == output
+
+    code, told = crashed.streamjob("log", "repair", crashed.location, "--newest", str(crashed.newest.manifest), "--yes")
+    assert code == 0, told
+    with running(spark, Life(file=crashed.file, location=str(crashed.location), name="purchases")) as job:
+        assert job.wait() is ExitCode.OK
+    assert table_rows(spark, crashed.file.with_name("table")) == expected
+    assert line_rows(spark, crashed.file.with_name("lines")) == expected

@@ -87,6 +87,16 @@ def test_a_record_that_is_missing_is_named(store: FaultyStore, seq: int) -> None
     assert "does not exist" in refused(store, record(seq))
 
 
+def test_the_newest_record_of_a_pruned_log_that_is_lost_with_its_copy_is_named(store: FaultyStore) -> None:
+    owner = JobEpoch(store, num_retained=2)
+    for content in "abcd":
+        owner.checkpoint(content)
+        owner.collect()
+    store.delete([record(4), keys.record_copy(LogSeq(4))])
+
+    assert f"{record(4)} does not exist, nor its copy: {record(2)} is pruned" in refused(store, record(4))
+
+
 @pytest.mark.parametrize("seq", [1, 2, 3])
 def test_every_altered_byte_of_a_record_is_noticed(store: FaultyStore, seq: int) -> None:
     crashed(store)

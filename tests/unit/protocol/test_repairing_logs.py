@@ -103,6 +103,16 @@ def test_a_copy_that_differs_is_written_again(store: FaultyStore) -> None:
     assert planned(store).empty
 
 
+def test_a_copy_that_is_missing_is_written_again(store: FaultyStore) -> None:
+    crashed(store)
+    before = contents(store)
+    store.delete([keys.record_copy(LogSeq(2))])
+
+    repaired(store)
+
+    assert contents(store) == before
+
+
 def test_without_a_copy_the_log_goes_on_from_the_newest_intact_completion(store: FaultyStore) -> None:
     owner = JobEpoch(store)
     first = owner.checkpoint("a")
@@ -148,6 +158,17 @@ def test_what_a_person_knows_to_be_completed_is_gone_on_from(store: FaultyStore)
         (2, second),
     ]
     assert JobEpoch(store).resolution.reference == second
+
+
+def test_a_completion_that_nothing_in_the_store_shows_is_gone_on_from_if_a_person_knows_it(store: FaultyStore) -> None:
+    second = crashed(store).resolution.reference
+    lose(store, 2, 3)
+    assert planned(store).empty, "the log of a young job that lost its newest records looks whole"
+
+    repaired(store, second)
+
+    assert JobEpoch(store).resolution.reference == second
+    assert planned(store, "checkpoints/1-1/manifest.json").empty
 
 
 def test_what_cannot_be_restored_from_is_not_gone_on_from(store: FaultyStore) -> None:

@@ -57,6 +57,16 @@ class CommitRecords:
                 self._objects.delete(self._known[:_DELETED_AT_ONCE])
                 del self._known[:_DELETED_AT_ONCE]
 
+    def newest(self) -> CheckpointId | None:
+        """Return the checkpoint of the newest record; None if there is none.
+
+        Raises:
+            UnreadableRecord: the record is damaged.
+            StoreError: the bucket does not answer or refuses.
+        """
+        keys = [each.key for each in self._objects.list(COMMITTED)]
+        return self._read(keys[-1]).checkpoint if keys else None
+
     def problems(self) -> Iterator[CannotRestore]:
         """Yield an error for each damaged record. Raises StoreError."""
         for each in self._objects.list(COMMITTED):

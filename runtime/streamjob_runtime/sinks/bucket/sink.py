@@ -203,6 +203,10 @@ class BucketSink:
             self._records.add(checkpoint, [batch.id for batch in batches])
         self._complete(due)
 
+    def newest_published(self) -> CheckpointId | None:
+        """Return the checkpoint of the newest record of a commit. Raises UnreadableRecord and StoreError."""
+        return self._records.newest()
+
     def abort(self) -> None:
         """Abort uploads of lower epochs.
 

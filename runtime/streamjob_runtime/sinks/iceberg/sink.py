@@ -202,6 +202,13 @@ class IcebergSink:
         """Return the table's id; None if there is no table."""
         return None if self._opened is None else str(self._opened.metadata.table_uuid)
 
+    def newest_published(self) -> CheckpointId | None:
+        """Return the checkpoint of the sink's newest snapshot of the table; None once that has expired."""
+        snapshots = () if self._opened is None else self._opened.metadata.snapshots
+        own = (each.summary.additional_properties for each in snapshots if each.summary)
+        found = [each.get(f"{PREFIX}checkpoint", "") for each in own if each.get(f"{PREFIX}sink-id") == self._identity]
+        return CheckpointId(int(found[-1])) if found and found[-1].isdigit() else None
+
     def abort(self) -> None:
         """Remove uncommitted files of lower epochs.
 

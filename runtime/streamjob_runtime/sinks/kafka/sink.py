@@ -215,6 +215,10 @@ class KafkaSink:
         """Return the topic's id; None if each row names a topic, or if the brokers give no ids."""
         return self._topic_id
 
+    def newest_published(self) -> CheckpointId | None:
+        """Return the checkpoint of the newest record in the commits topic, as of `open`."""
+        return None if self._record is None else CheckpointId(self._record.checkpoint)
+
     def abort(self) -> None:
         """Delete objects that lower epochs have staged. Raises StoreError."""
         staging, epoch = self._context.staging, self._context.epoch

@@ -188,6 +188,12 @@ class PostgresqlSink:
         for (sink, batches), names in zip(given, dropped, strict=True):
             sink._tables.committed((batch.id for batch in batches), names)
 
+    def newest_published(self) -> CheckpointId | None:
+        """Return the checkpoint of the newest record in the table of commits. Raises the errors of `open`."""
+        with self._server.transaction() as connection:
+            row = connection.execute(statements.newest(self._options.staging_schema), self._names).fetchone()
+        return None if row is None else CheckpointId(row[0])
+
     def abort(self) -> None:
         """Drop the staging tables of lower epochs.
 

@@ -231,6 +231,13 @@ def recorded(schema: str) -> Composed:
     ).format(Identifier(schema, COMMITS))
 
 
+def newest(schema: str) -> Composed:
+    """Return the query for the checkpoint that was committed last; parameters: namespace, job, sink."""
+    return SQL(
+        "SELECT checkpoint FROM {} WHERE namespace = %s AND job = %s AND sink = %s ORDER BY number DESC LIMIT 1"
+    ).format(Identifier(schema, COMMITS))
+
+
 def record(schema: str) -> Composed:
     """Return the statement that records a commit.
 
