@@ -235,6 +235,21 @@ class KnowsPublished(Protocol):
 
 
 @runtime_checkable
+class Rescues(Protocol):
+    """An optional interface: rows that the target refuses at `commit` can be written to a file instead."""
+
+    def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
+        """Write the rows that `commit` would publish to a file, as JSON lines; return their number.
+
+        Called after `open`. The rows stay staged.
+
+        Raises:
+            StagedRowsGone: rows are neither committed nor staged.
+        """
+        ...
+
+
+@runtime_checkable
 class Verifies(Protocol):
     """An optional interface: the sink finds damage to what it keeps where it writes, without side effects.
 

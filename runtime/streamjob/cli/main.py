@@ -53,6 +53,10 @@ LAZY: dict[str, Lazy] = {
     ),
     "check": Lazy("Show what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
     "advise": Lazy("Advise on the number of task slots of a job.", "streamjob.cli.advise:advise_command"),
+    "commits": Lazy(
+        "Show the commits of a job's newest checkpoint, and give up one that fails.",
+        "streamjob.cli.commits:commits_command",
+    ),
     "log": Lazy("Repair the log of a job.", "streamjob.cli.log:log_app"),
     "snapshots": Lazy(
         "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
@@ -158,6 +162,7 @@ _register("profile", _placeholder, help=LAZY["profile"].help)
 _register("stop", control.stop, cls=control.StopCommand)
 _register("advise", _placeholder, help=LAZY["advise"].help)
 _register("snapshots", _placeholder, help=LAZY["snapshots"].help)
+_register("commits", _placeholder, help=LAZY["commits"].help)
 _register("log", _placeholder, help=LAZY["log"].help)
 
 

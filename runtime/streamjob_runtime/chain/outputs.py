@@ -122,7 +122,7 @@ class Outputs:
             output: the committables, each with its sink.
             metered: uids of the sinks whose work counts.
         """
-        for together in _transactions(output):
+        for together in transactions(output):
             commit: Callable[[], None] = partial(_commit, checkpoint, together)
             for state, _ in together:
                 if state.uid in metered:
@@ -201,7 +201,7 @@ class FormerOutputs:
                 former.close()
 
 
-def _transactions(output: Iterable[tuple[SinkState, Sink]]) -> list[list[tuple[SinkState, Sink]]]:
+def transactions(output: Iterable[tuple[SinkState, Sink]]) -> list[list[tuple[SinkState, Sink]]]:
     """Return the sinks in order, those together that commit in one transaction."""
     groups: dict[object, list[tuple[SinkState, Sink]]] = {}
     for state, sink in output:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -17,7 +18,7 @@ from streamjob.job.encoding_spec import BINARY, Encoding
 from streamjob.job.kafka import subject_of
 from streamjob.job.options import encodings_of, option
 from streamjob.job.spec import SinkSpec
-from streamjob.sink import ChecksSchema, KnowsPublished, Previews, Sink, SinkContext, Staged
+from streamjob.sink import ChecksSchema, KnowsPublished, Previews, Rescues, Sink, SinkContext, Staged
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
@@ -85,6 +86,12 @@ class EncodingSink:
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Let the other sink commit; raises its errors."""
         self._inner.commit(checkpoint, committables)
+
+    def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
+        """Let the other sink write the rows to a file; raises its errors, and UnusableSink if it cannot."""
+        if not isinstance(self._inner, Rescues):
+            raise UnusableSink(f"sink {self._spec.name}: format {self._spec.format} cannot write its rows to a file")
+        return self._inner.rescue(checkpoint, committables, target)
 
     def newest_published(self) -> CheckpointId | None:
         """Ask the other sink; raises its errors."""

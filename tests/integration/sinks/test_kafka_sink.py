@@ -97,6 +97,7 @@ def test_rows_of_one_key_keep_their_order(topics: Topics, spark: SparkSession) -
     [
         (("x" * 1_100_000,), "value string", "a row has .* bytes, and max.request.size is 1048576"),
         (("v", -1), "value string, partition int", "a row has the partition -1"),
+        (("v", 7), "value string, partition int", "a row has the partition 7, and topic .* has 2"),
         (("v", datetime.datetime(1960, 1, 1)), "value string, timestamp timestamp", "a timestamp before 1970"),
         (
             ("v", [(None, b"1")]),
@@ -115,6 +116,21 @@ def test_a_row_that_can_be_no_record_is_refused_before_a_checkpoint_covers_it(
 
     assert topics.staged_objects() == []
     assert list(topics.scratch.rglob("*-*")) == []
+
+
+@pytest.mark.parametrize("name", ["not a topic", "é", ".", "..", "x" * 250, ""])
+def test_a_name_that_no_topic_can_have_is_refused_before_a_checkpoint_covers_it(
+    topics: Topics, spark: SparkSession, name: str
+) -> None:
+    options = topics.options()
+    del options["topic"]
+    sink = topics.open(options=options)
+    rows = spark.createDataFrame([(topics.rows, "1"), (name, "2")], "topic string, value string")
+
+    with pytest.raises(RowsRefused, match=r"a row has the topic|a row has no topic"):
+        sink.stage(rows, BatchId(0))
+
+    assert topics.staged_objects() == []
 
 
 def files_of_tasks(spark: SparkSession) -> list[Path]:
@@ -164,7 +180,12 @@ def test_what_a_topic_refuses_is_told_with_its_name_and_leaves_no_transaction(to
     narrow = f"narrow-{secrets.token_hex(4)}"
     topics.server.create_topic(narrow, max_message_bytes="2000")
     sink = topics.open(options=topics.options(topic=narrow))
-    staged = topics.stage(sink, "x" * 5000)
+    with pytest.raises(RowsRefused, match=f"a row has .* bytes, and max.message.bytes of topic {narrow} is 2000"):
+        topics.stage(sink, "x" * 5000)
+    assert topics.staged_objects() == []
+    # What a compressed row will take is not known before it is sent.
+    sink = topics.open(2, options=topics.options(topic=narrow, **{"kafka.compression.type": "lz4"}))
+    staged = topics.stage(sink, secrets.token_hex(20_000))
 
     with pytest.raises(RowsRefused, match=f"publish checkpoint 1 to topic {narrow}: a row is too large"):
         topics.commit(sink, 1, staged)
@@ -177,10 +198,15 @@ def test_a_topic_that_is_not_there_when_rows_are_sent_is_told_by_its_name(topics
     options = {**topics.options(), "kafka.max.block.ms": "1000"}
     del options["topic"]
     sink = topics.open(options=options)
-    rows = spark.createDataFrame([("missing", "v")], "topic string, value string")
+    missing = f"missing-{secrets.token_hex(4)}"
+    rows = spark.createDataFrame([(missing, "v")], "topic string, value string")
+    with pytest.raises(RowsRefused, match=f"a row is for topic {missing}, which does not exist"):
+        sink.stage(rows, BatchId(0))
+    topics.server.create_topic(missing)
     staged = sink.stage(rows, BatchId(0)).committable
+    topics.server.delete_topic(missing)
 
-    with pytest.raises(TopicMissing, match="to topic missing: the topic is not there"):
+    with pytest.raises(TopicMissing, match=f"to topic {missing}: the topic is not there"):
         topics.commit(sink, 1, staged)
 
     assert topics.open_transactions() == []

@@ -39,7 +39,8 @@ from streamjob_runtime.sinks.kafka.commits import (
 )
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import mismatches, records
-from streamjob_runtime.sinks.kafka.staging import stage_parts, stage_parts_here
+from streamjob_runtime.sinks.kafka.staging import StagedParts, stage_parts, stage_parts_here
+from streamjob_runtime.sinks.kafka.topics import refusal
 from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class KafkaSink:
         self._record: CommitRecord | None = None
         self._committed: tuple[str, ...] = ()
         self._topic_id: str | None = None
+        self._topics: dict[str, Topic] = {}
+        """Topics for which rows were staged."""
 
     def open(self, context: SinkContext) -> None:
         """Check the options, the brokers, the topics and the sink's rights, and abort transactions of former processes.
@@ -169,12 +172,11 @@ class KafkaSink:
             return self._kafka.parts(rows, longest, few, directory)
 
         staged = stage_parts_here(write, staging) if self._kafka.computes else stage_parts(write(None), staging)
-        if staged.refusal is not None:
+        refused = self._refusal(staged)
+        if refused is not None:
             with suppress(StoreError):
                 staging.delete(staged.names)
-            raise RowsRefused(
-                f"{self._label}: {staged.refusal}", "correct the rows of the job, or raise kafka.max.request.size"
-            )
+            raise RowsRefused(f"{self._label}: {refused[0]}", refused[1])
         if not staged.names:
             return Staged(None, 0)
         committable = _StagedBatch(names=staged.names, rows=staged.rows)
@@ -215,6 +217,28 @@ class KafkaSink:
         """Return the topic's id; None if each row names a topic, or if the brokers give no ids."""
         return self._topic_id
 
+    def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
+        """Write records to a file instead of their topics; keys, values and headers are in base64.
+
+        Raises:
+            StagedRowsGone: rows are neither staged nor recorded as committed.
+            StoreError: staged rows cannot be read.
+        """
+        batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
+        rows = 0
+        for batch in batches:
+            if is_recorded(self._record, batch.name):
+                continue
+            for name in batch.names:
+                file = self._context.staging.scratch / f"rescue-{secrets.token_hex(6)}"
+                try:
+                    if not self._context.staging.fetch(name, file):
+                        self._rows_gone(checkpoint, name)
+                    rows += self._kafka.to_json(file, target)
+                finally:
+                    file.unlink(missing_ok=True)
+        return rows
+
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint of the newest record in the commits topic, as of `open`."""
         return None if self._record is None else CheckpointId(self._record.checkpoint)
@@ -233,6 +257,27 @@ class KafkaSink:
         self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
         self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
+
+    def _refusal(self, staged: StagedParts) -> tuple[str, str] | None:
+        """Return why rows could be staged and never published, as far as the brokers can tell now, and a fix."""
+        if staged.refusal is not None:
+            return staged.refusal, "correct the rows of the job, or raise kafka.max.request.size"
+        compressed = self._options.client.get("compression.type", "none") != "none"
+        for name, use in staged.topics.items():
+            known = self._topics.get(name)
+            if known is not None and refusal(name, use, known, compressed=compressed) is None:
+                continue
+            # A topic that did not fit may have been changed since.
+            with self._kafka.admin() as admin:
+                topic = admin.describe(name)
+                if topic is None and admin.makes_topics() is not False:
+                    continue
+            found = refusal(name, use, topic, compressed=compressed)
+            if found is not None:
+                return found
+            assert topic is not None
+            self._topics[name] = topic
+        return None
 
     def _send(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
         # Recorded objects must be deleted before the next record replaces this one.

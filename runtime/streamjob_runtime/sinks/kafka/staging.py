@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.sink import Staging, TaskStaging
+from streamjob_runtime.sinks.kafka.topics import TopicUse, uses
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
 Part = dict[str, Any]
-"""A part of a batch: `file` or `content`, or the `name` of its object; `records`, and why a row is refused."""
+"""A part of a batch: `file` or `content`, or its object's `name`; `records`, `topics`, and why a row is refused."""
 
 _UPLOADS = 4
-_RESULT = "name string, content binary, records long, refusal string"
+_RESULT = "name string, content binary, records long, topics string, refusal string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,13 @@ class StagedParts:
     Args:
         names: the objects, in the order of the tasks.
         rows: the number of rows.
+        topics: what the rows need of each topic, with its name.
         refusal: why a row is refused; None if none is.
     """
 
     names: tuple[str, ...]
     rows: int
+    topics: Mapping[str, TopicUse]
     refusal: str | None
 
 
@@ -79,9 +82,10 @@ def stage_parts_here(write: Callable[[Path], DataFrame], staging: Staging) -> St
 def _staged(parts: Sequence[Part], staging: Staging) -> StagedParts:
     refusal = next((part["refusal"] for part in parts if part["refusal"] is not None), None)
     if refusal is not None:
-        return StagedParts(tuple(part["name"] for part in parts if part["name"] is not None), 0, refusal)
+        return StagedParts(tuple(part["name"] for part in parts if part["name"] is not None), 0, {}, refusal)
     names = [staging.put(each) if isinstance(each, bytes) else each for each in joined(parts)]
-    return StagedParts(tuple(names), sum(part["records"] for part in parts), None)
+    used = uses(part["topics"] for part in parts)
+    return StagedParts(tuple(names), sum(part["records"] for part in parts), used, None)
 
 
 def joined(parts: Iterable[Part]) -> Iterator[str | bytes]:
@@ -108,7 +112,8 @@ def _putting(staging: TaskStaging) -> Callable[[Iterator[Any]], Iterator[Any]]:
         # Importing it takes a quarter of a second and 50 MB, which only the tasks on executors need.
         import pyarrow as pa
 
-        schema = pa.schema({"name": pa.string(), "content": pa.binary(), "records": pa.int64(), "refusal": pa.string()})
+        texts = {"topics": pa.string(), "refusal": pa.string()}
+        schema = pa.schema({"name": pa.string(), "content": pa.binary(), "records": pa.int64(), **texts})
         for batch in batches:
             yield pa.RecordBatch.from_pylist([put_part(part, staging) for part in batch.to_pylist()], schema=schema)
 
@@ -119,7 +124,7 @@ def put_part(part: Part, staging: TaskStaging) -> Part:
     """Stage the file of a part, if it has one, and delete the file; return the part with the object's name instead.
 
     Args:
-        part: `file`, `content`, `records` and `refusal`.
+        part: `file`, `content`, `records`, `topics` and `refusal`.
         staging: stages objects from this process.
 
     Raises:
@@ -132,4 +137,4 @@ def put_part(part: Part, staging: TaskStaging) -> Part:
             name = staging.put(file)
         finally:
             file.unlink(missing_ok=True)
-    return {"name": name, "content": part["content"], "records": part["records"], "refusal": part["refusal"]}
+    return {"name": name, **{field: part[field] for field in ("content", "records", "topics", "refusal")}}

@@ -75,6 +75,11 @@ class Kafka:
         target = None if directory is None else str(directory)
         return DataFrame(self._java.KafkaStager.parts(java_frame(rows), longest, few, target), self._spark)
 
+    def to_json(self, staged: Path, target: Path) -> int:
+        """Append staged rows to a file as JSON lines; return their number. Raises StagedRowsGone."""
+        with self.explained("read staged rows"):
+            return int(self._java.KafkaStager.toJson(str(staged), str(target)))
+
     def admin(self) -> KafkaAdmin:
         """Return the admin client."""
         return KafkaAdmin(self._spark, self._settings, self._circumstances.who)

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import psycopg
@@ -187,6 +188,21 @@ class PostgresqlSink:
                 sink._drop(connection, dropped[-1])
         for (sink, batches), names in zip(given, dropped, strict=True):
             sink._tables.committed((batch.id for batch in batches), names)
+
+    def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
+        """Write staged rows to a file, each as one JSON object.
+
+        Raises:
+            StagedRowsGone: rows are neither staged nor recorded as committed.
+            DatabaseUnreachable, DatabaseRefuses: see `open`.
+        """
+        rows = 0
+        with self._server.transaction() as connection, target.open("a", encoding="utf-8") as file:
+            for batch in self._due(connection, checkpoint, [self._parsed(each) for each in committables]):
+                for (row,) in connection.execute(statements.staged_rows(batch.staging), (list(batch.tasks),)):
+                    file.write(f"{row}\n")
+                    rows += 1
+        return rows
 
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint of the newest record in the table of commits. Raises the errors of `open`."""

@@ -231,6 +231,12 @@ def recorded(schema: str) -> Composed:
     ).format(Identifier(schema, COMMITS))
 
 
+def staged_rows(staging: Table) -> Composed:
+    """Return the query for staged rows as JSON texts; parameter: the tasks that count."""
+    table, task = Identifier(*staging), Identifier(TASK)
+    return SQL("SELECT (to_jsonb(s) - {0})::text FROM {1} AS s WHERE {2} = ANY(%s)").format(Literal(TASK), table, task)
+
+
 def newest(schema: str) -> Composed:
     """Return the query for the checkpoint that was committed last; parameters: namespace, job, sink."""
     return SQL(

@@ -48,9 +48,9 @@ def test_a_large_part_is_staged_by_its_task_and_its_file_deleted(tmp_path: Path)
     file, puts = tmp_path / "part", Puts()
     file.write_bytes(b"rows")
 
-    done = put_part({"file": str(file), "content": None, "records": 3, "refusal": None}, puts)
+    done = put_part({"file": str(file), "content": None, "records": 3, "topics": "", "refusal": None}, puts)
 
-    assert done == {"name": "1/1", "content": None, "records": 3, "refusal": None}
+    assert done == {"name": "1/1", "content": None, "records": 3, "topics": "", "refusal": None}
     assert puts.contents == [b"rows"]
     assert not file.exists()
 
@@ -60,7 +60,7 @@ def test_a_part_that_the_store_refuses_fails_its_task_and_leaves_no_file(tmp_pat
     file.write_bytes(b"rows")
 
     with pytest.raises(StoreUnavailable):
-        put_part({"file": str(file), "content": None, "records": 3, "refusal": None}, Puts(fails=True))
+        put_part({"file": str(file), "content": None, "records": 3, "topics": "", "refusal": None}, Puts(fails=True))
     assert not file.exists()
 
 
@@ -73,7 +73,7 @@ class Rows:
         for number, content in enumerate(contents):
             file = directory / str(number)
             file.write_bytes(content)
-            self._parts.append({"file": str(file), "content": None, "records": 1, "refusal": refusal})
+            self._parts.append({"file": str(file), "content": None, "records": 1, "topics": "", "refusal": refusal})
 
     def collect(self) -> list[Any]:
         return [Row(**part) for part in self._parts]
@@ -116,6 +116,6 @@ def test_a_refused_row_names_what_was_staged_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("content", "refusal"), [(b"rows", None), (None, "a row has no topic")])
 def test_a_small_part_and_a_refusal_are_handed_on(content: bytes | None, refusal: str | None) -> None:
-    part = {"file": None, "content": content, "records": 1, "refusal": refusal}
+    part = {"file": None, "content": content, "records": 1, "topics": "", "refusal": refusal}
 
-    assert put_part(part, Puts()) == {"name": None, "content": content, "records": 1, "refusal": refusal}
+    assert put_part(part, Puts()) == {"name": None, "content": content, "records": 1, "topics": "", "refusal": refusal}

@@ -1,0 +1,99 @@
+"""`streamjob commits`: shows the output of a job's newest checkpoint, and gives up what cannot be published."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.store_options import LocationOption, NameOption, NamespaceOption
+from streamjob.errors import ExitCode, InvalidInput
+from streamjob.extras import from_extra
+
+_COMMITS = "streamjob_runtime.process.commits"
+"""Opens sinks; part of the extra `runtime`."""
+
+
+def commits_command(
+    file: FileArgument = None,
+    files: FilesOption = None,
+    location: LocationOption = None,
+    namespace: NamespaceOption = None,
+    name: NameOption = None,
+    overrides: SetOption = None,
+    variables: VarOption = None,
+    fence: Annotated[
+        bool,
+        typer.Option(
+            "--fence",
+            help="Claim the job's log, and commit what can be committed, as a start would. A process that still runs "
+            "the job is superseded: it ends with exit code 4.",
+        ),
+    ] = False,
+    give_up: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UID",
+            help="With --fence: give up the commit of this sink, which fails. Its rows go to --rows-to, the other "
+            "sinks commit, and the job continues from the same state.",
+            show_default=False,
+        ),
+    ] = None,
+    rows_to: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A new file for the rows, as JSON lines.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
+) -> None:
+    """Show the commits of a job's newest checkpoint; with --fence, which of them fail, and why.
+
+    Ends with exit code 3 if a commit fails.
+    """
+    from streamjob.ids import OperatorUid
+    from streamjob.job.load import load_job
+    from streamjob.protocol.log import JobId
+    from streamjob.stored.locations import JobLocation
+    from streamjob.stored.reading import read_job
+    from streamjob.stored.start_snapshot import job_location
+
+    if (give_up is None) != (rows_to is None) or (give_up is not None and not fence):
+        raise InvalidInput("--give-up, --rows-to and --fence belong together", "add the missing ones")
+    path, overlays = files_of(file, files)
+    loaded = load_job(path, overrides or (), overlays=overlays, variables=variables or ())
+    job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
+    store = job_location(loaded, location).job(job.namespace, job.name).store()
+    try:
+        if not fence:
+            newest = read_job(JobLocation(job, store)).named(None)
+            sinks = () if newest.manifest is None else newest.manifest.sinks
+            for state in (each for each in sinks if each.committables):
+                _show(as_json, {"checkpoint": newest.id, "sink": state.uid, "batches": len(state.committables)})
+            return
+        with from_extra("`streamjob commits --fence`", "runtime"):
+            commits = import_module(_COMMITS)
+        with commits.opened(loaded, store, job) as opened:
+            if give_up is not None:
+                done = opened.give_up(OperatorUid(give_up), rows_to)
+                given_up = {"checkpoint": done.outcome.checkpoint, "sink": give_up, "rows": done.rows}
+                _show(as_json, {**given_up, "file": str(rows_to), "continuesFrom": done.successor})
+                return
+            outcomes = opened.retry()
+        for each in outcomes:
+            failure = None if each.failure is None else str(each.failure)
+            fields = {"checkpoint": each.checkpoint, "sink": each.sink, "batches": each.batches}
+            _show(as_json, {**fields, "published": failure is None, "failure": failure})
+        if any(each.failure is not None for each in outcomes):
+            raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
+    finally:
+        store.close()
+
+
+def _show(as_json: bool, fields: dict[str, object]) -> None:
+    if as_json:
+        typer.echo(json.dumps(fields, ensure_ascii=False))
+        return
+    told = [f"checkpoint {fields.pop('checkpoint')}, sink {fields.pop('sink')}"]
+    typer.echo(": ".join([*told, ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)]))
