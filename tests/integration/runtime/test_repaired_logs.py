@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -167,19 +168,26 @@ def test_nothing_starts_or_is_deleted_until_the_log_is_repaired_and_then_the_out
 def test_a_job_whose_log_lost_its_newest_records_unnoticed_is_stopped_by_what_its_sinks_have_published(
     crashed: Crashed, spark: SparkSession, expected: Rows
 ) -> None:
-    for lost in (crashed.newest.seq, crashed.claim.seq):
-        crashed.path(keys.log_record(lost)).unlink()
-        crashed.path(keys.record_copy(lost)).unlink()
+    records = sorted(crashed.path("log").iterdir())
+    named = {
+        fields["id"]: fields["manifest"] for fields in map(json.loads, map(Path.read_text, records)) if "id" in fields
+    }
+    committed = crashed.file.with_name("table") / "_streamjob" / "committed"
+    published = max(int(record.name.partition("-")[0]) for record in committed.iterdir())
+    for record in records:
+        if json.loads(record.read_text())["lastId"] >= published:
+            record.unlink()
+            crashed.path(f"log-copies/{record.name}").unlink()
     output = {path: content for path, content in crashed.files().items() if "/log" not in path}
 
     for _ in range(2):
         code, told = crashed.run()
         assert code == CANNOT_RESTORE, told
-        assert f"has published checkpoint {crashed.newest.id}, and the log at " in told
-        assert f"--newest {crashed.newest.manifest} --yes" in told
+        assert f"has published checkpoint {published}, and the log at " in told
+        assert f"--newest {named[published]} --yes" in told
         assert {path: content for path, content in crashed.files().items() if "/log" not in path} == output
 
-    code, told = crashed.streamjob("log", "repair", crashed.location, "--newest", str(crashed.newest.manifest), "--yes")
+    code, told = crashed.streamjob("log", "repair", crashed.location, "--newest", named[published], "--yes")
     assert code == 0, told
     with running(spark, Life(file=crashed.file, location=str(crashed.location), name="purchases")) as job:
         assert job.wait() is ExitCode.OK
