@@ -93,6 +93,9 @@ class _Brokers:
     def describe(self, topic: str) -> Topic:
         return Topic(1, True, True, {})
 
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        return {}
+
     def newest(self, topic: str, partitions: Sequence[int], key: str) -> str | None:
         self._world.moment()
         return self._world.records[-1] if self._world.records else None
