@@ -25,19 +25,19 @@ _HIGHEST = "\U0010ffff"
 def statistics_of(rows: pa.Table) -> str:
     """Return the statistics of a data file as JSON: the number of rows, and bounds and nulls of its first columns."""
     columns = {name: rows.column(name) for name in rows.column_names[:_INDEXED]}
+    flat = [name for name in rows.column_names if not pa.types.is_nested(rows.column(name).type)]
     bounds = {name: _bounds(column) for name, column in columns.items()}
+    # If one column has bounds, deltalake gives pyarrow null as those of the others, and filters by them find no row.
+    complete = all(bounds.get(name, (None, None))[0] is not None for name in flat)
     least, greatest = (
-        {name: _json_text(each[end]) for name, each in bounds.items() if each[end] is not None} for end in (0, 1)
+        {name: _json_text(each[end]) for name, each in bounds.items() if complete and each[end] is not None}
+        for end in (0, 1)
     )
     nulls = {name: str(column.null_count) for name, column in columns.items() if not pa.types.is_nested(column.type)}
-    return _json_object(
-        {
-            "numRecords": str(rows.num_rows),
-            "minValues": _json_object(least),
-            "maxValues": _json_object(greatest),
-            "nullCount": _json_object(nulls),
-        }
-    )
+    stats = {"numRecords": str(rows.num_rows), "nullCount": _json_object(nulls)}
+    if least:
+        stats |= {"minValues": _json_object(least), "maxValues": _json_object(greatest)}
+    return _json_object(stats)
 
 
 def partition_value(value: Any) -> str | None:
