@@ -385,6 +385,8 @@ _WORDS = {
     "key": "the form of its keys has changed",
     "value": "the form of its values has changed",
     "changes": "the way in which its records describe changes has changed",
+    "unavailableValue": "what stands for columns that a change leaves out has changed",
+    "onUnavailable": "its handling of columns that a change leaves out has changed",
     "onError": "its handling of errors has changed",
     "skip": "the records that it skips have changed",
     "bounded": "whether it ends has changed",

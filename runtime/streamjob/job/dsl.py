@@ -23,6 +23,7 @@ from streamjob.job.spec import (
     Delivery,
     JobSpec,
     OnError,
+    OnUnavailable,
     OutputMode,
     Watermark,
 )
@@ -85,6 +86,8 @@ class Job:
         key: Encoding | Mapping[str, Any] | None = None,
         value: Encoding | Mapping[str, Any] | None = None,
         changes: Changes | None = None,
+        unavailable_value: str | None = None,
+        on_unavailable: OnUnavailable | None = None,
         on_error: OnError | None = None,
         skip: str | None = None,
         columns: Iterable[str] | Function | None = None,
@@ -102,6 +105,9 @@ class Job:
             key: how to decode the keys of Kafka: `{"format": "text"}`.
             value: how to decode the values of Kafka: `{"format": "json", "schema": "name TYPE, …"}`.
             changes: `debezium` or `upsert`: records of Kafka are changes of rows, and `_change_type` has their kind.
+            unavailable_value: what stands in a column that a change leaves out; default
+                `__debezium_unavailable_value`.
+            on_unavailable: `fail` or `asNull`, where such a column cannot stay as it is stored; default `fail`.
             on_error: `fail`, `drop` or `deadLetter`, for records that cannot be decoded; default `fail`.
             skip: records of Kafka that are not read, as `topic/partition/offset, …`.
             columns: SQL expressions that compute the source's columns, beginning with `*` to keep those of the format;
@@ -130,6 +136,8 @@ class Job:
                 key=_as_file(key),
                 value=_as_file(value),
                 changes=changes,
+                unavailableValue=unavailable_value,
+                onUnavailable=on_unavailable,
                 onError=on_error,
                 skip=skip,
                 columns=None if columns is None else list(columns),

@@ -24,6 +24,7 @@ from streamjob.live_policy import LivePolicy
 
 Changes = Literal["debezium", "upsert"]
 OnError = Literal["fail", "drop", "deadLetter"]
+OnUnavailable = Literal["fail", "asNull"]
 Delivery = Literal["exactly-once", "at-least-once"]
 OutputMode = Literal["append", "update", "complete"]
 
@@ -148,6 +149,18 @@ class SourceSpec(Node):
         "rows have the fields of `value.schema`; or `upsert`, where a record replaces that of the same key, and one "
         "without a value deletes it. The column `_change_type` has the kind of each change. Default: records are rows "
         "of their own.",
+    )
+    unavailable_value: str | None = Field(
+        default=None,
+        min_length=1,
+        description="With `changes`: what stands in a column that the database did not send with a change, as in "
+        "`unavailable.value.placeholder` of Debezium's connector. A PostgreSQL sink with `mode: upsert` "
+        "leaves such a column as it is stored. Default: `__debezium_unavailable_value`.",
+    )
+    on_unavailable: OnUnavailable | None = Field(
+        default=None,
+        description="Handling of such a column where it cannot stay as it is stored: in other sinks, and where it is "
+        "computed with. `fail` ends the job and names the column, `asNull` makes it `NULL`. Default: `fail`.",
     )
     on_error: OnError | None = Field(
         default=None,

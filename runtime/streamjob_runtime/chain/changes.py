@@ -6,14 +6,17 @@ forgets its kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
-from streamjob.job.changes import CHANGE_TIME, CHANGE_TYPE, DEBEZIUM
+from streamjob.job.changes import CHANGE_TIME, CHANGE_TYPE, DEBEZIUM, UNAVAILABLE
 from streamjob.job.dead_letters import BROKEN
 from streamjob.job.spec import SourceSpec
+from streamjob_runtime.sinks.unavailable import MARK, Mark, available, can_hold, is_unavailable, marked_type, marks_of
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java
+from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -91,11 +94,13 @@ def with_changes(source: SourceSpec, frame: DataFrame) -> DataFrame:
     dead = f.col(BROKEN).isNotNull() if BROKEN in frame.columns else f.lit(False)
     if source.changes != DEBEZIUM:
         kind = f.when(f.col("value").isNull(), "delete").otherwise("update_postimage")
-        return frame.withColumn(CHANGE_TYPE, f.when(~dead, kind))
+        return _marked(source, frame.withColumn(CHANGE_TYPE, f.when(~dead, kind)))
     value = f.col("value")
     operation, before, after = (_field(source, value, name) for name in ("op", "before", "after"))
     times = _field(source, value, "source").getField("ts_ms"), _field(source, value, "ts_ms")
     at = f.timestamp_millis(f.coalesce(*times))
+
+    completed = _completed(source, frame, before, after)
 
     def change(kind: str | None, row: Column) -> Column:
         return f.struct(row.alias("value"), f.lit(kind).cast("string").alias(CHANGE_TYPE), at.alias(CHANGE_TIME))
@@ -105,7 +110,7 @@ def with_changes(source: SourceSpec, frame: DataFrame) -> DataFrame:
         .when(operation.isin("c", "r"), f.array(change("insert", after)))
         .when(
             (operation == "u") & before.isNotNull(),
-            f.array(change("update_preimage", before), change("update_postimage", after)),
+            f.array(change("update_preimage", before), change("update_postimage", completed)),
         )
         .when(operation == "u", f.array(change("update_postimage", after)))
         .when(operation == "d", f.array(change("delete", before)))
@@ -113,7 +118,64 @@ def with_changes(source: SourceSpec, frame: DataFrame) -> DataFrame:
     exploded = frame.withColumn(_CHANGE, f.explode(changes))
     made = {name: f.col(f"{_CHANGE}.{name}") for name in ("value", CHANGE_TYPE, CHANGE_TIME)}
     names = [*frame.columns, CHANGE_TYPE, CHANGE_TIME]
-    return exploded.select(*(made[name].alias(name) if name in made else f.col(name) for name in names))
+    rows = exploded.select(*(made[name].alias(name) if name in made else f.col(name) for name in names))
+    return _marked(source, rows)
+
+
+def _completed(source: SourceSpec, frame: DataFrame, before: Column, after: Column) -> Column:
+    """Return a row after an update, with the columns that the change leaves out as they were before."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    kind = frame.select(after.alias("row")).schema["row"].dataType
+    assert isinstance(kind, StructType)
+    placeholder, row = source.unavailable_value or UNAVAILABLE, after
+    for field in kind.fields:
+        if can_hold(field.dataType):
+            new, old = after.getField(field.name), before.getField(field.name)
+            left_out = is_unavailable(new, field.dataType, placeholder)
+            row = row.withField(quoted(field.name), f.when(left_out & old.isNotNull(), old).otherwise(new))
+    return row
+
+
+def _marked(source: SourceSpec, rows: DataFrame) -> DataFrame:
+    """Return changes whose values have marks at the fields that a change may leave out."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    kind = rows.schema["value"].dataType
+    if not isinstance(kind, StructType):
+        return rows
+    placeholder, as_null = source.unavailable_value or UNAVAILABLE, source.on_unavailable == "asNull"
+    marked = marked_type(kind, lambda column: Mark(source.name, column, placeholder, as_null))
+    return rows.withColumn("value", f.col("value").cast(marked))
+
+
+def with_available(
+    what: str, inputs: Mapping[str, DataFrame], compute: Callable[[Mapping[str, DataFrame]], DataFrame]
+) -> tuple[DataFrame, Mapping[str, DataFrame]]:
+    """Return what a part of a job computes, without the placeholders of columns that it does not only select.
+
+    Args:
+        what: the part in messages: `Operator 'x'`.
+        inputs: the rows that it reads, by name.
+        compute: returns its rows for such inputs. It is called again if it computes with a column that a change may
+            leave out.
+
+    Returns:
+        Its rows, and the inputs that they are computed from.
+    """
+    result = compute(inputs)
+    marks = set().union(*(marks_of(frame.schema) for frame in inputs.values()))
+    if not marks:
+        return result, inputs
+    plans = [analyzed_plan(frame) for frame in inputs.values()]
+    found = our_java(result.sparkSession).MarkedColumns.used(analyzed_plan(result), plans, MARK)
+    used = marks & {Mark.from_json(json.loads(mark)) for mark in found}
+    if not used:
+        return result, inputs
+    given = {name: available(frame, f"{what} computes with it", used) for name, frame in inputs.items()}
+    return compute(given), given
 
 
 def _field(source: SourceSpec, value: Column, name: str) -> Column:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from streamjob.protocol.batch_size import Bounds
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.batch_limits import channel_bounds, with_first_limit
 from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
-from streamjob_runtime.chain.changes import check_changes
+from streamjob_runtime.chain.changes import check_changes, with_available
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.event_times import ObservedInput, Watermarked
 from streamjob_runtime.chain.file_records import with_unread
@@ -37,6 +38,7 @@ from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
+from streamjob_runtime.sinks.unavailable import available
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
@@ -132,30 +134,51 @@ def apply_operator(
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
-    inputs = {each.name: frames[each.name] for each in operator.inputs}
-    try:
+    what = f"Operator {operator.name!r}"
+
+    def compute(inputs: Mapping[str, DataFrame]) -> DataFrame:
         if operator.sql is not None:
-            result = query_result(spark, operator)
-        elif operator.lookup is not None:
-            result, lookup = look_up(spark, job, operator, frames[operator.inputs[0].name])
+            with _views(inputs, frames):
+                return query_result(spark, operator)
+        if operator.lookup is not None:
+            result, lookup = look_up(spark, job, operator, inputs[operator.inputs[0].name])
             note(lookup)
-        elif operator.temporal_join is not None:
-            result = join_versions(spark, operator, *inputs.values())
-        else:
-            names = [*(each.name for each in operator.inputs), *(operator.tables or ())]
-            result = job.resolve(operator)(*(frames[name] for name in names))
+            return result
+        if operator.temporal_join is not None:
+            return join_versions(spark, operator, *inputs.values())
+        tables = [frames[name] for name in operator.tables or ()]
+        result = job.resolve(operator)(*(inputs[each.name] for each in operator.inputs), *tables)
+        if not isinstance(result, DataFrame):
+            raise InvalidOperator(
+                f"{what} returned {type(result).__name__}, not a DataFrame", "return the DataFrame that it computes"
+            )
+        return result
+
+    inputs: Mapping[str, DataFrame] = {each.name: frames[each.name] for each in operator.inputs}
+    if operator.on_error is not None:
+        inputs = {name: available(frame, f"{what} has onError") for name, frame in inputs.items()}
+    try:
+        result, inputs = with_available(what, inputs, compute)
     except PySparkException as error:
-        raise InvalidOperator(f"Operator {operator.name!r}: {reason(error)}") from error
-    if not isinstance(result, DataFrame):
-        raise InvalidOperator(
-            f"Operator {operator.name!r} returned {type(result).__name__}, not a DataFrame",
-            "return the DataFrame that it computes",
-        )
-    check_changes(f"Operator {operator.name!r}", result, inputs, spark)
+        raise InvalidOperator(f"{what}: {reason(error)}") from error
+    check_changes(what, result, inputs, spark)
     if operator.on_error is None:
         return result
     (rows,) = inputs.values()
     return with_failed_rows(spark, operator, rows, result)
+
+
+@contextmanager
+def _views(inputs: Mapping[str, DataFrame], frames: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Let queries read inputs in place of the frames of the same names, which are views of the session."""
+    other = [name for name, frame in inputs.items() if frame is not frames[name]]
+    for name in other:
+        inputs[name].createOrReplaceTempView(name)
+    try:
+        yield
+    finally:
+        for name in other:
+            frames[name].createOrReplaceTempView(name)
 
 
 def timed_operator(spark: SparkSession, operator: OperatorSpec, frame: DataFrame) -> tuple[Watermarked, int | None]:

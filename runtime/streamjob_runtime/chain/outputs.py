@@ -19,6 +19,7 @@ from streamjob.snapshot.manifest import SinkState
 from streamjob_runtime.chain.channels.stream import Stream
 from streamjob_runtime.sinks.meter import SinkMeters
 from streamjob_runtime.sinks.spool import stage_in_all
+from streamjob_runtime.sinks.unavailable import KeepsUnavailable, available
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,6 +87,8 @@ class ChainOutput:
         return Written(committables, tuple(handed_on))
 
     def _stage(self, uid: OperatorUid, sink: Sink, rows: DataFrame, batch: BatchId) -> Staged:
+        if not isinstance(sink, KeepsUnavailable) or not sink.keeps_unavailable:
+            rows = available(rows, f"sink {uid!r} cannot leave it as it is stored")
         return self._meters.of(uid).stage(lambda: sink.stage(rows, batch))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamjob.errors import InvalidInput
 from streamjob.job.load import LoadedJob
 from streamjob.job.spec import OperatorSpec, SourceSpec
-from streamjob_runtime.chain.changes import check_changes, envelope_of, with_changes
+from streamjob_runtime.chain.changes import check_changes, envelope_of, with_available, with_changes
 from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.file_records import are_letters, with_unread_dropped, without_unread
@@ -50,7 +50,12 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
     if are_letters(source):
         return Watermarked(frame)
     changes = with_changes(source, with_decoded(job, envelope_of(source), frame))
-    rows = with_unread_dropped(with_columns(spark, job, source, changes))
+    computed, _ = with_available(
+        f"Source {source.name!r}",
+        {source.name: changes},
+        lambda given: with_columns(spark, job, source, given[source.name]),
+    )
+    rows = with_unread_dropped(computed)
     check_changes(f"Source {source.name!r}", rows, {source.name: changes}, spark)
     return with_watermark(rows, source)
 

@@ -11,6 +11,7 @@ from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import job, output, rows_of, sql
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER
+from tests.integration.sinks.databases import Database
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode, InvalidInput
@@ -89,6 +90,65 @@ def test_envelopes_of_debezium_become_changes_of_rows(
         (1, "n", "delete", 4),
     ]
     assert {str(row[3])[:19] for row in rows} == {at}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("changes", ["debezium", "upsert"])
+def test_columns_that_a_change_leaves_out_stay_as_they_are_stored(
+    spark: SparkSession,
+    kafka_server: KafkaServer,
+    topic: str,
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: str,
+) -> None:
+    """From Kafka through two chains to a table, whose rows keep long documents that the database did not send."""
+
+    def record(before: dict[str, Any] | None, after: dict[str, Any] | None) -> str | None:
+        if changes == "upsert":
+            return None if after is None else json.dumps(after)
+        operation = "d" if after is None else "u"
+        return json.dumps({"before": before, "after": after, "op": operation, "ts_ms": AT, "source": {"ts_ms": AT}})
+
+    left_out = "bm90IHNlbnQ="  # "not sent" as Debezium writes bytes into JSON
+    whole = {"id": 1, "name": "old", "doc": "long", "raw": "AAE=", "tags": ["a"]}
+    again = {"id": 1, "name": "new", "doc": "not sent", "raw": left_out, "tags": ["not sent"]}
+    seen = {"doc": "from before"} if changes == "debezium" else {}
+    records = [
+        record(None, whole),
+        record(None, again),
+        record(None, {**whole, "id": 2}),
+        record(None, None) if changes == "upsert" else record({"id": 3}, None),
+        record({**whole, **seen}, {**again, "name": "newest"}),
+    ]
+    kafka_server.produce(topic, [("k", each) for each in records], partition=0)
+    read = source(kafka_server, topic, changes=changes, unavailableValue="not sent")
+    read["value"] = {"format": "json", "schema": "id BIGINT, name STRING, doc STRING, raw BINARY, tags ARRAY<STRING>"}
+    read["columns"] = ["coalesce(value.id, 3) AS id", "value.name", "value.doc AS text", "value.*", "_change_type"]
+    read["columns"][3:4] = ["value.raw", "value.tags"]
+    monkeypatch.setenv("COPY_PASSWORD", database.server.password)
+    database.execute("CREATE TABLE copy (id bigint PRIMARY KEY, name text, text text NOT NULL, raw bytea, tags jsonb)")
+    database.execute("INSERT INTO copy VALUES (3, 'gone', '')")
+    own = sql("own", ["customers"], "SELECT * FROM customers")
+    rows = {**sql("rows", ["own"], "SELECT * FROM own WHERE id > 0"), "chain": False}
+    spec = job(tmp_path, [read], [own, rows], ["rows"], checkpointing={"interval": "1h"})
+    spec["sinks"] = [
+        {
+            "name": "copy",
+            "input": "rows",
+            "format": "postgresql",
+            "options": {**database.options("copy"), "password": "${env:COPY_PASSWORD}", "mode": "upsert", "key": "id"},
+        }
+    ]
+    finish(spark, Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"), restarts=NEVER))
+
+    found = database.execute("SELECT id, name, text, raw, tags FROM copy ORDER BY id")
+    kept = "from before" if changes == "debezium" else "long"
+    assert [(*row[:3], bytes(row[3]), row[4]) for row in found] == [
+        (1, "newest", kept, b"\x00\x01", ["a"]),
+        (2, "old", "long", b"\x00\x01", ["a"]),
+    ]
 
 
 def test_records_of_an_upsert_topic_replace_and_delete_rows(

@@ -152,6 +152,10 @@ def _registry(part: SourceSpec | SinkSpec, name: str, encoding: Encoding, regist
 
 def _changes(source: SourceSpec) -> Iterator[Problem]:
     if source.changes is None:
+        given = {"unavailableValue": source.unavailable_value, "onUnavailable": source.on_unavailable}
+        for name in [name for name, value in given.items() if value is not None]:
+            what = f"has {name}, which is about columns that changes leave out, and its records are no changes"
+            yield Problem(where(source), what, "say changes: debezium or changes: upsert, or leave it out")
         return
     if source.format != kafka.FORMAT:
         what = f"has changes: {source.changes}, and the format {source.format!r} has no records"

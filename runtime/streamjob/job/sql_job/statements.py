@@ -25,7 +25,8 @@ _TIMING = ("watermark.idleTimeout", "watermark.maxAhead", "watermark.perPartitio
 _TIMED = ("watermark.column", "watermark.delay", *_TIMING)
 FIELDS: Mapping[str, Sequence[str]] = {
     "sources": (
-        *("format", "uid", "bounded", *_CODED, "changes", "onError", "skip", "columns", "python"),
+        *("format", "uid", "bounded", *_CODED, "changes", "unavailableValue", "onUnavailable", "onError", "skip"),
+        *("columns", "python"),
         *_TIMING,
     ),
     "tables": ("format", "refresh", "maxAge", *_ASKED),

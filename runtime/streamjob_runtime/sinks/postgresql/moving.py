@@ -22,17 +22,19 @@ class StagedBatch(BaseModel):
     """The committable: a staging table, the task attempts whose rows in it count, and the columns of the rows.
 
     Format version 2 also tells whether the rows are changes, which an older version would take for rows to insert.
+    Version 3 tells which columns a row may leave out, for which an older version would write NULL.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    formatVersion: Literal[1, 2] = 1  # noqa: N815 - as it is stored
+    formatVersion: Literal[1, 2, 3] = 1  # noqa: N815 - as it is stored
     id: str
     stagingSchema: str  # noqa: N815
     stagingTable: str  # noqa: N815
     tasks: tuple[int, ...]
     columns: tuple[str, ...]
     changes: bool = False
+    leftOut: tuple[str, ...] = ()  # noqa: N815
 
     @property
     def staging(self) -> statements.Table:
@@ -70,6 +72,25 @@ class Move:
     def deletes(self) -> bool:
         """Whether rows may be deletions."""
         return bool(self.key) and self.batches[0].changes
+
+    @property
+    def rows(self) -> statements.StagedRows:
+        """The rows, if they have a key."""
+        first = self.batches[0]
+        tables = tuple(dict.fromkeys(batch.staging for batch in self.batches))
+        return statements.StagedRows(
+            tables=tables, columns=first.columns, key=self.key, changes=first.changes, left_out=first.leftOut
+        )
+
+    @property
+    def values(self) -> list[list[int]]:
+        """The parameters of statements about the rows: for each table the tasks, and the numbers of their batches."""
+        of: dict[statements.Table, tuple[list[int], list[int]]] = {}
+        for number, batch in enumerate(self.batches):
+            tasks, numbers = of.setdefault(batch.staging, ([], []))
+            tasks += batch.tasks
+            numbers += [number] * len(batch.tasks)
+        return [values for pair in of.values() for values in pair]
 
 
 def move_all(connection: Connection, moves: Sequence[Move]) -> list[int]:
@@ -126,8 +147,7 @@ def _moved(
 
 
 def _deleted(connection: Connection, move: Move) -> int:
-    tables, values = _staged(move)
-    return connection.execute(statements.delete_staged(tables, move.table, move.key), values).rowcount
+    return connection.execute(statements.delete_staged(move.rows, move.table), move.values).rowcount
 
 
 def _written(connection: Connection, move: Move, *, exchange: bool) -> int:
@@ -139,10 +159,14 @@ def _written(connection: Connection, move: Move, *, exchange: bool) -> int:
                 statements.insert_staged(staging, move.table, move.columns), (tasks,)
             ).rowcount
         return written
-    tables, values = _staged(move)
+    rows, values = move.rows, move.values
+    if rows.left_out:
+        _check_kept(connection, move)
     if not exchange:
-        upsert = statements.upsert_staged(tables, move.table, move.columns, move.key, changes=move.deletes)
-        return connection.execute(upsert, values).rowcount
+        written = connection.execute(statements.upsert_staged(rows, move.table), values).rowcount
+        if rows.left_out:
+            written += connection.execute(statements.update_staged(rows, move.table), values).rowcount
+        return written
     if following := followers(connection, move.target):
         named = ", ".join(f"{name} of {table}" for name, table in following)
         raise UnusableTable(
@@ -151,20 +175,23 @@ def _written(connection: Connection, move: Move, *, exchange: bool) -> int:
             "make the unique constraint DEFERRABLE, or the foreign key without an action ON DELETE",
         )
     kept = [name for name in stored_columns(connection, move.target) if name not in move.columns]
-    exchanging = statements.exchange_staged(tables, move.table, move.columns, move.key, kept, changes=move.deletes)
-    found = connection.execute(exchanging, values).fetchone()
+    found = connection.execute(statements.exchange_staged(rows, move.table, kept), values).fetchone()
     assert found is not None
     return int(found[0])
 
 
-def _staged(move: Move) -> tuple[list[statements.Table], list[list[int]]]:
-    """Return the staging tables, and for each the tasks that count and the numbers of their batches."""
-    tables: dict[statements.Table, tuple[list[int], list[int]]] = {}
-    for number, batch in enumerate(move.batches):
-        tasks, numbers = tables.setdefault(batch.staging, ([], []))
-        tasks += batch.tasks
-        numbers += [number] * len(batch.tasks)
-    return list(tables), [values for pair in tables.values() for values in pair]
+def _check_kept(connection: Connection, move: Move) -> None:
+    rows = move.rows
+    found = connection.execute(statements.unkept_staged(rows, move.table), move.values).fetchone()
+    if found is not None:
+        row = ", ".join(f"{name} = {value}" for name, value in zip(rows.key, found[: len(rows.key)], strict=True))
+        flags = zip(rows.left_out, found[len(rows.key) :], strict=True)
+        columns = ", ".join(repr(name) for name, left_out in flags if left_out)
+        raise RowsRefused(
+            f"{move.label}: a change leaves out {columns} of the row {row}, since the database did not send what had "
+            f"not changed, and table {move.target.label} has no such row to keep",
+            "insert that row into the table by hand, and the job continues; or start with a snapshot of the source",
+        )
 
 
 def _parents_first(connection: Connection, moves: Sequence[Move]) -> list[int]:

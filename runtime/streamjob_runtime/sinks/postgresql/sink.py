@@ -36,7 +36,7 @@ from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
-from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.sinks.unavailable import with_left_out
 from streamjob_runtime.spark.text_forms import unwritable
 
 if TYPE_CHECKING:
@@ -124,11 +124,17 @@ class PostgresqlSink:
             RowsRefused: the server refuses a row.
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
-        identity, columns = secrets.token_hex(16), batch.columns
-        if changes := self._applies_changes(columns):
-            columns = [name for name in columns if name != CHANGE_TYPE]
-            batch = batch.select(*map(quoted, columns), is_deletion(self._label).alias(statements.DELETED))
-        table = self._tables.take(identity) or self._make_table(identity, columns, changes=changes)
+        identity = secrets.token_hex(16)
+        left_out: tuple[str, ...] = ()
+        if self._options.key:
+            batch, left_out = with_left_out(batch, self._label, self._options.key, statements.LEFT_OUT)
+        changes = self._applies_changes(batch.columns)
+        columns = [
+            name for name in batch.columns if name != statements.LEFT_OUT and not (changes and name == CHANGE_TYPE)
+        ]
+        if changes:
+            batch = batch.withColumn(statements.DELETED, is_deletion(self._label)).drop(CHANGE_TYPE)
+        table = self._tables.take(identity) or self._make_table(identity, columns, changes, left_out)
         staging = (self._options.staging_schema, table)
         statement = statements.copy(staging, batch.columns).as_string(None)
         copied = copy_batch(batch, self._conninfo, statement)
@@ -140,15 +146,16 @@ class PostgresqlSink:
             self._tables.empty(identity)
             return Staged(None, 0)
         staged = StagedBatch(
-            formatVersion=2 if changes else 1,
+            formatVersion=3 if left_out else 2 if changes else 1,
             id=identity,
             stagingSchema=staging[0],
             stagingTable=table,
             tasks=tuple(each.task for each in copied if each.rows),
             columns=tuple(columns),
             changes=changes,
+            leftOut=left_out,
         )
-        return Staged(staged.model_dump(mode="json"), rows)
+        return Staged(staged.model_dump(mode="json", exclude=None if left_out else {"leftOut"}), rows)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Move the rows of the checkpoint's batches to the table, and record this, in one transaction.
@@ -290,14 +297,21 @@ class PostgresqlSink:
     def _applies_changes(self, columns: Sequence[str]) -> bool:
         return bool(self._options.key) and CHANGE_TYPE in columns
 
-    def _make_table(self, batch: str, columns: Sequence[str], *, changes: bool) -> str:
+    @property
+    def keeps_unavailable(self) -> bool:
+        """Whether rows may leave out columns: if they replace others."""
+        return bool(self._options.key)
+
+    def _make_table(self, batch: str, columns: Sequence[str], changes: bool, left_out: Sequence[str]) -> str:
         name = statements.staging_table(self._identity, self._context.epoch, secrets.token_hex(6))
         staging, target = (self._options.staging_schema, name), (self._target.schema, self._target.name)
         dropped = [column.name for column in self._target.columns if column.name not in columns]
         given = [column for column in self._target.columns if column.name in columns]
         optional = [column.name for column in given if column.not_null and column.name not in self._options.key]
         with self._server.transaction() as connection:
-            for statement in statements.create_staging(staging, target, dropped, optional if changes else None):
+            for statement in statements.create_staging(
+                staging, target, dropped, optional, changes=changes, left_out=left_out
+            ):
                 connection.execute(statement)
         self._tables.made(name, batch)
         return name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from psycopg.sql import SQL, Composed, Identifier, Literal
+from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from streamjob.ids import Epoch
 
@@ -15,7 +16,9 @@ POSITION = "_streamjob_position"
 """Column of a staging table: the row's position in its batch, increasing within a partition."""
 DELETED = "_streamjob_deleted"
 """Column of a staging table for changes: whether the row with this key is to be deleted."""
-_BATCH = "_streamjob_batch"
+LEFT_OUT = "_streamjob_left_out"
+"""Column of a staging table for rows that may leave out columns: their names, as a JSON array."""
+_BATCH, _LIFE = "_streamjob_batch", "_streamjob_life"
 TASK_SETTING = "streamjob.task"
 COMMITS = "commits"
 
@@ -62,7 +65,13 @@ def create_commits(schema: str) -> Composed:
 
 
 def create_staging(
-    staging: Table, target: Table, dropped: Sequence[str], optional: Sequence[str] | None = None
+    staging: Table,
+    target: Table,
+    dropped: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    changes: bool = False,
+    left_out: Sequence[str] = (),
 ) -> list[Composed]:
     """Return the statements that create a staging table with the target's columns and checks, to fail early.
 
@@ -72,16 +81,25 @@ def create_staging(
         staging: the staging table.
         target: the target.
         dropped: the target's columns that the rows do not have.
-        optional: for changes: the columns that refuse NULL, and that a deletion need not have; otherwise None.
+        optional: the columns that refuse NULL, and that a deletion need not have.
+        changes: whether a row may be a deletion.
+        left_out: the columns that a row may leave out.
     """
     table, task = Identifier(*staging), Identifier(TASK)
     own = [SQL("ADD COLUMN {} bigint NOT NULL").format(name) for name in (task, Identifier(POSITION))]
     drops = [SQL("DROP COLUMN {}").format(Identifier(name)) for name in dropped]
-    if optional is not None:
+    if changes:
         own.append(SQL("ADD COLUMN {} boolean NOT NULL").format(Identifier(DELETED)))
-        for name in map(Identifier, optional):
-            own.append(SQL("ALTER COLUMN {} DROP NOT NULL").format(name))
-            own.append(SQL("ADD CHECK ({} OR {} IS NOT NULL)").format(Identifier(DELETED), name))
+    if left_out:
+        own.append(SQL("ADD COLUMN {} jsonb NOT NULL").format(Identifier(LEFT_OUT)))
+    for name in optional:
+        reasons: list[Composable] = [Identifier(DELETED)] if changes else []
+        if name in left_out:
+            reasons.append(SQL("jsonb_exists({}, {})").format(Identifier(LEFT_OUT), Literal(name)))
+        if reasons:
+            given = SQL("{} IS NOT NULL").format(Identifier(name))
+            own.append(SQL("ALTER COLUMN {} DROP NOT NULL").format(Identifier(name)))
+            own.append(SQL("ADD CHECK ({})").format(SQL(" OR ").join([*reasons, given])))
     default = SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT current_setting({})::bigint")
     return [
         SQL("CREATE TABLE {} (LIKE {} INCLUDING CONSTRAINTS)").format(table, Identifier(*target)),
@@ -105,55 +123,87 @@ def insert_staged(staging: Table, target: Table, columns: Sequence[str]) -> Comp
     )
 
 
-def upsert_staged(
-    staged: Sequence[Table], target: Table, columns: Sequence[str], key: Sequence[str], *, changes: bool = False
-) -> Composed:
-    """Return the statement that lets the last staged row of each key replace that of the target.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """Staged rows that are written to a table by their key.
 
-    It has two parameters for each staging table: the tasks whose rows count, and for each the number of its batch. The
-    last row is the one of the last batch, and within a batch the one with the highest position.
+    The last row of a key counts: the one of the last batch, and within a batch the one with the highest position. The
+    statements about them have two parameters for each staging table: the tasks whose rows count, and for each the
+    number of its batch.
 
     Args:
-        staged: the staging tables.
-        target: the target.
+        tables: the staging tables.
         columns: the columns of the rows.
         key: those that identify a row.
-        changes: whether a staged row may be a deletion; keys whose last row is one are left out.
+        changes: whether a row may be a deletion.
+        left_out: the columns that a row may leave out. Such a column has the value of the key's row before, and in the
+            end that of the target.
     """
-    others = [Identifier(name) for name in columns if name not in key]
-    replace: Composed | SQL = SQL("DO NOTHING")
+
+    tables: Sequence[Table]
+    columns: Sequence[str]
+    key: Sequence[str]
+    changes: bool = False
+    left_out: Sequence[str] = ()
+
+
+def upsert_staged(rows: StagedRows, target: Table) -> Composed:
+    """Return the statement that lets rows replace those of the target, unless they leave out columns."""
+    others = [Identifier(name) for name in rows.columns if name not in rows.key]
+    action: Composed | SQL = SQL("DO NOTHING")
     if others:
-        replace = SQL("DO UPDATE SET {}").format(
+        action = SQL("DO UPDATE SET {}").format(
             SQL(", ").join(SQL("{0} = excluded.{0}").format(name) for name in others)
         )
+    last = _last(rows)
+    if rows.changes or rows.left_out:
+        last = SQL("SELECT {} FROM ({}) AS last WHERE {}").format(
+            _names(rows.columns), last, _all(_not_deleted(rows) + _whole(rows))
+        )
     return SQL("INSERT INTO {} ({}) {} ON CONFLICT ({}) {}").format(
-        Identifier(*target), _names(columns), _written(staged, columns, key, changes=changes), _names(key), replace
+        Identifier(*target), _names(rows.columns), last, _names(rows.key), action
     )
 
 
-def exchange_staged(
-    staged: Sequence[Table],
-    target: Table,
-    columns: Sequence[str],
-    key: Sequence[str],
-    kept: Sequence[str],
-    *,
-    changes: bool = False,
-) -> Composed:
-    """Return the statement that does what `upsert_staged` does, and lets rows of the target exchange unique values.
+def update_staged(rows: StagedRows, target: Table) -> Composed:
+    """Return the statement that lets rows that leave out columns replace the others of the target."""
+    others = [name for name in rows.columns if name not in rows.key]
+    return SQL("UPDATE {} AS target SET {} FROM ({}) AS last WHERE {}").format(
+        Identifier(*target),
+        SQL(", ").join(SQL("{} = {}").format(Identifier(name), _value(rows, name, "target")) for name in others),
+        _last(rows),
+        _all([*_not_deleted(rows), _leaves_out(rows), _same("target", rows.key)]),
+    )
+
+
+def unkept_staged(rows: StagedRows, target: Table) -> Composed:
+    """Return the query for a row that leaves out columns which the target does not have.
+
+    Its result has the columns of the key, then for each of the columns whether it is left out.
+    """
+    found = SQL("({} > 0 OR NOT EXISTS (SELECT FROM {} AS target WHERE {}))").format(
+        Identifier(_LIFE), Identifier(*target), _same("target", rows.key)
+    )
+    return SQL("SELECT {} FROM ({}) AS last WHERE {} LIMIT 1").format(
+        _names([*rows.key, *_flags(rows)]), _last(rows), _all([*_not_deleted(rows), _leaves_out(rows), found])
+    )
+
+
+def exchange_staged(rows: StagedRows, target: Table, kept: Sequence[str]) -> Composed:
+    """Return the statement that writes rows, and lets rows of the target exchange unique values.
 
     It deletes the rows to replace before it inserts any, while an update would meet a value that another row still has.
     It is one statement, because the server checks at its end that rows of other tables find theirs. Its result is the
     number of written rows.
 
     Args:
-        staged: the staging tables.
+        rows: the rows.
         target: the target.
-        columns: the columns of the rows.
-        key: those that identify a row.
         kept: the other columns of the target, which keep their values.
-        changes: whether a staged row may be a deletion; keys whose last row is one are left out.
     """
+    last = _last(rows)
+    if rows.changes:
+        last = SQL("SELECT * FROM ({}) AS last WHERE {}").format(last, _all(_not_deleted(rows)))
     # Counting makes the server delete all rows before it inserts the first.
     return SQL(
         "WITH last AS MATERIALIZED ({last}), "
@@ -164,51 +214,133 @@ def exchange_staged(
         "WHERE (SELECT count(*) FROM again) >= 0 AND NOT EXISTS (SELECT FROM gone WHERE {same}) RETURNING 1) "
         "SELECT (SELECT count(*) FROM again) + (SELECT count(*) FROM added)"
     ).format(
-        last=_written(staged, columns, key, changes=changes),
+        last=last,
         target=Identifier(*target),
-        same_target=_same("target", key),
-        same=_same("gone", key),
-        all=_names([*columns, *kept]),
+        same_target=_same("target", rows.key),
+        same=_same("gone", rows.key),
+        all=_names([*rows.columns, *kept]),
         values=SQL(", ").join(
-            [Identifier("last", name) for name in columns] + [Identifier("gone", name) for name in kept]
+            [_value(rows, name, "gone") for name in rows.columns] + [Identifier("gone", name) for name in kept]
         ),
-        names=_names(columns),
+        names=_names(rows.columns),
     )
 
 
-def delete_staged(staged: Sequence[Table], target: Table, key: Sequence[str]) -> Composed:
-    """Return the statement that deletes the rows of the target whose last staged change is a deletion.
-
-    It has the parameters of `upsert_staged`.
-    """
+def delete_staged(rows: StagedRows, target: Table) -> Composed:
+    """Return the statement that deletes the rows of the target whose last staged change is a deletion."""
+    last = _last(replace(rows, columns=rows.key, left_out=()))
     return SQL("DELETE FROM {} AS target USING ({}) AS last WHERE last.{} AND {}").format(
-        Identifier(*target), _last(staged, [*key, DELETED], key), Identifier(DELETED), _same("target", key)
+        Identifier(*target), last, Identifier(DELETED), _same("target", rows.key)
     )
 
 
-def _written(staged: Sequence[Table], columns: Sequence[str], key: Sequence[str], *, changes: bool) -> Composed:
-    """Return the query for the last row of each key, without deletions."""
-    if not changes:
-        return _last(staged, columns, key)
-    return SQL("SELECT {} FROM ({}) AS last WHERE NOT {}").format(
-        _names(columns), _last(staged, [*columns, DELETED], key), Identifier(DELETED)
+def _last(rows: StagedRows) -> Composed:
+    """Return the query for the last row of each key, with whether it is a deletion and what it leaves out."""
+    own = [DELETED] if rows.changes else []
+    columns, source = [*rows.columns, *own], SQL("({})").format(_staged(rows, own))
+    if rows.left_out:
+        columns += [*_flags(rows), _LIFE]
+        source = SQL("({})").format(_filled(rows, source))
+    return SQL(
+        "SELECT DISTINCT ON ({keys}) {names} FROM {source} AS staged ORDER BY {keys}, {batch} DESC, {position} DESC"
+    ).format(
+        keys=_names(rows.key),
+        names=_names(columns),
+        source=source,
+        batch=Identifier(_BATCH),
+        position=Identifier(POSITION),
     )
 
 
-def _last(staged: Sequence[Table], columns: Sequence[str], key: Sequence[str]) -> Composed:
-    rows = SQL(
+def _staged(rows: StagedRows, own: Sequence[str]) -> Composed:
+    query = SQL(
         "SELECT {names}, {position}, counts.batch AS {batch} FROM {table} "
         "JOIN unnest(%s::bigint[], %s::bigint[]) AS counts (task, batch) ON {task} = counts.task"
     )
-    names, position, task = _names(columns), Identifier(POSITION), Identifier(TASK)
-    batch = Identifier(_BATCH)
-    each = [
-        rows.format(names=names, position=position, batch=batch, table=Identifier(*table), task=task)
-        for table in staged
-    ]
+    names = _names([*rows.columns, *own, *([LEFT_OUT] if rows.left_out else [])])
+    return SQL(" UNION ALL ").join(
+        query.format(
+            names=names,
+            position=Identifier(POSITION),
+            batch=Identifier(_BATCH),
+            table=Identifier(*table),
+            task=Identifier(TASK),
+        )
+        for table in rows.tables
+    )
+
+
+def _filled(rows: StagedRows, source: Composed) -> Composed:
+    """Return rows in which a column that is left out has the value of the last row of its key that does not.
+
+    A row has no value from before a deletion. Rows count the deletions before them; in the end, there is nothing to
+    keep of a row that was deleted.
+    """
+    keys, batch, position = _names(rows.key), Identifier(_BATCH), Identifier(POSITION)
+    deleted = Identifier(DELETED) if rows.changes else SQL("false")
+    columns: list[Composable] = [Identifier(name) for name in rows.columns if name not in rows.left_out]
+    for name, flag in zip(rows.left_out, _flags(rows), strict=True):
+        left_out = SQL("jsonb_exists({}, {})").format(Identifier(LEFT_OUT), Literal(name))
+        first = SQL(
+            "first_value({value}) OVER (PARTITION BY {keys}, {life} "
+            "ORDER BY {deleted} OR {left_out}, {batch} DESC, {position} DESC) AS {name}"
+        )
+        for value, named in ((Identifier(name), name), (left_out, flag)):
+            columns.append(
+                first.format(
+                    value=value,
+                    keys=keys,
+                    life=Identifier(_LIFE),
+                    deleted=deleted,
+                    left_out=left_out,
+                    batch=batch,
+                    position=position,
+                    name=Identifier(named),
+                )
+            )
+    own = [Identifier(name) for name in (*([DELETED] if rows.changes else []), _LIFE, _BATCH, POSITION)]
     return SQL(
-        "SELECT DISTINCT ON ({keys}) {names} FROM ({rows}) AS staged ORDER BY {keys}, {batch} DESC, {position} DESC"
-    ).format(keys=_names(key), names=names, rows=SQL(" UNION ALL ").join(each), batch=batch, position=position)
+        "SELECT {columns} FROM (SELECT *, count(*) FILTER (WHERE {deleted}) "
+        "OVER (PARTITION BY {keys} ORDER BY {batch}, {position}) AS {life} FROM {source} AS staged) AS numbered"
+    ).format(
+        columns=SQL(", ").join([*columns, *own]),
+        deleted=deleted,
+        keys=keys,
+        batch=batch,
+        position=position,
+        life=Identifier(_LIFE),
+        source=source,
+    )
+
+
+def _flags(rows: StagedRows) -> list[str]:
+    return [f"_streamjob_left_out_{number}" for number in range(len(rows.left_out))]
+
+
+def _value(rows: StagedRows, name: str, stored: str) -> Composable:
+    """Return the new value of a column: the row's own, or the stored one if it leaves it out."""
+    if name not in rows.left_out:
+        return Identifier("last", name)
+    flag = _flags(rows)[list(rows.left_out).index(name)]
+    return SQL("CASE WHEN {} THEN {} ELSE {} END").format(
+        Identifier("last", flag), Identifier(stored, name), Identifier("last", name)
+    )
+
+
+def _not_deleted(rows: StagedRows) -> list[Composable]:
+    return [SQL("NOT last.{}").format(Identifier(DELETED))] if rows.changes else []
+
+
+def _leaves_out(rows: StagedRows) -> Composable:
+    return SQL("({})").format(SQL(" OR ").join(Identifier("last", flag) for flag in _flags(rows)))
+
+
+def _whole(rows: StagedRows) -> list[Composable]:
+    return [SQL("NOT {}").format(_leaves_out(rows))] if rows.left_out else []
+
+
+def _all(conditions: Sequence[Composable]) -> Composed:
+    return SQL(" AND ").join(conditions)
 
 
 def _names(columns: Sequence[str]) -> Composed:

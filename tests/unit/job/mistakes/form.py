@@ -25,8 +25,8 @@ OF_FORM = {
         "source 'a': has no field 'maxFilesPerTrigger'",
         (
             "an option of the format belongs under `options`; "
-            "the fields are name, uid, format, schema, key, value, changes, onError, skip, columns, python, "
-            "options, bounded, watermark"
+            "the fields are name, uid, format, schema, key, value, changes, unavailableValue, onUnavailable, onError, "
+            "skip, columns, python, options, bounded, watermark"
         ),
     ),
     "unknown field of a watermark": (

@@ -15,6 +15,10 @@ def text(statement: Composed) -> str:
     return statement.as_string(None)
 
 
+def staged(*columns: str, changes: bool = False) -> statements.StagedRows:
+    return statements.StagedRows(tables=[STAGED], columns=columns, key=["id"], changes=changes)
+
+
 def last(*columns: str) -> str:
     names = ", ".join(f'"{column}"' for column in columns)
     return (
@@ -33,26 +37,26 @@ def test_rows_are_inserted_from_the_tasks_that_count() -> None:
 
 
 def test_of_several_rows_of_one_key_the_last_replaces_what_is_there() -> None:
-    assert text(statements.upsert_staged([STAGED], TARGET, ["id", "n"], ["id"])) == (
+    assert text(statements.upsert_staged(staged("id", "n"), TARGET)) == (
         'INSERT INTO "public"."Odd name" ("id", "n") ' + last("id", "n") + " "
         'ON CONFLICT ("id") DO UPDATE SET "n" = excluded."n"'
     )
 
 
 def test_a_row_of_nothing_but_its_key_replaces_nothing() -> None:
-    assert text(statements.upsert_staged([STAGED], TARGET, ["id"], ["id"])).endswith('ON CONFLICT ("id") DO NOTHING')
+    assert text(statements.upsert_staged(staged("id"), TARGET)).endswith('ON CONFLICT ("id") DO NOTHING')
 
 
 def test_a_key_whose_last_change_is_a_deletion_is_deleted_and_not_written() -> None:
-    assert text(statements.delete_staged([STAGED], TARGET, ["id"])) == (
+    assert text(statements.delete_staged(staged("id", "n", changes=True), TARGET)) == (
         'DELETE FROM "public"."Odd name" AS target '
         f"USING ({last('id', '_streamjob_deleted')}) AS last "
         'WHERE last."_streamjob_deleted" AND "target"."id" = "last"."id"'
     )
-    assert text(statements.upsert_staged([STAGED], TARGET, ["id", "n"], ["id"], changes=True)) == (
+    assert text(statements.upsert_staged(staged("id", "n", changes=True), TARGET)) == (
         'INSERT INTO "public"."Odd name" ("id", "n") SELECT "id", "n" '
         f"FROM ({last('id', 'n', '_streamjob_deleted')}) AS last "
-        'WHERE NOT "_streamjob_deleted" ON CONFLICT ("id") DO UPDATE SET "n" = excluded."n"'
+        'WHERE NOT last."_streamjob_deleted" ON CONFLICT ("id") DO UPDATE SET "n" = excluded."n"'
     )
 
 
