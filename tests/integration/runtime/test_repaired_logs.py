@@ -172,8 +172,8 @@ def test_a_job_whose_log_lost_its_newest_records_unnoticed_is_stopped_by_what_it
     named = {
         fields["id"]: fields["manifest"] for fields in map(json.loads, map(Path.read_text, records)) if "id" in fields
     }
-    committed = crashed.file.with_name("table") / "_streamjob" / "committed"
-    published = max(int(record.name.partition("-")[0]) for record in committed.iterdir())
+    committed = crashed.file.parent.glob("*/_streamjob/committed/*.json")
+    published = max(int(record.name.partition("-")[0]) for record in committed)
     for record in records:
         if json.loads(record.read_text())["lastId"] >= published:
             record.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import secrets
 import tempfile
 import time
@@ -15,7 +16,7 @@ from tests.integration.sinks.topics import UID, Topics
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import BatchId, Epoch
+from streamjob.ids import BatchId, CheckpointId, Epoch
 from streamjob.sink import SinkContext
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.local import LocalStore
@@ -303,6 +304,37 @@ def test_rows_that_are_lost_are_an_error(topics: Topics) -> None:
 
     with pytest.raises(StagedRowsGone, match="rows of checkpoint 1 are neither committed nor staged"):
         topics.commit(sink, 1, staged)
+
+
+def test_rows_that_are_rescued_are_in_a_file_and_not_in_their_topic(
+    topics: Topics, spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = topics.open()
+    headers = "headers array<struct<key:string,value:binary>>"
+    at = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    rows = [("k", "v", 1, at, [("h", b"\x00")]), (None, "w", None, None, None)]
+    batch = spark.createDataFrame(rows, f"key string, value string, partition int, timestamp timestamp, {headers}")
+    staged = sink.stage(batch.coalesce(1), BatchId(0)).committable
+
+    assert sink.rescue(CheckpointId(1), [staged], tmp_path / "rows") == 2
+    first, second = map(json.loads, (tmp_path / "rows").read_text().splitlines())
+    assert first == {
+        "topic": topics.rows,
+        "partition": 1,
+        "timestamp": 1767225600000,
+        "key": "aw==",
+        "value": "dg==",
+        "headers": [{"key": "h", "value": "AA=="}],
+    }
+    assert second == {
+        "topic": topics.rows,
+        "partition": None,
+        "timestamp": None,
+        "key": None,
+        "value": "dw==",
+        "headers": [],
+    }
+    assert topics.values() == []
 
 
 def test_rows_that_are_damaged_are_an_error_and_none_is_published(topics: Topics) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -200,6 +201,21 @@ def test_rows_that_are_gone_are_not_passed_over(spark: SparkSession, table: Data
 
     with pytest.raises(StagedRowsGone, match="rows of checkpoint 3 are neither committed nor staged"):
         commit(sink, 3, staged)
+
+
+def test_rows_that_are_rescued_are_in_a_file_and_not_in_the_table(
+    spark: SparkSession, table: Database, tmp_path: Path
+) -> None:
+    sink = opened(table.options("report"))
+    staged = sink.stage(numbered(spark, (1, "a"), (2, None)), BatchId(0))
+
+    assert sink.rescue(CheckpointId(1), [staged.committable], tmp_path / "rows") == 2
+    rows = [json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()]
+    assert rows == [{"id": 1, "note": "a"}, {"id": 2, "note": None}]
+    assert sink.newest_published() is None
+    commit(sink, 7, staged)
+    assert sink.newest_published() == 7
+    assert sink.rescue(CheckpointId(7), [staged.committable], tmp_path / "again") == 0
 
 
 def test_a_row_that_a_check_refuses_fails_its_batch_and_names_the_column(

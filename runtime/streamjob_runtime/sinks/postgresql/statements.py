@@ -366,7 +366,8 @@ def recorded(schema: str) -> Composed:
 def staged_rows(staging: Table) -> Composed:
     """Return the query for staged rows as JSON texts; parameter: the tasks that count."""
     table, task = Identifier(*staging), Identifier(TASK)
-    return SQL("SELECT (to_jsonb(s) - {0})::text FROM {1} AS s WHERE {2} = ANY(%s)").format(Literal(TASK), table, task)
+    own = SQL("ARRAY[{}, {}]").format(Literal(TASK), Literal(POSITION))
+    return SQL("SELECT (to_jsonb(s) - {})::text FROM {} AS s WHERE {} = ANY(%s)").format(own, table, task)
 
 
 def newest(schema: str) -> Composed:
