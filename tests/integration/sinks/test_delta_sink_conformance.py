@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from tests.integration.sinks.damage import flip_a_bit
 
 from streamjob.sink import Sink
 from streamjob.testing.sink_harness import Row
@@ -47,6 +48,9 @@ class TestDeltaSink(SinkConformance):
     def lose_staged(self, place: Path) -> None:
         for file in stray(place):
             file.unlink()
+
+    def damage_staged(self, place: Path) -> None:
+        flip_a_bit(next(iter(stray(place))))
 
     def leftovers(self, place: Path) -> int:
         return len(stray(place))
