@@ -37,7 +37,6 @@ JOINED_BY = {
     "structs": "struct(k, x) = named_struct('k', bk, 'x', bx)",
     "arrays": "array(x) = array(bx)",
     "an expression": "coalesce(k, 'none') = coalesce(bk, 'none')",
-    "a key, if a value is large": "k = bk AND v > 1 AND bv IS NOT NULL",
 }
 JOINS = ["INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI"]
 BY_HOUR = "window(at, '1 hour')"
