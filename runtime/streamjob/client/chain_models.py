@@ -97,6 +97,11 @@ class InputView(View):
         description="Completed checkpoints in this process whose positions could not be reported to the consumer "
         "group of a Kafka source; null for other inputs.",
     )
+    files_changed: int = Field(
+        default=0,
+        description="Files that have changed since a source of files has read them. They are not read again.",
+    )
+    changed_file: str | None = Field(default=None, description="One of these files; null if there is none.")
 
 
 class BatchTimesView(View):

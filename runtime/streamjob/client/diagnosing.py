@@ -84,6 +84,7 @@ def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -
         reasons += _sinks(job, known)
         reasons += _event_times(job)
         reasons += _held_back(job)
+        reasons += _changed_files(job)
     if not reasons:
         reasons = [_reason("all-well", "ok", _all_well(job, known))]
     reasons.sort(key=lambda each: (_SEVERITIES.index(each.severity), _CODES.index(each.code)))
@@ -376,6 +377,17 @@ def _held_back(job: JobView) -> Iterator[Reason]:
                     "give the watermark an idleTimeout"
                 )
                 yield _reason("watermark-held-back", "attention", sentence, chain=chain, source=each)
+
+
+def _changed_files(job: JobView) -> Iterator[Reason]:
+    for chain, each in _sources(job):
+        if each.files_changed:
+            many = "1 file" if each.files_changed == 1 else f"{formatting.count(each.files_changed)} files"
+            sentence = (
+                f"{many} of source {each.uid} changed after being read and will not be read again: "
+                f"{each.changed_file}{', …' if each.files_changed > 1 else ''}"
+            )
+            yield _reason("files-changed", "attention", sentence, chain=chain, source=each)
 
 
 def _all_well(job: JobView, known: Circumstances) -> str:

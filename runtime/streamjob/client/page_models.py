@@ -24,6 +24,7 @@ ReasonCode = Literal[
     "rows-dropped-late",
     "times-ahead",
     "watermark-held-back",
+    "files-changed",
     "rewriting",
     "restoring",
     "starting",

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
+from streamjob.job.formats import FILE_FORMATS
 from streamjob.job.load import LoadedJob
+from streamjob.job.options import option
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.changes import check_changes, envelope_of, with_available, with_changes
 from streamjob_runtime.chain.decoding import with_decoded
@@ -14,10 +16,14 @@ from streamjob_runtime.chain.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.file_records import are_letters, with_unread_dropped, without_unread
 from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.watermarks import event_time_columns
-from streamjob_runtime.spark.gateway import analyzed_plan, our_java, streaming_leaves
+from streamjob_runtime.spark.gateway import analyzed_plan, frame_of, java_frame, our_java, streaming_leaves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_MAX_AGE, _ANY_AGE = "maxFileAge", "999999d"
+"""Spark's default is 7 days: it never reads a file that comes with an older time, such as one that `cp -p` brings."""
 
 
 class InvalidColumns(InvalidInput):
@@ -26,8 +32,11 @@ class InvalidColumns(InvalidInput):
 
 def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
     """Return Spark's rows of a source, in the columns of its format. Raises Spark's errors."""
+    if form in FILE_FORMATS:
+        options = {_MAX_AGE: _ANY_AGE, **options} if option(options, _MAX_AGE) is None else options
     reader = spark.readStream.format(form).options(**options)
-    return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+    frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+    return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame))) if form in FILE_FORMATS else frame
 
 
 def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> Watermarked:

@@ -101,7 +101,9 @@ def chain_view(
                 watermark_ms=watermarks.get(uid),
                 lag_ms=_lag(now_ms, watermarks.get(uid)),
                 ended=has_ended,
-                partitions=(read := _partitions(figures.positions.get(uid), figures.partition_times.get(uid, {}))),
+                partitions=(
+                    read := _partitions(position := figures.positions.get(uid), figures.partition_times.get(uid, {}))
+                ),
                 lag_records=total(each.lag for each in read) if read else None,
                 lag_seconds=figures.lag_seconds.get(uid),
                 idle_seconds=None if has_ended else figures.idle_seconds.get(uid),
@@ -113,6 +115,8 @@ def chain_view(
                 records_late=stray.late,
                 late_by_ms=stray.late_by_ms if stray.late else None,
                 offset_report_failures=(report_failures or {}).get(uid),
+                files_changed=position.files_changed if position else 0,
+                changed_file=position.changed_file if position else None,
             )
             for uid, chain, has_ended in (*inputs, *channels)
         ),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from streamjob.errors import ExitCode, JobFailed
 from streamjob.job.changes import DEBEZIUM
+from streamjob.job.formats import FILE_FORMATS
 from streamjob.job.load import LoadedJob
 from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
+from streamjob_runtime.chain.file_names import RENAME, unusable_name_in
 from streamjob_runtime.chain.file_records import UnreadRecord, described, unread_record_in
 from streamjob_runtime.chain.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.trying import FailedRow, failed_row_in
@@ -15,6 +18,12 @@ from streamjob_runtime.chain.trying import FailedRow, failed_row_in
 
 class RecordNotDecoded(JobFailed):
     """A record of a source does not have the declared form; the job's last completed checkpoint is intact."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+class UnusableFileName(JobFailed):
+    """Spark cannot list a file of a source; the job's last completed checkpoint is intact."""
 
     exit_code = ExitCode.INVALID_INPUT
 
@@ -32,7 +41,7 @@ class EventTimeMissing(JobFailed):
 
 
 def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
-    """Return the error for a record or row that the text of one of Spark's errors is about; None if there is none.
+    """Return the error for the record, row or file that the text of one of Spark's errors is about; None without one.
 
     Args:
         text: the text of the error.
@@ -50,6 +59,8 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
             "outer join: it would keep this row for ever",
             f"leave such rows out before the operator, WHERE {column} IS NOT NULL; or let a sink take them as they are",
         )
+    if (name := unusable_name_in(text)) is not None:
+        return unusable_file_name(name, loaded)
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
 
 
@@ -109,6 +120,22 @@ def event_time_missing(name: str, loaded: LoadedJob) -> EventTimeMissing:
         "so what waits for the watermark would keep it for ever",
         f"go on without such rows: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or keep them: "
         "nullEventTime: deadLetter; or give them an event time: columns: ['*', 'coalesce(…) AS at']",
+    )
+
+
+def unusable_file_name(name: str, loaded: LoadedJob) -> UnusableFileName:
+    """Return the error for a file that Spark cannot list.
+
+    Args:
+        name: its name.
+        loaded: the job.
+    """
+    paths = {each.name: loaded.options(each)["path"] for each in loaded.spec.sources if each.format in FILE_FORMATS}
+    there = {source: path for source, path in paths.items() if next(Path(path).rglob(name), None)} or paths
+    return UnusableFileName(
+        f"Source {', '.join(map(repr, there))}: Spark cannot list a file with a colon in its name, {name}, below "
+        f"{', '.join(there.values())}",
+        RENAME,
     )
 
 

@@ -185,7 +185,8 @@ class ChainMeter:
         if not self._progress.positions:
             return {}
         uids = _numbered(chain)
-        return {uids[number]: each for number, each in enumerate(self._progress.positions) if each.read}
+        found = enumerate(self._progress.positions)
+        return {uids[number]: each for number, each in found if each.read or each.files_changed}
 
     def _lags(self, positions: Mapping[OperatorUid, Positions], now: float) -> Mapping[OperatorUid, float]:
         found = {}

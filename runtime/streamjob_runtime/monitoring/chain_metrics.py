@@ -156,7 +156,14 @@ def _source_metrics(job: JobView) -> Iterator[Metric]:
         "Records that a source has dropped because they could not be decoded.",
         labels=["source"],
     )
+    changed = GaugeMetricFamily(
+        "streamjob_source_files_changed",
+        "Files that have changed since a source has read them, and are not read again.",
+        labels=["source"],
+    )
     for source in (each for chain in job.chains for each in chain.inputs if each.chain is None):
+        if source.files_changed:
+            changed.add_metric([source.uid], source.files_changed)
         for each in source.partitions:
             names = [source.uid, each.topic, str(each.partition)]
             position.add_metric(names, each.position)
@@ -168,7 +175,7 @@ def _source_metrics(job: JobView) -> Iterator[Metric]:
             behind.add_metric([source.uid], source.lag_seconds)
         if source.offset_report_failures is not None:
             failures.add_metric([source.uid], source.offset_report_failures)
-    yield from (position, lag, behind, failures, not_decoded)
+    yield from (position, lag, behind, failures, not_decoded, changed)
 
 
 def _backpressure_metrics(job: JobView) -> Iterator[Metric]:

@@ -87,12 +87,15 @@ class BatchProgress:
 class Positions:
     """A Kafka source's position and its end when the batch was planned, by partition.
 
-    `planned` is the time when the batch began, in seconds since 1970; None if Spark does not report it.
+    `planned` is the time when the batch began, in seconds since 1970; None if Spark does not report it. `files_changed`
+    is the number of files that have changed since a source of files read them, and `changed_file` one of them.
     """
 
     read: Offsets
     latest: Offsets
     planned: float | None = None
+    files_changed: int = 0
+    changed_file: str | None = None
 
 
 class ProgressReader:
@@ -153,8 +156,11 @@ class ProgressReader:
                     read_offsets(source.get("endOffset")),
                     read_offsets(source.get("latestOffset")),
                     _seconds(report.get("timestamp")),
+                    int(figures.get("filesChanged", 0)),
+                    figures.get("changedFile"),
                 )
                 for source in sources
+                for figures in [source.get("metrics") or {}]
             ]
 
 

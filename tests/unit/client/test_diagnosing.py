@@ -304,6 +304,19 @@ def test_an_input_that_holds_the_watermark_back_is_named() -> None:
     assert (found.severity, found.reasons[0].source) == ("attention", "weather")
 
 
+def test_files_that_changed_after_they_were_read_are_counted_and_named() -> None:
+    (chain,) = a_job().chains
+    flights, weather = chain.inputs
+    changed = flights.model_copy(update={"files_changed": 2, "changed_file": "file:/in/a.json"})
+
+    found = of(a_job(chains=(chain.model_copy(update={"inputs": (changed, weather)}),)))
+
+    assert found.sentence == (
+        "2 files of source flights changed after being read and will not be read again: file:/in/a.json, …"
+    )
+    assert (found.severity, found.reasons[0].source) == ("attention", "flights")
+
+
 def test_the_source_behind_a_channel_that_holds_the_watermark_back_is_named() -> None:
     job = several_chains()
     flights, hours, report = job.chains

@@ -46,6 +46,16 @@ def source() -> Source:
     return Source()
 
 
+def test_files_that_changed_are_counted_by_source(source: Source) -> None:
+    assert source.value("streamjob_source_files_changed", source="flights") is None
+    (chain,) = source.job.chains
+    changed = chain.inputs[0].model_copy(update={"files_changed": 2})
+
+    source.job = a_job(chains=(chain.model_copy(update={"inputs": (changed,)}),))
+
+    assert source.value("streamjob_source_files_changed", source="flights") == 2
+
+
 def test_what_the_views_know_is_there_when_it_is_asked_for(source: Source) -> None:
     assert source.value("streamjob_records_in_total", chain="flights") == 1_234_567
     assert source.value("streamjob_records_out_total", chain="flights") == 23_456

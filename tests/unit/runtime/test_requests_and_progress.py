@@ -121,6 +121,19 @@ def test_idle_reports_are_no_batches() -> None:
     assert ProgressReader().new_batches([query(Report(0))]) == []
 
 
+def test_files_that_changed_are_told_also_by_an_idle_report() -> None:
+    report = Report(0)
+    report._json["sources"] = [
+        {"description": "FileStreamSource[in]", "numInputRows": 0, "endOffset": {"logOffset": 3}, "metrics": figures}
+        for figures in ({"filesChanged": "2", "changedFile": "file:/in/a.json"}, {})
+    ]
+    reader = ProgressReader()
+
+    reader.new_batches([query(report)])
+
+    assert [(each.files_changed, each.changed_file) for each in reader.positions] == [(2, "file:/in/a.json"), (0, None)]
+
+
 def test_there_is_nothing_to_read_before_the_query_runs() -> None:
     assert ProgressReader().new_batches([]) == []
 

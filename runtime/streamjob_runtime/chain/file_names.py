@@ -1,0 +1,19 @@
+"""Names of local files that Spark cannot hold: its paths are URIs, in which a colon ends the scheme."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+RENAME = "rename it without the colon, and let its producer write such names, as in 2024-05-01T10-00-00.json"
+
+# Spark fails when it lists all files, or else when it reads the one.
+_LISTING = re.compile(r"Relative path in absolute URI: ([^\n]+)")
+_READING = re.compile(r"reading file file:[^\n]*/([^/\n]*:[^/\n]*?)\.?\s+SQLSTATE")
+
+
+def unusable_name_in(text: str) -> str | None:
+    """Return the name of the file that the text of one of Spark's errors is about; None if it is another error."""
+    if (listed := _LISTING.search(text)) is not None:
+        return listed[1].strip()
+    return unquote(read[1]) if (read := _READING.search(text)) is not None else None
