@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -168,12 +168,18 @@ def test_nothing_starts_or_is_deleted_until_the_log_is_repaired_and_then_the_out
 def test_a_job_whose_log_lost_its_newest_records_unnoticed_is_stopped_by_what_its_sinks_have_published(
     crashed: Crashed, spark: SparkSession, expected: Rows
 ) -> None:
+    def committed() -> list[Path]:
+        return list(crashed.file.parent.glob("*/_streamjob/committed/*.json"))
+
+    life = Life(file=crashed.file, location=str(crashed.location), name="purchases")
+    with running(spark, replace(life, overrides=("checkpointing.interval=400ms",))) as job:
+        job.wait_for(lambda: bool(committed()), "published output")
+        assert job.stop() is ExitCode.OK
+    published = max(int(record.name.partition("-")[0]) for record in committed())
     records = sorted(crashed.path("log").iterdir())
     named = {
         fields["id"]: fields["manifest"] for fields in map(json.loads, map(Path.read_text, records)) if "id" in fields
     }
-    committed = crashed.file.parent.glob("*/_streamjob/committed/*.json")
-    published = max(int(record.name.partition("-")[0]) for record in committed)
     for record in records:
         if json.loads(record.read_text())["lastId"] >= published:
             record.unlink()
@@ -189,7 +195,7 @@ def test_a_job_whose_log_lost_its_newest_records_unnoticed_is_stopped_by_what_it
 
     code, told = crashed.streamjob("log", "repair", crashed.location, "--newest", named[published], "--yes")
     assert code == 0, told
-    with running(spark, Life(file=crashed.file, location=str(crashed.location), name="purchases")) as job:
+    with running(spark, life) as job:
         assert job.wait() is ExitCode.OK
     assert table_rows(spark, crashed.file.with_name("table")) == expected
     assert line_rows(spark, crashed.file.with_name("lines")) == expected
