@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.integration.sinks.databases import Database
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
@@ -106,6 +107,48 @@ def test_columns_go_by_name_and_others_have_their_default(spark: SparkSession, d
     written(opened(database.options("report")), rows)
 
     assert database.execute("SELECT * FROM report") == [(1, "a", 7, "x")]
+
+
+NAMES = [
+    "100%",
+    "%s",
+    "%",
+    "a.b",
+    'say "x"',
+    "it's",
+    "back`tick",
+    "two words",
+    " ",
+    "Größe",
+    "select",
+    "Id",
+    "back\\slash",
+]
+
+
+def test_tables_and_columns_have_any_name(spark: SparkSession, database: Database) -> None:
+    def in_sql(name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    columns = ", ".join(f"{in_sql(name)} text UNIQUE" for name in NAMES)
+    database.execute(f'CREATE SCHEMA "50%"; CREATE TABLE "50%"."%s" ("%(key)s" bigint PRIMARY KEY, {columns})')
+    given = {**database.options("50%.%s"), "stagingSchema": "%b"}
+    kinds = {"_change_type": StringType(), "%(key)s": LongType(), **dict.fromkeys(NAMES, StringType())}
+    fields = StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+    def change(kind: str, key: int, letter: str) -> tuple[str | int, ...]:
+        return (kind, key, *(f"{letter} {name}" for name in NAMES))
+
+    def changed(*rows: tuple[str | int, ...]) -> DataFrame:
+        return spark.createDataFrame(list(rows), fields)
+
+    written(opened(given), changed(change("", 1, "a"), change("", 2, "b")).drop("_change_type"))
+    upserting = opened({**given, "mode": "upsert", "key": "%(key)s"}, epoch=2)
+    written(upserting, changed(change("delete", 2, "b"), change("insert", 3, "c")))
+    commit(upserting, 2, upserting.stage(changed(change("insert", 1, "c"), change("insert", 3, "a")), BatchId(1)))
+
+    found = database.execute('SELECT * FROM "50%"."%s" ORDER BY 1')
+    assert found == [change("", 1, "c")[1:], change("", 3, "a")[1:]]
 
 
 @pytest.mark.core

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import ParamSpec
 
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
@@ -24,9 +26,27 @@ COMMITS = "commits"
 
 _STAGING_TABLE = re.compile(r"staged_([0-9a-f]{16})_(\d+)_[0-9a-f]{12}")
 _LONGEST_APPLICATION_NAME = 63
+_P = ParamSpec("_P")
 
 Table = tuple[str, str]
 """A schema and the name of a table in it."""
+
+
+def _with_parameters(statement: Callable[_P, Composed]) -> Callable[_P, Composed]:
+    """Double each % in the names of a statement: psycopg reads it as a placeholder if the statement has parameters."""
+
+    def doubled(part: Composable) -> Composable:
+        if isinstance(part, Composed):
+            return Composed([doubled(inner) for inner in part])
+        if isinstance(part, SQL):
+            return part
+        return SQL(part.as_string(None).replace("%", "%%"))
+
+    @wraps(statement)
+    def build(*args: _P.args, **kwargs: _P.kwargs) -> Composed:
+        return Composed([doubled(part) for part in statement(*args, **kwargs)])
+
+    return build
 
 
 def lock_key(identity: str) -> int:
@@ -115,6 +135,7 @@ def copy(staging: Table, columns: Sequence[str]) -> Composed:
     return SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(Identifier(*staging), names)
 
 
+@_with_parameters
 def insert_staged(staging: Table, target: Table, columns: Sequence[str]) -> Composed:
     """Return the statement that moves the rows of the tasks in its only parameter to the target."""
     names = _names(columns)
@@ -147,6 +168,7 @@ class StagedRows:
     left_out: Sequence[str] = ()
 
 
+@_with_parameters
 def upsert_staged(rows: StagedRows, target: Table) -> Composed:
     """Return the statement that lets rows replace those of the target, unless they leave out columns."""
     others = [Identifier(name) for name in rows.columns if name not in rows.key]
@@ -165,6 +187,7 @@ def upsert_staged(rows: StagedRows, target: Table) -> Composed:
     )
 
 
+@_with_parameters
 def update_staged(rows: StagedRows, target: Table) -> Composed:
     """Return the statement that lets rows that leave out columns replace the others of the target."""
     others = [name for name in rows.columns if name not in rows.key]
@@ -176,6 +199,7 @@ def update_staged(rows: StagedRows, target: Table) -> Composed:
     )
 
 
+@_with_parameters
 def unkept_staged(rows: StagedRows, target: Table) -> Composed:
     """Return the query for a row that leaves out columns which the target does not have.
 
@@ -189,6 +213,7 @@ def unkept_staged(rows: StagedRows, target: Table) -> Composed:
     )
 
 
+@_with_parameters
 def exchange_staged(rows: StagedRows, target: Table, kept: Sequence[str]) -> Composed:
     """Return the statement that writes rows, and lets rows of the target exchange unique values.
 
@@ -226,6 +251,7 @@ def exchange_staged(rows: StagedRows, target: Table, kept: Sequence[str]) -> Com
     )
 
 
+@_with_parameters
 def delete_staged(rows: StagedRows, target: Table) -> Composed:
     """Return the statement that deletes the rows of the target whose last staged change is a deletion."""
     last = _last(replace(rows, columns=rows.key, left_out=()))
@@ -356,6 +382,7 @@ def drop(tables: Sequence[Table]) -> Composed:
     return SQL("DROP TABLE IF EXISTS {}").format(SQL(", ").join(Identifier(*table) for table in tables))
 
 
+@_with_parameters
 def recorded(schema: str) -> Composed:
     """Return the query for committed ones among some batches; parameters: namespace, job, sink, batches."""
     return SQL(
@@ -363,6 +390,7 @@ def recorded(schema: str) -> Composed:
     ).format(Identifier(schema, COMMITS))
 
 
+@_with_parameters
 def staged_rows(staging: Table) -> Composed:
     """Return the query for staged rows as JSON texts; parameter: the tasks that count."""
     table, task = Identifier(*staging), Identifier(TASK)
@@ -370,6 +398,7 @@ def staged_rows(staging: Table) -> Composed:
     return SQL("SELECT (to_jsonb(s) - {})::text FROM {} AS s WHERE {} = ANY(%s)").format(own, table, task)
 
 
+@_with_parameters
 def newest(schema: str) -> Composed:
     """Return the query for the checkpoint that was committed last; parameters: namespace, job, sink."""
     return SQL(
@@ -377,6 +406,7 @@ def newest(schema: str) -> Composed:
     ).format(Identifier(schema, COMMITS))
 
 
+@_with_parameters
 def record(schema: str) -> Composed:
     """Return the statement that records a commit.
 
@@ -387,6 +417,7 @@ def record(schema: str) -> Composed:
     ).format(Identifier(schema, COMMITS))
 
 
+@_with_parameters
 def forget(schema: str) -> Composed:
     """Return the statement that deletes a sink's older records.
 
