@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.snapshot.manifest import ChannelSegment
+from streamjob_runtime.spark.json_values import json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +33,7 @@ def read_rows(folder: Path, segments: Sequence[ChannelSegment], limit: int) -> l
     """
     rows: list[dict[str, Any]] = []
     for batch in _batches(folder, segments):
-        rows += (_plain(row) for row in batch.slice(0, limit - len(rows)).to_pylist())
+        rows += (json_value(row) for row in batch.slice(0, limit - len(rows)).to_pylist())
         if len(rows) >= limit:
             break
     return rows
@@ -60,32 +56,3 @@ def _batches(folder: Path, segments: Sequence[ChannelSegment]) -> Iterator[pa.Re
 
 def _path(folder: Path, segment: ChannelSegment) -> str:
     return str(folder / segment.path.rpartition("/")[2])
-
-
-def exact_number(text: str) -> float | str:
-    """Return a number with digits after the point, as JSON values have it; as text if a float would lose digits."""
-    number = float(text)
-    return number if math.isfinite(number) and Decimal(repr(number)) == Decimal(text) else text
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as Spark writes it to JSON."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else str(json.dumps(value))
-        case Decimal():
-            return exact_number(str(value))
-        case datetime():
-            text = value.isoformat(timespec="microseconds")
-            return f"{text.removesuffix('+00:00')}Z" if text.endswith("+00:00") else text
-        case bytes():
-            return base64.b64encode(value).decode()
-        case Mapping():
-            return {name: _plain(each) for name, each in value.items()}
-        case [*pairs] if pairs and all(isinstance(each, tuple) for each in pairs):
-            return {str(_plain(key)): _plain(each) for key, each in pairs}
-        case [*_]:
-            return [_plain(each) for each in value]
-    return str(value)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 
 from streamjob.errors import StreamJobError
+from streamjob.sink import StagedRowsGone
 
 _ATTEMPTS = 12
 _LONGEST_WAIT = 5.0
@@ -39,3 +40,21 @@ def commit_optimistically(
         else:
             return None
     return failure
+
+
+def problem_of(check: Callable[[], None]) -> StreamJobError | None:
+    """Return the error of a check of what is due; None if there is none.
+
+    A process that commits meanwhile removes staged files, so files that are missing have to be missing twice.
+
+    Args:
+        check: reads the table and checks the files that are due; may be called again.
+    """
+    try:
+        try:
+            check()
+        except StagedRowsGone:
+            check()
+    except StreamJobError as error:
+        return error
+    return None

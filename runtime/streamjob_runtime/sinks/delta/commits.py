@@ -1,7 +1,8 @@
 """The record of a sink's commits, which the table's log itself has: an application transaction for each life.
 
 An application transaction is a name and a number that the log keeps. The commit that adds the files of a batch sets the
-number of its life to that of the batch, so the same version of the table has the rows and the record of them.
+number of its life to that of the batch, so the same version of the table has the rows and the record of them. One more
+has the number of the newest checkpoint.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 from pydantic import BaseModel, ConfigDict
 
+from streamjob.ids import CheckpointId
 from streamjob_runtime.sinks.delta.datafiles import StagedFile
 
 PREFIX = "streamjob."
+_CHECKPOINT = "checkpoint"
+"""Stands for a life in the name of the application transaction whose number is the newest checkpoint."""
 
 
 class StagedBatch(BaseModel):
@@ -58,21 +62,30 @@ def is_committed(table: DeltaTable, identity: str, life: str, number: int) -> bo
     return committed is not None and number <= committed
 
 
-def commit_properties(batches: Sequence[StagedBatch], notes: Mapping[str, str]) -> CommitProperties:
+def newest_checkpoint(table: DeltaTable, identity: str) -> CheckpointId | None:
+    """Return the checkpoint that a sink committed last; None if none is recorded."""
+    newest = table.transaction_version(_application(identity, _CHECKPOINT))
+    return None if newest is None else CheckpointId(newest)
+
+
+def commit_properties(
+    batches: Sequence[StagedBatch], checkpoint: CheckpointId | None, notes: Mapping[str, str]
+) -> CommitProperties:
     """Return the properties of a commit that records batches and is refused if the table has changed since it was read.
 
     Args:
         batches: the batches, in order.
+        checkpoint: the checkpoint that covers them; None if none does.
         notes: describe the commit in the table's history.
     """
-    last = {(batch.sink, batch.life): batch.number for batch in batches}
+    numbers = {_application(batch.sink, batch.life): batch.number for batch in batches}
+    if checkpoint is not None:
+        numbers[_application(batches[-1].sink, _CHECKPOINT)] = checkpoint
     now = int(time.time() * 1000)
     return CommitProperties(
         custom_metadata={f"{PREFIX}{name}": value for name, value in notes.items()},
         max_commit_retries=0,
-        app_transactions=[
-            Transaction(_application(identity, life), number, now) for (identity, life), number in last.items()
-        ],
+        app_transactions=[Transaction(application, number, now) for application, number in numbers.items()],
     )
 
 
@@ -99,5 +112,5 @@ def parts_of(table: DeltaTable, paths: Iterable[str]) -> frozenset[str]:
     return wanted & set(pa.table(table.get_add_actions()).column("path").to_pylist()) if wanted else frozenset()
 
 
-def _application(identity: str, life: str) -> str:
-    return f"{PREFIX.rstrip('.')}/{identity}/{life}"
+def _application(identity: str, numbered: str) -> str:
+    return f"{PREFIX.rstrip('.')}/{identity}/{numbered}"

@@ -11,8 +11,9 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from deltalake.exceptions import CommitFailedError
 from pyarrow import fs
 from pydantic import JsonValue
 
-from streamjob.errors import refuse
+from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.changes import CHANGE_TYPE
 from streamjob.job.delta import parse_options
@@ -31,7 +32,14 @@ from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.delta.changes import is_change_file, read_changes, stage_changes
 from streamjob_runtime.sinks.delta.column_types import aligned, bare, key_mismatches, mismatches, untyped
-from streamjob_runtime.sinks.delta.commits import StagedBatch, append, commit_properties, is_committed, parts_of
+from streamjob_runtime.sinks.delta.commits import (
+    StagedBatch,
+    append,
+    commit_properties,
+    is_committed,
+    newest_checkpoint,
+    parts_of,
+)
 from streamjob_runtime.sinks.delta.datafiles import (
     DataFiles,
     StagedFile,
@@ -42,13 +50,14 @@ from streamjob_runtime.sinks.delta.datafiles import (
 )
 from streamjob_runtime.sinks.delta.merging import merge
 from streamjob_runtime.sinks.delta.refusals import refusals, traits_of
+from streamjob_runtime.sinks.delta.rescuing import write_rows
 from streamjob_runtime.sinks.delta.storage import Storage
 from streamjob_runtime.sinks.delta.sweeps import Sweeps
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.life_directories import LifeDirectories
 from streamjob_runtime.sinks.lives import Life, life_of
-from streamjob_runtime.sinks.optimistic_commits import commit_optimistically
+from streamjob_runtime.sinks.optimistic_commits import commit_optimistically, problem_of
 from streamjob_runtime.sinks.staged_hashes import changed
 from streamjob_runtime.sinks.task_files import write_batch
 
@@ -100,6 +109,24 @@ class DeltaSink:
         self._read(context)
         if schema is not None:
             self._check(schema)
+
+    def verify(
+        self, context: SinkContext, checkpoint: CheckpointId, committables: Sequence[JsonValue]
+    ) -> Iterator[StreamJobError]:
+        """Yield an error for the first problem of the table, or of the staged files."""
+
+        def check() -> None:
+            self._read(context)
+            if batches := [self._parsed(committable) for committable in committables]:
+                what = f"checkpoint {checkpoint}"
+                table = self._due_table(what, batches)
+                due = self._due(table, batches)
+                self._check_columns(table, what, due)
+                self._check_presence(what, due)
+                self._check_content(what, due)
+
+        if (error := problem_of(check)) is not None:
+            yield error
 
     def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
         """Check the table, and stage rows as for a batch. Without rows there is no file to write.
@@ -158,7 +185,7 @@ class DeltaSink:
         )
         rows = sum(file.rows for file in files + changes)
         if self._at_once:
-            self._commit([staged], f"batch {batch_id}", {"batch-id": str(batch_id)})
+            self._commit([staged], f"batch {batch_id}", {"batch-id": str(batch_id)}, None)
             return Staged(None, rows)
         return Staged(staged.model_dump(mode="json", exclude_defaults=True), rows)
 
@@ -173,7 +200,24 @@ class DeltaSink:
         """
         batches = [self._parsed(committable) for committable in committables]
         if batches:
-            self._commit(batches, f"checkpoint {checkpoint}", {"checkpoint": str(checkpoint)})
+            self._commit(batches, f"checkpoint {checkpoint}", {"checkpoint": str(checkpoint)}, checkpoint)
+
+    def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
+        """Write staged rows to a file, each as one JSON object.
+
+        Raises:
+            StagedRowsGone: files neither exist nor are recorded as committed, or are damaged.
+            DeltaUnreachable: see `open`.
+        """
+        what = f"checkpoint {checkpoint}"
+        batches = [self._parsed(committable) for committable in committables]
+        if not batches:
+            return 0
+        due = self._due(self._due_table(what, batches), batches)
+        self._check_presence(what, due)
+        self._check_content(what, due)
+        with self._storage.explaining("has data files that cannot be read"), target.open("a", encoding="utf-8") as file:
+            return sum(write_rows(batch, self._files(), file) for batch in due)
 
     def abort(self) -> None:
         """Remove uncommitted files of lower epochs.
@@ -202,6 +246,10 @@ class DeltaSink:
     def target_id(self) -> str | None:
         """Return the table's id; None if there is no table."""
         return None if self._opened is None else self._table_id
+
+    def newest_published(self) -> CheckpointId | None:
+        """Return the checkpoint that the table's log, as of `open`, records as the newest one."""
+        return None if self._opened is None else newest_checkpoint(self._opened, self._identity)
 
     def close(self) -> None:
         """Do nothing: deltalake holds no connections."""
@@ -266,24 +314,28 @@ class DeltaSink:
             self._options.key,
         )
 
-    def _commit(self, batches: Sequence[StagedBatch], what: str, notes: Mapping[str, str]) -> None:
+    def _commit(
+        self, batches: Sequence[StagedBatch], what: str, notes: Mapping[str, str], checkpoint: CheckpointId | None
+    ) -> None:
         """Commit until the table's log records that the batches are committed.
 
         Args:
             batches: the batches.
             what: their name in messages.
             notes: describe the commit in the table's history.
+            checkpoint: the checkpoint that covers the batches; None if none does.
         """
 
         def attempt(number: int) -> None:
             table = self._due_table(what, batches)
-            due = [batch for batch in batches if not is_committed(table, self._identity, batch.life, batch.number)]
+            due = self._due(table, batches)
             if not due:
                 return
-            self._check_due(table, what, due)
+            self._check_columns(table, what, due)
+            self._check_presence(what, due)
             if not number:
                 self._check_content(what, due)
-            properties = commit_properties(due, {**self._notes(), **notes})
+            properties = commit_properties(due, checkpoint, {**self._notes(), **notes})
             if self._options.key:
                 merge(
                     table, read_changes((batch.changes for batch in due), self._files()), self._options.key, properties
@@ -317,8 +369,11 @@ class DeltaSink:
             )
         return table
 
-    def _check_due(self, table: DeltaTable, what: str, due: Sequence[StagedBatch]) -> None:
-        """Refuse a table that has changed so that the files do not fit any more, and files that are missing."""
+    def _due(self, table: DeltaTable, batches: Sequence[StagedBatch]) -> list[StagedBatch]:
+        return [batch for batch in batches if not is_committed(table, self._identity, batch.life, batch.number)]
+
+    def _check_columns(self, table: DeltaTable, what: str, due: Sequence[StagedBatch]) -> None:
+        """Refuse a table that has changed so that the files do not fit any more."""
         self._refuse(table)
         kinds = {field["name"]: bare(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
         partition_by = tuple(table.metadata().partition_columns)
@@ -331,6 +386,10 @@ class DeltaSink:
                     f"{self._label}: the table has changed since rows of {what} were staged: {', '.join(changed)}",
                     "restore the table to the version before (RESTORE), let the job commit, and change it again",
                 )
+
+    def _check_presence(self, what: str, due: Sequence[StagedBatch]) -> None:
+        """Refuse missing files; files written by this opening are not checked."""
+        for batch in due:
             if batch.life == str(self._life):
                 continue
             with self._storage.explaining("has data files that cannot be looked at"):

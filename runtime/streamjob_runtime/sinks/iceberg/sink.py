@@ -46,7 +46,7 @@ from streamjob_runtime.sinks.iceberg.writing import DataFiles, data_path, target
 from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.life_directories import LifeDirectories
 from streamjob_runtime.sinks.lives import Life, life_of
-from streamjob_runtime.sinks.optimistic_commits import commit_optimistically
+from streamjob_runtime.sinks.optimistic_commits import commit_optimistically, problem_of
 from streamjob_runtime.sinks.staged_hashes import changed, sha256_of
 from streamjob_runtime.sinks.task_files import write_batch
 
@@ -112,7 +112,8 @@ class IcebergSink:
         self, context: SinkContext, checkpoint: CheckpointId, committables: Sequence[JsonValue]
     ) -> Iterator[StreamJobError]:
         """Yield an error for the first problem of the table's record of commits, or of the staged files."""
-        try:
+
+        def check() -> None:
             self.open(context)
             try:
                 if batches := [self._parsed(committable) for committable in committables]:
@@ -122,7 +123,8 @@ class IcebergSink:
                     self._check_content(checkpoint, due)
             finally:
                 self.close()
-        except StreamJobError as error:
+
+        if (error := problem_of(check)) is not None:
             yield error
 
     def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
