@@ -488,6 +488,10 @@ public final class StateForms {
         of[0] = attribute;
         return attribute;
       }
+      if (expression instanceof ObservedTime time) {
+        // To take note of a time does not change it; it is for Spark alone that it may give another one.
+        return substitute(time.children().head(), number, of, depth + 1);
+      }
       if (expression instanceof AggregateExpression aggregate) {
         return substitute(aggregate.resultAttribute(), number, of, depth + 1);
       }
