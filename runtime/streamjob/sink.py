@@ -229,7 +229,7 @@ class KnowsPublished(Protocol):
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint that was committed last, in any epoch and from any log of the job; None if not known.
 
-        Called after `open`, before the first commit.
+        Called after `open`, before the first commit; by `streamjob check` after `preview` alone, if the sink has it.
         """
         ...
 

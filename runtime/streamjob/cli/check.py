@@ -118,6 +118,7 @@ def _compare(
     """Return a snapshot's URI and the finding for each part, or a sentence if there is no snapshot to compare with."""
     from streamjob.comparison.graphs import compare
     from streamjob.comparison.verdicts import Comparison
+    from streamjob.protocol.restore import LATEST
     from streamjob.stored.start_snapshot import opened
 
     def note(text: str) -> None:
@@ -132,6 +133,8 @@ def _compare(
             compared = compare(loaded.spec, planned, found.manifest, found.uri, allow)
         if examine is not None:
             compared = examine(loaded, found, compared, allow, job)
+            if restore_from == LATEST:
+                compared = import_module(_EXAMINER).compare_with_output(loaded, location, compared, job)
         if found is None:
             compared.check()
             return f"{restore_from}: there is no snapshot, so the job starts without state"

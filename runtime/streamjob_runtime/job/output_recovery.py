@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from streamjob.errors import CannotRestore
@@ -12,6 +13,7 @@ from streamjob.job.plan import Plan
 from streamjob.protocol.restore import LATEST, NONE, Resolution
 from streamjob.sink import Sink
 from streamjob.snapshot import keys
+from streamjob.store.base import Store
 from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
 from streamjob_runtime.checkpointing.ledger import Ledger
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
@@ -45,31 +47,58 @@ def check_published(ledger: Ledger, outputs: Outputs, resolution: Resolution, wa
     Raises:
         PublishedBeyondTheLog: rows would be published again without anybody's decision.
     """
-    beyond = {uid: newest for uid, newest in outputs.published().items() if newest > resolution.last_id}
+    found = published_beyond(outputs.published(), ledger.store, resolution.last_id, resolution.reference)
+    if found is None:
+        return
+    if wanted == LATEST:
+        raise found.error
+    log.warning("%s: rows published since are published again", found.told)
+    ledger.skip_ids(found.newest)
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What sinks have published beyond the log: the newest checkpoint, a clause about it, and the error of a start."""
+
+    newest: CheckpointId
+    told: str
+    error: PublishedBeyondTheLog
+
+
+def published_beyond(
+    published: Mapping[OperatorUid, CheckpointId], store: Store, last_id: CheckpointId, reference: str | None
+) -> Beyond | None:
+    """Return what sinks have published beyond the log of a job; None if they have published nothing else.
+
+    Args:
+        published: the checkpoint that each sink published last.
+        store: the store at the job's root.
+        last_id: the last id of the log.
+        reference: the snapshot that the job would start from; None if it would start from nothing.
+    """
+    beyond = {uid: newest for uid, newest in published.items() if newest > last_id}
     if not beyond:
-        return
+        return None
     newest = max(beyond.values())
-    told = ", ".join(f"sink {uid} has published checkpoint {each}" for uid, each in beyond.items())
-    last = f"ends with checkpoint {resolution.last_id}" if resolution.last_id else "names no checkpoint"
-    if wanted != LATEST:
-        log.warning("%s, and the log at %s %s: rows published since are published again", told, ledger.store.uri, last)
-        ledger.skip_ids(newest)
-        return
-    manifest = _manifest_of(ledger, newest)
-    start = resolution.reference or NONE
+    who = ", ".join(f"sink {uid} has published checkpoint {each}" for uid, each in beyond.items())
+    last = f"ends with checkpoint {last_id}" if last_id else "names no checkpoint"
+    told = f"{who}, and the log at {store.uri} {last}"
+    manifest = _manifest_of(store, newest)
+    start = reference or NONE
     fork = f"--from {start} makes a fork: what was published since stays published, and is published again"
-    repair = f"streamjob log repair {ledger.store.uri} --newest {manifest} --yes"
-    raise PublishedBeyondTheLog(
-        f"{told}, and the log at {ledger.store.uri} {last}: its record of checkpoint {newest} is lost with its copy, "
+    repair = f"streamjob log repair {store.uri} --newest {manifest} --yes"
+    error = PublishedBeyondTheLog(
+        f"{told}: its record of checkpoint {newest} is lost with its copy, "
         "it was restored from an older backup, or the job had another location then",
         f"name the location that the job had; or bring back the newest records; {fork}"
         if manifest is None
         else f"{manifest} is there: `{repair}` continues from it, and publishes nothing again; {fork}",
     )
+    return Beyond(newest, told, error)
 
 
-def _manifest_of(ledger: Ledger, checkpoint: CheckpointId) -> Key | None:
-    for each in ledger.store.list(keys.CHECKPOINTS_PREFIX):
+def _manifest_of(store: Store, checkpoint: CheckpointId) -> Key | None:
+    for each in store.list(keys.CHECKPOINTS_PREFIX):
         if (ids := keys.manifest_ids(each.key)) is not None and ids[1] == checkpoint:
             return each.key
     return None

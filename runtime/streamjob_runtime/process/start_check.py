@@ -14,15 +14,17 @@ from streamjob.ids import Epoch
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.plan import plan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log import JobId, read
 from streamjob.sink import StagedRowsGone
-from streamjob.stored.start_snapshot import Found
+from streamjob.store.effects import drive
+from streamjob.stored.start_snapshot import Found, job_location
+from streamjob_runtime.job.output_recovery import published_beyond
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
 from streamjob_runtime.restoring.state_matching import describes
 from streamjob_runtime.sinks.factory import SinkSurroundings
 from streamjob_runtime.sinks.left_staged import left_staged
-from streamjob_runtime.sinks.previewing import preview_sinks
+from streamjob_runtime.sinks.previewing import preview_sinks, previewed_published
 from streamjob_runtime.sinks.verifying import verify_sinks
 
 if TYPE_CHECKING:
@@ -61,6 +63,36 @@ def examine(
         return compared
     with spark_to_ask("check", loaded, compared.max_parallelism) as (spark, scratch):
         return examine_with(spark, scratch, loaded, found, compared, allow, job)
+
+
+def compare_with_output(loaded: LoadedJob, location: str | None, compared: Comparison, job: JobId) -> Comparison:
+    """Return a comparison extended by a refusal if sinks have published a checkpoint that the log does not know.
+
+    Kafka sinks are not asked: they have to be open.
+
+    Args:
+        loaded: the job.
+        location: the location of the job's snapshots; None for the job file's.
+        compared: the comparison with the log's newest snapshot.
+        job: the job's identity in its store.
+
+    Raises:
+        StoreError: the store failed.
+    """
+    # First the sinks: a running job publishes what its log names already.
+    published = dict(previewed_published(loaded.spec.sinks, _surroundings(loaded, job)))
+    store = job_location(loaded, location).job(job.namespace, job.name).store()
+    try:
+        view = drive(store, read(job))
+        newest = None if view.newest is None else view.newest.manifest
+        beyond = published_beyond(published, store, view.last_id, newest)
+    finally:
+        store.close()
+    if beyond is None:
+        return compared
+    return compared.noting(
+        refused(Kind.SINK, uid, beyond.error) for uid, each in published.items() if each > view.last_id
+    )
 
 
 def examine_with(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.verdicts import Finding, Kind, refused
 from streamjob.errors import StreamJobError
+from streamjob.ids import CheckpointId, OperatorUid
 from streamjob.job.spec import SinkSpec
-from streamjob.sink import Previews
+from streamjob.sink import KnowsPublished, Previews
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
 
 if TYPE_CHECKING:
@@ -32,3 +33,29 @@ def preview_sinks(
                 sink.preview(context, schema)
         except StreamJobError as error:
             yield refused(Kind.SINK, spec.uid, error)
+
+
+def previewed_published(
+    sinks: Iterable[SinkSpec], surroundings: SinkSurroundings
+) -> Iterator[tuple[OperatorUid, CheckpointId]]:
+    """Yield the checkpoint that each sink published last, of those that know it without being opened.
+
+    Sinks that a start would refuse are left out.
+
+    Args:
+        sinks: the sinks.
+        surroundings: the job's surroundings.
+    """
+    for spec in sinks:
+        try:
+            sink, context = make_sink(spec, surroundings)
+            if isinstance(sink, Previews) and isinstance(sink, KnowsPublished):
+                sink.preview(context, None)
+                try:
+                    newest = sink.newest_published()
+                finally:
+                    sink.close()
+                if newest is not None:
+                    yield spec.uid, newest
+        except StreamJobError:
+            continue

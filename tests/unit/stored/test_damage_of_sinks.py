@@ -102,3 +102,25 @@ def test_a_damaged_record_is_named(world: World, name: str) -> None:
     for result in (verified, checked):
         assert f"_streamjob/{name} cannot be read: " in result.output
     assert checked.exit_code == (ExitCode.CANNOT_RESTORE if name == "owner.json" else ExitCode.OK)
+
+
+def test_a_log_that_is_older_than_the_output_is_said_by_a_check_as_by_a_start(world: World) -> None:
+    world.sink.commit(CheckpointId(1), [world.committable])
+    assert world.check().exit_code == 0
+    world.sink.commit(CheckpointId(5), [{**world.committable, "id": "v", "files": []}])
+    before = sorted(world.out.rglob("*"))
+
+    found = world.check()
+    assert found.exit_code == ExitCode.CANNOT_RESTORE
+    (sink,) = (each for each in map(json.loads, found.stdout.splitlines()) if each["uid"] == SINK)
+    assert (sink["verdict"], sink["cause"]) == ("refused", "PublishedBeyondTheLog")
+    assert f"sink {SINK} has published checkpoint 5, and the log at " in sink["why"]
+    assert "ends with checkpoint 1" in sink["why"]
+    assert "makes a fork" in sink["fix"]
+    assert sorted(world.out.rglob("*")) == before
+
+    elsewhere = ["check", str(world.file), "--no-spark", "--location", str(world.file.with_name("new"))]
+    refused = CliRunner().invoke(app, [*elsewhere, "--from", "latest"])
+    assert refused.exit_code == ExitCode.CANNOT_RESTORE
+    assert "names no checkpoint" in refused.output
+    assert CliRunner().invoke(app, [*elsewhere, "--from", "none"]).exit_code == 0

@@ -205,6 +205,8 @@ class BucketSink:
 
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint of the newest record of a commit. Raises UnreadableRecord and StoreError."""
+        if self._connection is None:
+            self._connect()
         return self._records.newest()
 
     def abort(self) -> None:

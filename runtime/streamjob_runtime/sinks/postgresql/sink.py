@@ -47,6 +47,8 @@ _RECORDS_KEPT = 1000
 _SETTING_UP = 0x73747265616D6A62
 """Advisory lock for creating the staging schema: "streamjb"."""
 
+_IS_THERE = "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s)"
+
 log = logging.getLogger("streamjob")
 
 
@@ -84,8 +86,10 @@ class PostgresqlSink:
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
         """Check server, table, rights and rows without ending any session. Raises the errors of `open`."""
+        self._context = context
         self._options = parse_options(context.options, self._label)
-        with Server(self._label, self._options, f"check {context.job}").transaction() as connection:
+        self._server = Server(self._label, self._options, f"check {context.job}")
+        with self._server.transaction() as connection:
             self._target = self._find_target(connection)
         if schema is not None:
             self.check_schema(schema)
@@ -213,8 +217,12 @@ class PostgresqlSink:
 
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint of the newest record in the table of commits. Raises the errors of `open`."""
+        schema = self._options.staging_schema
         with self._server.transaction() as connection:
-            row = connection.execute(statements.newest(self._options.staging_schema), self._names).fetchone()
+            commits = Identifier(schema, statements.COMMITS).as_string(connection)
+            if not _has(connection, _IS_THERE, commits):
+                return None
+            row = connection.execute(statements.newest(schema), self._names).fetchone()
         return None if row is None else CheckpointId(row[0])
 
     def abort(self) -> None:
@@ -269,8 +277,8 @@ class PostgresqlSink:
         self._check_right(
             connection, "SELECT has_schema_privilege(%s, 'CREATE, USAGE')", schema, "CREATE, USAGE ON SCHEMA"
         )
-        commits = SQL("{}").format(Identifier(schema, statements.COMMITS)).as_string(connection)
-        if not _has(connection, "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s)", commits):
+        commits = Identifier(schema, statements.COMMITS).as_string(connection)
+        if not _has(connection, _IS_THERE, commits):
             connection.execute(statements.create_commits(schema))
         for right in ("SELECT", "INSERT", "DELETE"):
             query = f"SELECT has_table_privilege(%s, '{right}')"
@@ -340,7 +348,7 @@ class PostgresqlSink:
             due += [batch for batch in members if batch.id not in done]
         for staging in dict.fromkeys(batch.staging for batch in due):
             name = Identifier(*staging).as_string(connection)
-            if not _has(connection, "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s)", name):
+            if not _has(connection, _IS_THERE, name):
                 self._rows_gone(checkpoint, name)
         return due
 
