@@ -154,8 +154,8 @@ class SourceSpec(Node):
         default=None,
         min_length=1,
         description="With `changes`: what stands in a column that the database did not send with a change, as in "
-        "`unavailable.value.placeholder` of Debezium's connector. A PostgreSQL sink with `mode: upsert` "
-        "leaves such a column as it is stored. Default: `__debezium_unavailable_value`.",
+        "`unavailable.value.placeholder` of Debezium's connector. A sink of PostgreSQL, Iceberg or Delta with "
+        "`mode: upsert` leaves such a column as it is stored. Default: `__debezium_unavailable_value`.",
     )
     on_unavailable: OnUnavailable | None = Field(
         default=None,

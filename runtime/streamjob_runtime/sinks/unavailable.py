@@ -9,10 +9,11 @@ placeholder fails the batch, or becomes NULL.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from streamjob_runtime.sinks.errors import RowsRefused
 from streamjob_runtime.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -212,6 +213,34 @@ def with_left_out(rows: DataFrame, sink: str, key: Collection[str], name: str) -
     return rows.select(*columns, names.alias(name)), tuple(marks)
 
 
+def nothing_to_keep(table: str, row: Mapping[str, object], columns: Iterable[str]) -> RowsRefused:
+    """Return the error for a change that leaves out columns of a row that is not stored.
+
+    Args:
+        table: the sink and the table in messages.
+        row: the key of the row.
+        columns: the columns.
+    """
+    names, key = ", ".join(map(repr, columns)), ", ".join(f"{name} = {value}" for name, value in row.items())
+    return RowsRefused(
+        f"{table}: a change leaves out {names} of the row {key}, since the database did not send what had not changed, "
+        "and the table has no such row to keep",
+        "insert that row into the table by hand, and the job continues; or start with a snapshot of the source",
+    )
+
+
+def without_marks(rows: StructType) -> StructType:
+    """Return the type of rows without the marks of their columns, as a new table can have it."""
+    from pyspark.sql.types import StructField, StructType
+
+    def bare(field: StructField) -> StructField:
+        kind = without_marks(field.dataType) if isinstance(field.dataType, StructType) else field.dataType
+        metadata = {name: value for name, value in field.metadata.items() if name != MARK}
+        return StructField(field.name, kind, field.nullable, metadata)
+
+    return StructType([bare(field) for field in rows.fields])
+
+
 def _replaced(column: Column, kind: DataType, mark: Mark, what: str) -> Column:
     from pyspark.sql import functions as f
 
@@ -220,8 +249,8 @@ def _replaced(column: Column, kind: DataType, mark: Mark, what: str) -> Column:
     else:
         message = (
             f"source {mark.source}: a change leaves out the column {mark.column!r}: it holds {mark.placeholder!r}, and "
-            f"{what[0].lower()}{what[1:]}; let only PostgreSQL sinks with mode: upsert have the column, as it is; "
-            " or let the database send it (REPLICA IDENTITY FULL); or say onUnavailable: asNull"
+            f"{what[0].lower()}{what[1:]}; let only sinks of PostgreSQL, Iceberg and Delta with mode: upsert have the "
+            "column, as it is; or let the database send it (REPLICA IDENTITY FULL); or say onUnavailable: asNull"
         )
         instead = f.raise_error(f.lit(message))
     return f.when(is_unavailable(column, kind, mark.placeholder), instead).otherwise(column)

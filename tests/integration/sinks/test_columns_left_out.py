@@ -6,21 +6,30 @@ import base64
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+from deltalake import Schema as DeltaSchema
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, LongType, NestedField, StringType
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 from tests.integration.sinks.databases import Database
+from tests.integration.sinks.lakes import Lake
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.job.changes import UNAVAILABLE
 from streamjob.sink import Sink, SinkContext
 from streamjob_runtime.chain.changes import with_available
 from streamjob_runtime.chain.outputs import ChainOutput
+from streamjob_runtime.sinks.delta.sink import DeltaSink
 from streamjob_runtime.sinks.errors import RowsRefused
+from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 from streamjob_runtime.sinks.memory import MemorySink
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 from streamjob_runtime.sinks.unavailable import MARK, Mark, available, is_unavailable, marked_type, marks_of
@@ -39,7 +48,7 @@ def mark(column: str, *, as_null: bool = False) -> Mark:
 
 def marked(frame: DataFrame, *columns: str, as_null: bool = False) -> DataFrame:
     metadata = {name: {MARK: mark(name, as_null=as_null).to_json()} for name in columns}
-    return frame.select(*(f.col(name).alias(name, metadata=metadata.get(name, {})) for name in frame.columns))
+    return frame.select(*(f.col(f"`{name}`").alias(name, metadata=metadata.get(name, {})) for name in frame.columns))
 
 
 def changes(spark: SparkSession, rows: Sequence[Change]) -> DataFrame:
@@ -84,7 +93,10 @@ def write(sink: Sink, checkpoint: int, *batches: DataFrame) -> None:
     sink.commit(CheckpointId(checkpoint), json.loads(json.dumps(staged)))
 
 
-def into_postgresql(database: Database) -> tuple[Sink, Callable[[], Table]]:
+Into = Callable[[Database, Lake, Path], tuple[Sink, Callable[[], Table]]]
+
+
+def into_postgresql(database: Database, lake: Lake, path: Path) -> tuple[Sink, Callable[[], Table]]:
     database.execute("CREATE TABLE report (id bigint PRIMARY KEY, raw bytea NOT NULL, doc text)")
     read = "SELECT id, doc, raw FROM report"
     return (
@@ -93,11 +105,30 @@ def into_postgresql(database: Database) -> tuple[Sink, Callable[[], Table]]:
     )
 
 
+def into_iceberg(database: Database, lake: Lake, path: Path) -> tuple[Sink, Callable[[], Table]]:
+    columns = [(1, "id", LongType(), False), (2, "raw", BinaryType(), True), (3, "doc", StringType(), False)]
+    lake.make("db.report", Schema(*(NestedField(n, name, kind, required=on) for n, name, kind, on in columns)))
+    return (
+        opened(IcebergSink("report"), lake.options("db.report", **UPSERT)),
+        lambda: {key: (doc, raw) for key, raw, doc in lake.rows("db.report")},
+    )
+
+
+def into_delta(database: Database, lake: Lake, path: Path) -> tuple[Sink, Callable[[], Table]]:
+    fields = [pa.field("id", pa.int64()), pa.field("raw", pa.binary(), nullable=False), pa.field("doc", pa.string())]
+    DeltaTable.create(path, DeltaSchema.from_arrow(pa.schema(fields)))
+    return (
+        opened(DeltaSink("report"), {"path": str(path), **UPSERT}),
+        lambda: {row["id"]: (row["doc"], row["raw"]) for row in DeltaTable(path).to_pyarrow_table().to_pylist()},
+    )
+
+
 @pytest.mark.core
+@pytest.mark.parametrize("into", [into_postgresql, into_iceberg, into_delta])
 def test_a_table_is_what_all_changes_make_of_it_whatever_they_leave_out(
-    spark: SparkSession, database: Database
+    spark: SparkSession, database: Database, lake: Lake, tmp_path: Path, into: Into
 ) -> None:
-    sink, read = into_postgresql(database)
+    sink, read = into(database, lake, tmp_path / "t")
     chance, table = random.Random(3), Table()
     for checkpoint in range(1, 5):
         rows = random_changes(chance, table, 24)
@@ -111,6 +142,42 @@ def test_a_table_is_what_all_changes_make_of_it_whatever_they_leave_out(
         with pytest.raises(RowsRefused, match=r"leaves out '(doc|raw)' of the row id = (77|1),.* no such row to keep"):
             write(sink, 9, changes(spark, rows))
     assert read() == table
+    # NULL in a required column is one only if the change has the column.
+    with pytest.raises(Exception, match=r"'raw' is required|row contains \(90, null"):
+        write(sink, 9, changes(spark, [("insert", 90, "x", None)]))
+
+
+NESTED = "id bigint, `a.b` array<string>, m map<string,string>, n int"
+
+
+@pytest.mark.parametrize("into", ["iceberg", "delta"])
+def test_lists_and_maps_that_a_change_leaves_out_stay_as_they_are_stored(
+    spark: SparkSession, lake: Lake, tmp_path: Path, into: str
+) -> None:
+    path, nothing = tmp_path / "t", {UNAVAILABLE: UNAVAILABLE}
+    iceberg, delta = lake.options("db.report", **UPSERT, createTable="true"), {"path": str(path), **UPSERT}
+    sink = opened(IcebergSink("report"), iceberg) if into == "iceberg" else opened(DeltaSink("report"), delta)
+
+    def of(*rows: tuple[int, list[str] | None, dict[str, str] | None, int]) -> DataFrame:
+        return marked(spark.createDataFrame(list(rows), NESTED).coalesce(1), "a.b", "m")
+
+    assert isinstance(sink, IcebergSink | DeltaSink)
+    sink.check_schema(of((1, None, None, 1)).schema)
+    write(sink, 1, of((1, ["a", "b"], {"k": "v"}, 1), (2, None, {}, 2), (3, [], None, 3)))
+    write(
+        sink, 2, of((1, [UNAVAILABLE], nothing, 4), (2, [UNAVAILABLE], {"new": "x"}, 5), (3, [UNAVAILABLE], nothing, 6))
+    )
+    write(sink, 3, of((1, ["c"], nothing, 7)), of((1, [UNAVAILABLE], nothing, 8)))
+
+    found = lake.load("db.report").scan().to_arrow() if into == "iceberg" else DeltaTable(path).to_pyarrow_table()
+    rows = {row["id"]: row for row in found.to_pylist(maps_as_pydicts="strict")}
+    assert {key: (row["a.b"], row["m"], row["n"]) for key, row in rows.items()} == {
+        1: (["c"], {"k": "v"}, 8),
+        2: (None, {"new": "x"}, 5),
+        3: ([], None, 6),
+    }
+    if into == "delta":
+        assert MARK not in DeltaTable(path).schema().to_json()
 
 
 def test_rows_that_exchange_unique_values_keep_what_they_leave_out(spark: SparkSession, database: Database) -> None:

@@ -23,7 +23,7 @@ from streamjob_runtime.sinks.delta.datafiles import (
     write_parquet,
 )
 from streamjob_runtime.sinks.lake_values import refuse_nulls
-from streamjob_runtime.sinks.staged_changes import DELETED, KEY_FIX, POSITION
+from streamjob_runtime.sinks.staged_changes import DELETED, KEY_FIX, LEFT_OUT, POSITION
 from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
@@ -43,10 +43,12 @@ class ChangeFiles:
 
     def write(self, rows: pa.Table) -> None:
         """Write changes. Raises RowsRefused if a key is null, or the table or its readers cannot hold a value."""
-        marks = [DELETED, POSITION]
+        marks = [name for name in (DELETED, POSITION, LEFT_OUT) if name in rows.column_names]
         columns = rows.drop_columns(marks)
         refuse_nulls(self._target.sink, columns, self._target.key, "is part of the key", KEY_FIX)
-        check_rows(columns.filter(pc.invert(rows.column(DELETED))), self._target)
+        new = pc.invert(rows.column(DELETED))
+        left_out = rows.column(LEFT_OUT).filter(new) if LEFT_OUT in marks else None
+        check_rows(columns.filter(new), self._target, left_out)
         kept = as_the_table_has_them(columns, self._target.schema)
         for name in marks:
             kept = kept.append_column(name, rows.column(name))
@@ -64,7 +66,7 @@ def stage_changes(
     """Write a batch's changes, in one Spark action; return their files.
 
     Args:
-        batch: the rows.
+        batch: the rows; those that may leave out columns have the names of these in a column.
         table: the table's columns by name.
         target: the target of the tasks' writes.
         sink: the sink's name in messages.
@@ -73,7 +75,8 @@ def stage_changes(
 
     deletion = is_deletion(sink) if CHANGE_TYPE in batch.columns else f.lit(False)
     marked = batch.select("*", deletion.alias(DELETED), f.monotonically_increasing_id().alias(POSITION))
-    rows = aligned(marked, table, DELETED, POSITION)
+    own = [DELETED, POSITION, *([LEFT_OUT] if LEFT_OUT in batch.columns else [])]
+    rows = aligned(marked, table, *own)
     return write_batch(rows, partial(ChangeFiles, target), ChangeFiles(target))
 
 

@@ -28,7 +28,7 @@ class StagedBatch(BaseModel):
     """The committable: a batch's files, with the life and number that identify it in the table's log.
 
     Args:
-        formatVersion: 1.
+        formatVersion: 1; 2 if changes may leave out columns, for which an older version would write NULL.
         table: the table's id.
         sink: the sink's identity.
         life: the life that staged the batch.
@@ -41,7 +41,7 @@ class StagedBatch(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    formatVersion: Literal[1] = 1  # noqa: N815 - as it is stored
+    formatVersion: Literal[1, 2] = 1  # noqa: N815 - as it is stored
     table: str
     sink: str
     life: str

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from streamjob_runtime.sinks.delta.statistics import partition_problem, partition_value, statistics_of
 from streamjob_runtime.sinks.lake_values import refuse_nulls, refuse_rows, refuse_unreadable
 from streamjob_runtime.sinks.life_directories import has_directories
+from streamjob_runtime.sinks.staged_changes import with_values
 from streamjob_runtime.sinks.staged_hashes import sha256_of
 
 if TYPE_CHECKING:
@@ -92,10 +93,21 @@ class DataFiles:
         remove_files((file.path for file in self.files), self._target.files())
 
 
-def check_rows(rows: pa.Table, target: Target) -> None:
-    """Refuse values that the table or its readers cannot hold. Raises RowsRefused."""
+def check_rows(rows: pa.Table, target: Target, left_out: pa.ChunkedArray | None = None) -> None:
+    """Refuse values that the table or its readers cannot hold.
+
+    Args:
+        rows: the rows.
+        target: the table.
+        left_out: the names of the columns that each row leaves out; None if no row does.
+
+    Raises:
+        RowsRefused: there is such a value.
+    """
     required = [field.name for field in target.schema if not field.nullable]
-    refuse_nulls(target.sink, rows, required, "is required", "give it a value in the job, or make the column optional")
+    for name in required:
+        fix = "give it a value in the job, or make the column optional"
+        refuse_nulls(target.sink, with_values(rows, name, left_out), [name], "is required", fix)
     refuse_unreadable(target.sink, rows)
     for name in target.partition_by:
         if name in rows.column_names:

@@ -58,8 +58,10 @@ from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.life_directories import LifeDirectories
 from streamjob_runtime.sinks.lives import Life, life_of
 from streamjob_runtime.sinks.optimistic_commits import commit_optimistically, problem_of
+from streamjob_runtime.sinks.staged_changes import LEFT_OUT
 from streamjob_runtime.sinks.staged_hashes import changed
 from streamjob_runtime.sinks.task_files import write_batch
+from streamjob_runtime.sinks.unavailable import with_left_out, without_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -166,7 +168,9 @@ class DeltaSink:
         names = [name for name in self._columns if name in batch.columns]
         files: list[StagedFile] = []
         changes: list[StagedFile] = []
+        left_out: tuple[str, ...] = ()
         if self._options.key:
+            batch, left_out = with_left_out(batch, self._label, self._options.key, LEFT_OUT)
             changes = stage_changes(batch, self._columns, target, self._label)
         else:
             files = write_batch(aligned(batch, self._columns), partial(DataFiles, target), DataFiles(target))
@@ -174,6 +178,7 @@ class DeltaSink:
             return Staged(None, 0)
         self._number = number
         staged = StagedBatch(
+            formatVersion=2 if left_out else 1,
             table=self._table_id,
             sink=self._identity,
             life=str(self._life),
@@ -195,6 +200,7 @@ class DeltaSink:
         Raises:
             UnreadableCommittable: a committable does not belong to this sink.
             StagedRowsGone: files neither exist nor are recorded as committed.
+            RowsRefused: a change leaves out columns of a row that the table does not have.
             CommitContended: other writers kept changing the table meanwhile.
             DeltaUnreachable, UnusableTable: see `open`.
         """
@@ -243,6 +249,11 @@ class DeltaSink:
                 self._directories.remove(life, [file for file in left if file.location not in part])
                 sweeps.note(life)
 
+    @property
+    def keeps_unavailable(self) -> bool:
+        """Whether rows may leave out columns: if they replace others."""
+        return bool(self._options.key)
+
     def target_id(self) -> str | None:
         """Return the table's id; None if there is no table."""
         return None if self._opened is None else self._table_id
@@ -287,7 +298,8 @@ class DeltaSink:
             self._directories.try_to_write(self._life)
 
     def _rows_of(self, schema: StructType) -> StructType:
-        return without_kind(schema) if self._options.key and CHANGE_TYPE in schema.names else schema
+        rows = without_kind(schema) if self._options.key and CHANGE_TYPE in schema.names else schema
+        return without_marks(rows)
 
     def _check(self, schema: StructType) -> None:
         found: list[Mismatch] = []
@@ -337,9 +349,8 @@ class DeltaSink:
                 self._check_content(what, due)
             properties = commit_properties(due, checkpoint, {**self._notes(), **notes})
             if self._options.key:
-                merge(
-                    table, read_changes((batch.changes for batch in due), self._files()), self._options.key, properties
-                )
+                changes = read_changes((batch.changes for batch in due), self._files())
+                merge(table, changes, self._options.key, properties, f"{self._label}: table {table.table_uri}")
             else:
                 append(table, due, properties)
 

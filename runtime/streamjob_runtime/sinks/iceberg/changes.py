@@ -21,7 +21,7 @@ from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.iceberg.column_types import aligned
 from streamjob_runtime.sinks.iceberg.writing import Target, check_rows
 from streamjob_runtime.sinks.lake_values import refuse_nulls
-from streamjob_runtime.sinks.staged_changes import DELETED, KEY_FIX, POSITION
+from streamjob_runtime.sinks.staged_changes import DELETED, KEY_FIX, LEFT_OUT, POSITION
 from streamjob_runtime.sinks.task_files import write_batch
 
 if TYPE_CHECKING:
@@ -59,9 +59,12 @@ class ChangeFiles:
 
     def write(self, rows: pa.Table) -> None:
         """Write changes. Raises RowsRefused if the table or its readers cannot hold a value."""
-        columns = rows.drop_columns([DELETED, POSITION])
+        marks = [name for name in (DELETED, POSITION, LEFT_OUT) if name in rows.column_names]
+        columns = rows.drop_columns(marks)
         refuse_nulls(self._target.sink, columns, self._key, "is part of the key", KEY_FIX)
-        check_rows(columns.filter(pc.invert(rows.column(DELETED))), self._target)
+        new = pc.invert(rows.column(DELETED))
+        left_out = rows.column(LEFT_OUT).filter(new) if LEFT_OUT in marks else None
+        check_rows(columns.filter(new), self._target, left_out)
         buffer = pa.BufferOutputStream()
         pq.write_table(rows, buffer)
         content = buffer.getvalue()
@@ -86,7 +89,7 @@ def stage_changes(batch: DataFrame, target: Target, directory: str, key: Sequenc
     """Write a batch's changes, in one Spark action; return their files.
 
     Args:
-        batch: the rows.
+        batch: the rows; those that may leave out columns have the names of these in a column.
         target: the table.
         directory: the location of the files.
         key: the columns that identify a row.
@@ -96,7 +99,8 @@ def stage_changes(batch: DataFrame, target: Target, directory: str, key: Sequenc
 
     deletion = is_deletion(sink) if CHANGE_TYPE in batch.columns else f.lit(False)
     marked = batch.select("*", deletion.alias(DELETED), f.monotonically_increasing_id().alias(POSITION))
-    rows = aligned(marked, target.table().schema(), DELETED, POSITION)
+    own = [DELETED, POSITION, *([LEFT_OUT] if LEFT_OUT in batch.columns else [])]
+    rows = aligned(marked, target.table().schema(), *own)
     return write_batch(rows, partial(ChangeFiles, target, directory, tuple(key)), ChangeFiles(target, directory, key))
 
 

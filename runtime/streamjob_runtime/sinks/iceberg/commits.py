@@ -15,12 +15,13 @@ from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
 class StagedBatch(BaseModel):
     """The committable: a batch's data files, with the life and number that identify it in the table.
 
-    Format version 2 has the files of its changes instead, in order.
+    Format version 2 has the files of its changes instead, in order. In version 3 these may leave out columns, for
+    which an older version would write NULL.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    formatVersion: Literal[1, 2] = 1  # noqa: N815 - as it is stored
+    formatVersion: Literal[1, 2, 3] = 1  # noqa: N815 - as it is stored
     table: str
     sink: str
     life: str

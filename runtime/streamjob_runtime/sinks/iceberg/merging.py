@@ -27,7 +27,16 @@ from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
-from streamjob_runtime.sinks.staged_changes import DELETED, POSITION, in_order, last_changes
+from streamjob_runtime.sinks.staged_changes import (
+    DELETED,
+    LEFT_OUT,
+    folded_changes,
+    keys_of,
+    left_out_columns,
+    row_of,
+    without,
+)
+from streamjob_runtime.sinks.unavailable import nothing_to_keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +47,34 @@ class Merge:
     added: tuple[StagedFile, ...]
 
 
-def without(rows: pa.Table, changes: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Return the rows whose key has no change, in their order.
+def with_kept(last: pa.Table, key: Sequence[str], stored: pa.Table, table: str) -> pa.Table:
+    """Return changes with the stored values of the columns that they leave out.
 
     Args:
-        rows: rows of the table.
-        changes: changes of keys, of which each occurs once.
+        last: the last change of each key.
         key: the columns that identify a row.
+        stored: stored rows, with the key and the columns that are left out.
+        table: the table in messages.
+
+    Raises:
+        RowsRefused: a change leaves out a column of a row that is not stored.
     """
-    positions = pa.array(range(rows.num_rows), pa.int64())
-    numbered = rows.select(key).append_column(POSITION, positions)
-    kept = numbered.join(changes.select(key), list(key), join_type="left anti", use_threads=False)
-    return in_order(rows, kept.column(POSITION))
+    # Stored values stand behind those of the changes.
+    places = {each: last.num_rows + place for place, each in enumerate(keys_of(stored, key))}
+    keys, left_out = keys_of(last, key), last.column(LEFT_OUT).to_pylist()
+    for place, names in enumerate(left_out):
+        if names and keys[place] not in places:
+            raise nothing_to_keep(table, row_of(last, key, place), names)
+    for name in left_out_columns(last):
+        sources = [places[each] if name in left_out[place] else place for place, each in enumerate(keys)]
+        values = pa.chunked_array([*last.column(name).chunks, *stored.column(name).chunks], last.column(name).type)
+        column = values.take(pa.array(sources, pa.int64()))
+        last = last.set_column(last.column_names.index(name), name, column)
+    return last.drop_columns([LEFT_OUT])
 
 
 def merge(
-    table: Table, changes: pa.Table, key: Sequence[str], write: Callable[[pa.Table], Iterable[StagedFile]]
+    table: Table, changes: pa.Table, key: Sequence[str], write: Callable[[pa.Table], Iterable[StagedFile]], label: str
 ) -> Merge:
     """Write the files that a table has after some changes instead of others, or beside them.
 
@@ -62,18 +83,28 @@ def merge(
         changes: changes in their order, with the table's columns and whether each is a deletion.
         key: the columns that identify a row.
         write: writes rows as data files of the table.
+        label: the table in messages.
+
+    Raises:
+        RowsRefused: a change leaves out a column of a row that is not stored.
     """
     metadata = table.metadata
-    last = last_changes(changes, key)
+    last = folded_changes(changes, key, label)
+    needed = [*key, *left_out_columns(last)] if LEFT_OUT in last.column_names else []
+    stored = [last.select(needed).slice(0, 0)]
     replaced: list[DataFile] = []
     added: list[StagedFile] = []
     for task in table.scan(row_filter=_among(last, key, metadata.schema())).plan_files():
         rows = ArrowScan(metadata, table.io, metadata.schema(), AlwaysTrue()).to_table([task])
-        kept = without(rows, _typed_as(last, rows.schema, key), key)
+        kept = without(rows, _typed(last.select(key), rows.schema), key)
         if kept.num_rows < rows.num_rows:
             replaced.append(task.file)
+            if needed:
+                stored.append(_typed(without(rows, kept, key).select(needed), last.schema))
             if kept.num_rows:
                 added += write(kept)
+    if needed:
+        last = with_kept(last, key, pa.concat_tables(stored), label)
     new = last.filter(pc.invert(last.column(DELETED))).drop_columns([DELETED])
     if new.num_rows:
         added += write(new)
@@ -102,10 +133,10 @@ def commit_merge(table: Table, merged: Merge, summary: Mapping[str, str], proper
     transaction.commit_transaction()
 
 
-def _typed_as(changes: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
-    """Return the keys of changes with the types that the table's files are read with."""
-    columns = [changes.column(name).cast(schema.field(name).type) for name in key]
-    return pa.table(columns, names=list(key))
+def _typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with the types of others: files of the table are read with other types than changes."""
+    names = rows.column_names
+    return pa.table([rows.column(name).cast(schema.field(name).type) for name in names], names=names)
 
 
 def _among(changes: pa.Table, key: Sequence[str], schema: Schema) -> BooleanExpression:

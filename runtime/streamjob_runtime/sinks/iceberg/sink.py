@@ -47,8 +47,10 @@ from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.life_directories import LifeDirectories
 from streamjob_runtime.sinks.lives import Life, life_of
 from streamjob_runtime.sinks.optimistic_commits import commit_optimistically, problem_of
+from streamjob_runtime.sinks.staged_changes import LEFT_OUT
 from streamjob_runtime.sinks.staged_hashes import changed, sha256_of
 from streamjob_runtime.sinks.task_files import write_batch
+from streamjob_runtime.sinks.unavailable import with_left_out
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -163,7 +165,9 @@ class IcebergSink:
         target = target_below(self._label, metadata, self._files.properties, directory)
         files: list[StagedFile] = []
         changes: list[ChangeFile] = []
+        left_out: tuple[str, ...] = ()
         if self._options.key:
+            batch, left_out = with_left_out(batch, self._label, self._options.key, LEFT_OUT)
             changes = stage_changes(batch, target, directory, self._options.key, self._label)
         else:
             rows = aligned(batch, target.table().schema())
@@ -172,7 +176,7 @@ class IcebergSink:
             return Staged(None, 0)
         self._number = number
         staged = StagedBatch(
-            formatVersion=2 if changes else 1,
+            formatVersion=3 if left_out else 2 if changes else 1,
             table=str(metadata.table_uuid),
             sink=self._identity,
             life=str(self._life),
@@ -192,6 +196,7 @@ class IcebergSink:
             UnreadableCommittable: a committable does not belong to this sink.
             UnreadableRecord: the table's record of the sink's commits is damaged.
             StagedRowsGone: files neither exist nor are recorded as committed, or are damaged.
+            RowsRefused: a change leaves out columns of a row that the table does not have.
             CommitContended: other writers kept changing the table meanwhile.
             CatalogUnreachable, CatalogRefuses: see `open`.
         """
@@ -199,6 +204,11 @@ class IcebergSink:
         # A manifest holds files of a single partition specification; the table's may have changed between two epochs.
         for _, group in groupby(batches, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
             self._commit(checkpoint, list(group))
+
+    @property
+    def keeps_unavailable(self) -> bool:
+        """Whether rows may leave out columns: if they replace others."""
+        return bool(self._options.key)
 
     def target_id(self) -> str | None:
         """Return the table's id; None if there is no table."""
@@ -336,7 +346,7 @@ class IcebergSink:
         directory = self._directories.of_batch(self._life, 0)
         target = target_below(self._label, table.metadata, self._files.properties, directory)
         rows = read_changes((batch.changes for batch in due), self._files)
-        merged = merge(table, rows, self._options.key, lambda kept: write_rows(kept, target))
+        merged = merge(table, rows, self._options.key, lambda kept: write_rows(kept, target), self._table_label)
         commit_merge(table, merged, summary, properties)
         remove_changes((location for batch in due for location in batch.changes), self._files)
 

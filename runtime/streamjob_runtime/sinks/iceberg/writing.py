@@ -25,6 +25,7 @@ from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzT
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
 from streamjob_runtime.sinks.lake_values import holds_text, refuse_nulls, refuse_rows, refuse_unreadable, refused
+from streamjob_runtime.sinks.staged_changes import with_values
 from streamjob_runtime.sinks.staged_hashes import HashingStream
 
 _BEFORE_SURROGATES = "\ud7ff"
@@ -114,10 +115,21 @@ class DataFiles:
                 self._target.files().delete(file.path)
 
 
-def check_rows(rows: pa.Table, target: Target) -> None:
-    """Refuse values that the table or its readers cannot hold. Raises RowsRefused."""
+def check_rows(rows: pa.Table, target: Target, left_out: pa.ChunkedArray | None = None) -> None:
+    """Refuse values that the table or its readers cannot hold.
+
+    Args:
+        rows: the rows.
+        target: the table.
+        left_out: the names of the columns that each row leaves out; None if no row does.
+
+    Raises:
+        RowsRefused: there is such a value.
+    """
     required = [field.name for field in target.table().schema().fields if field.required]
-    refuse_nulls(target.sink, rows, required, "is required", "give it a value in the job, or make the column optional")
+    for name in required:
+        fix = "give it a value in the job, or make the column optional"
+        refuse_nulls(target.sink, with_values(rows, name, left_out), [name], "is required", fix)
     refuse_unreadable(target.sink, rows)
     for name in rows.column_names:
         refuse_rows(target.sink, rows, name, _lost_null, "replace the NULL in the job, by array() or map() for example")

@@ -16,6 +16,7 @@ from streamjob_runtime.sinks.errors import RowsRefused, UnusableTable
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, followers, references, stored_columns
 from streamjob_runtime.sinks.postgresql.sessions import Connection, explained, message_of
+from streamjob_runtime.sinks.unavailable import nothing_to_keep
 
 
 class StagedBatch(BaseModel):
@@ -184,14 +185,10 @@ def _check_kept(connection: Connection, move: Move) -> None:
     rows = move.rows
     found = connection.execute(statements.unkept_staged(rows, move.table), move.values).fetchone()
     if found is not None:
-        row = ", ".join(f"{name} = {value}" for name, value in zip(rows.key, found[: len(rows.key)], strict=True))
+        row = dict(zip(rows.key, found[: len(rows.key)], strict=True))
         flags = zip(rows.left_out, found[len(rows.key) :], strict=True)
-        columns = ", ".join(repr(name) for name, left_out in flags if left_out)
-        raise RowsRefused(
-            f"{move.label}: a change leaves out {columns} of the row {row}, since the database did not send what had "
-            f"not changed, and table {move.target.label} has no such row to keep",
-            "insert that row into the table by hand, and the job continues; or start with a snapshot of the source",
-        )
+        columns = [name for name, left_out in flags if left_out]
+        raise nothing_to_keep(f"{move.label}: table {move.target.label}", row, columns)
 
 
 def _parents_first(connection: Connection, moves: Sequence[Move]) -> list[int]:
