@@ -22,7 +22,9 @@ from streamjob.sink import ChecksSchema, KnowsPublished, Previews, Rescues, Sink
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob_runtime.sinks.readable_rows import readable_rows
 from streamjob_runtime.sinks.rehearsing import Rehearses
+from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.quoting import quoted
 from streamjob_runtime.spark.text_forms import unwritable, writer_options
@@ -81,6 +83,11 @@ class EncodingSink:
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Stage the encoded rows; raises the errors of the other sink."""
+        encodings = encodings_of(self._spec)
+        plain = _OF_KAFKA - encodings.keys()
+        for encoding in encodings.values():
+            names = [name for name in batch.columns if name not in plain]
+            batch = readable_rows(batch, f"sink {self._spec.name}", encoding.format, names)
         return self._inner.stage(self._encoded(batch, self._writing), batch_id)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
@@ -111,9 +118,8 @@ class EncodingSink:
             self._check_texts(with_values(self._spec, with_keys(self._spec, rows)).schema)
             return self._encoded(rows, self._checking).schema
         except spark_errors() as error:
-            reason = str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()
             raise UnusableSink(
-                f"sink {self._spec.name}: its rows cannot be encoded: {reason}",
+                f"sink {self._spec.name}: its rows cannot be encoded: {reason(error)}",
                 "let its input have columns that the format can hold",
             ) from error
 

@@ -21,6 +21,7 @@ from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable
 from streamjob_runtime.sinks.file_systems import LocalPlace, Move, Place, PlacedFile, place_full
 from streamjob_runtime.sinks.newest_files import NewestFiles
 from streamjob_runtime.sinks.owners import Owner, owner_record, read_owner
+from streamjob_runtime.sinks.readable_rows import readable_rows
 from streamjob_runtime.sinks.staged_hashes import changed
 from streamjob_runtime.spark.text_forms import unwritable, without_blank_lines, writer_options
 
@@ -299,6 +300,7 @@ class FileSink:
     def _write(self, batch: DataFrame, directory: str) -> None:
         given = {key: value for key, value in self._opened.options.items() if key.lower() != "path"}
         batch = without_blank_lines(batch, self._format, given, self._partition_by, f"sink path {self._place.label}")
+        batch = readable_rows(batch, f"sink path {self._place.label}", self._format)
         writer = batch.write.format(self._format).options(**writer_options(self._format, given))
         for key, value in {**_WRITER_OPTIONS, **self._place.writer_options(batch.sparkSession)}.items():
             writer = writer.option(key, value)

@@ -7,26 +7,30 @@ Spark.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamjob.errors import refuse
 from streamjob.job.options import option, redacted, secrets_in
 from streamjob_runtime.sinks.batch import BatchSink
-from streamjob_runtime.sinks.column_mismatches import no_column
-from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
-from streamjob_runtime.spark.gateway import first_of_class, java_errors, thrown
+from streamjob_runtime.sinks.column_mismatches import CAST, Mismatch, given_twice, no_column
+from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, RowsRefused, UnusableTable
+from streamjob_runtime.spark.gateway import first_of_class, java_errors, java_of, thrown
 from streamjob_runtime.spark.jdbc import find_driver
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from streamjob.sink import SinkContext
+    from streamjob.ids import BatchId
+    from streamjob.sink import SinkContext, Staged
 
 _NOT_FOUND = ("42", "S0")
 """SQLSTATE classes of a table that does not exist, or that may be written but not read."""
+_OF_ROWS = ("22", "23")
+"""SQLSTATE classes of values that a column does not hold, and of violated constraints."""
 _REFUSED = ("28", "3D")
 """SQLSTATE classes of a failed login and of a missing database."""
 
@@ -99,7 +103,7 @@ class JdbcSink(BatchSink):
             NoDriver: no driver supports the URL.
             DatabaseUnreachable: the database does not answer.
             DatabaseRefuses: it refuses the role.
-            UnusableTable: the table lacks columns.
+            UnusableTable: the table lacks columns, or the database has no type for one of the rows'.
         """
         from pyspark.sql import SparkSession
 
@@ -107,10 +111,22 @@ class JdbcSink(BatchSink):
         options = dict(self.context.options)
         if option(options, "driver") is None:
             options["driver"] = find_driver(spark, option(options, "url") or "", self._label)
+        problems = chain(given_twice(schema.names), _not_held(spark, option(options, "url") or "", schema))
+        refuse(UnusableTable, f"{self._label}: the table", problems)
         columns = self._columns(spark, options)
         if columns is not None:
             self._compare(schema.names, columns, exactly=spark.conf.get("spark.sql.caseSensitive") == "true")
         self.context = replace(self.context, options=options)
+
+    def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
+        """Append the batch, in one Spark action. Raises RowsRefused for rows that the database does not take."""
+        try:
+            return super().stage(batch, batch_id)
+        except java_errors() as error:
+            said = database_said(error, self.context.options)
+            if said is None or said.state[:2] not in _OF_ROWS:
+                raise
+            raise RowsRefused(f"{self._label}: {said.text}", "correct the job or the table") from error
 
     def _columns(self, spark: SparkSession, options: Mapping[str, str]) -> list[str] | None:
         """Return the table's columns; None if they cannot be read, although the table may be writable."""
@@ -131,3 +147,14 @@ class JdbcSink(BatchSink):
         missing = [name for name in rows if (name if exactly else name.lower()) not in known]
         where = f"{self._label}: table {option(self.context.options, 'dbtable')}"
         refuse(UnusableTable, where, (no_column(name, table, exactly=exactly) for name in missing))
+
+
+def _not_held(spark: SparkSession, url: str, schema: StructType) -> Iterator[Mismatch]:
+    """Yield the columns for which Spark knows no type of the database."""
+    java = java_of(spark).org.apache.spark.sql
+    dialect, common = java.jdbc.JdbcDialects.get(url), java.execution.datasources.jdbc.JdbcUtils
+    for each in schema.fields:
+        kind = java.types.DataType.fromJson(each.dataType.json())
+        if dialect.getJDBCType(kind).isEmpty() and common.getCommonJDBCType(kind).isEmpty():
+            name = each.dataType.simpleString()
+            yield Mismatch(f"is given the column {each.name!r} of type {name}, which JDBC does not write here", CAST)

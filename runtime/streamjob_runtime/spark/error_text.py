@@ -15,6 +15,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _EXECUTOR = re.compile(r"\((\S+) executor (?!driver\))(\S+)\)")
 """Spark's name of the place where a task failed; in a job on one machine the executor is the driver."""
+_CALLED = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
+"""What Py4J writes before the message of a Java exception."""
 _PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
 
 
@@ -61,4 +63,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def reason(error: Exception) -> str:
     """Return the problem in Spark's message, without the plan and the stack trace."""
-    return str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n", 1)[0].strip()
+    text = _CALLED.sub("", str(error))
+    for noise in ("\n\nJVM stacktrace", "\n\tat ", ";\n"):
+        text = text.split(noise, 1)[0]
+    return text.strip()

@@ -24,7 +24,11 @@ _NOTHING_TRIMMED = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpac
 _TEXT_KEYS = frozenset({
     "boolean", "byte", "char", "decimal", "double", "float", "integer", "long", "short", "string", "varchar",
 })  # fmt: skip
-_NOT_IN_CSV = frozenset({"array", "binary", "interval", "map", "struct", "variant"})
+_NOT_HELD = {
+    "avro": frozenset({"variant"}),
+    "csv": frozenset({"array", "binary", "interval", "map", "struct", "variant"}),
+    "orc": frozenset({"variant"}),
+}
 
 
 def writer_options(form: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -44,7 +48,11 @@ def writer_options(form: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def unwritable(form: str, columns: Iterable[StructField]) -> Iterator[tuple[str, str]]:
-    """Yield the columns that readers of JSON or CSV would not find as they were, with fixes; none for other formats."""
+    """Yield the columns that a format does not hold, or that its readers would not find as they were, with fixes."""
+    columns = list(columns)
+    lower = [column.name.lower() for column in columns]
+    for name in sorted({name for name in lower if lower.count(name) > 1}):
+        yield f"the rows have two columns {name!r}", "give each column a name of its own; case does not matter"
     for column in columns:
         name, kind = column.name, column.dataType
         if form == "json" and (key := _key_without_text(kind)) is not None:
@@ -52,10 +60,12 @@ def unwritable(form: str, columns: Iterable[StructField]) -> Iterator[tuple[str,
                 f"the column {name!r} has a map whose keys are {key.upper()}, and JSON has texts for keys",
                 f"cast the keys: transform_keys({name}, (k, v) -> CAST(k AS STRING))",
             )
-        if form == "csv" and kind.typeName() in _NOT_IN_CSV:
+        if form == "orc" and "`" in name:
+            yield f"the column {name!r} has a backtick in its name, which ORC does not hold", "rename it"
+        if kind.typeName() in _NOT_HELD.get(form, ()):
             function = "base64" if kind.typeName() == "binary" else "to_json"
             yield (
-                f"the column {name!r} is {kind.simpleString()}, which CSV does not hold",
+                f"the column {name!r} is {kind.simpleString()}, which {form.upper()} does not hold",
                 f"make it a text: {function}({name})",
             )
 

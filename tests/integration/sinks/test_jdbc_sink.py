@@ -117,3 +117,14 @@ def test_an_address_that_no_driver_understands_is_told_with_what_to_bring(
 
     assert raised.value.what == "sink report: there is no JDBC driver for jdbc:cuneiform:…"
     assert "spark.jars.packages" in raised.value.fix
+
+
+@pytest.mark.usefixtures("driver")
+@pytest.mark.parametrize("kind", ["map<string,int>", "interval day to second", "variant", "struct<a:int>"])
+def test_a_type_that_jdbc_does_not_write_is_said_before_anything_starts(
+    spark: SparkSession, database: Database, kind: str
+) -> None:
+    sink = opened(options_of(database))
+
+    with pytest.raises(UnusableTable, match=r"is given the column 'odd' of type .*, which JDBC does not write here"):
+        sink.check_schema(spark.sql(f"SELECT 1 AS id, CAST(NULL AS {kind}) AS odd").schema)

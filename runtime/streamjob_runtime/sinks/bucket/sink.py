@@ -37,6 +37,7 @@ from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedF
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnusableSink
 from streamjob_runtime.sinks.owners import owner_record, read_owner
+from streamjob_runtime.sinks.readable_rows import readable_rows
 from streamjob_runtime.sinks.task_files import write_batch
 from streamjob_runtime.spark.text_forms import without_blank_lines
 
@@ -180,6 +181,7 @@ class BucketSink:
             partitions=self._partition_by,
         )
         batch = without_blank_lines(batch, self._format, options, self._partition_by, self._label)
+        batch = readable_rows(batch, self._label, self._format)
         rows = prepared(batch, self._format, options, self._partition_by)
         files = write_batch(rows, partial(UploadedFiles, target), UploadedFiles(target, self._uploads))
         if not files:

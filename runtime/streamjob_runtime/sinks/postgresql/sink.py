@@ -36,6 +36,7 @@ from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
+from streamjob_runtime.sinks.readable_rows import readable_rows
 from streamjob_runtime.sinks.unavailable import with_left_out
 from streamjob_runtime.spark.text_forms import unwritable
 
@@ -141,7 +142,7 @@ class PostgresqlSink:
         table = self._tables.take(identity) or self._make_table(identity, columns, changes, left_out)
         staging = (self._options.staging_schema, table)
         statement = statements.copy(staging, batch.columns).as_string(None)
-        copied = copy_batch(batch, self._conninfo, statement)
+        copied = copy_batch(readable_rows(batch, self._label, "postgresql"), self._conninfo, statement)
         for each in copied:
             if each.error is not None:
                 raise explained(self._label, each.sqlstate, each.error)
