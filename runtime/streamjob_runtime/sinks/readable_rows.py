@@ -101,4 +101,9 @@ def _all(column: Column, kind: DataType, kinds: frozenset[str], holds: Callable[
 
     if _inside(f.lit(None), kind, kinds, holds) is None:
         return None
-    return f.forall(column, lambda each: f.coalesce(_inside(each, kind, kinds, holds), f.lit(True)))
+
+    def is_held(each: Column) -> Column:
+        held = _inside(each, kind, kinds, holds)
+        return f.lit(True) if held is None else f.coalesce(held, f.lit(True))
+
+    return f.forall(column, is_held)
