@@ -6,6 +6,7 @@ const HOUR = 3600;
 const DAY = 86400;
 const YEAR = 31557600;
 const END_OF_TIME_MS = 253370764800000; // the year 9999: the watermark of an ended input
+const FIRST_TIME_MS = -62135596800000; // the year 1: before it, no row has set the watermark
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
@@ -72,7 +73,7 @@ export const percent = (share) => (known(share) ? `${share > 0 ? Math.max(1, Mat
 
 /** A watermark, as a time in UTC. */
 export function eventTime(watermarkMs) {
-  if (!known(watermarkMs) || watermarkMs <= 0) return ABSENT;
+  if (!known(watermarkMs) || watermarkMs < FIRST_TIME_MS) return ABSENT;
   if (watermarkMs >= END_OF_TIME_MS) return "end of input";
   return new Date(watermarkMs).toISOString().slice(0, 19).replace("T", " ");
 }

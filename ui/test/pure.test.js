@@ -1,7 +1,7 @@
 import { boxes, hottest } from "../src/flame.js";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compact, duration, seconds, size } from "../src/format.js";
+import { ABSENT, compact, duration, eventTime, seconds, size } from "../src/format.js";
 import { chosen, tally } from "../src/choose.js";
 import { layout } from "../src/layout.js";
 import { merge } from "../src/patch.js";
@@ -107,4 +107,12 @@ test("a flame graph has a box for each call, and adds up the functions' own time
     ["g", 1, 60, 30],
   ]);
   assert.deepEqual(hottest(process), [["f", 60], ["g", 30], ["driver", 10]]);
+});
+
+test("a watermark before 1970 is shown as its time, and none as a dash", () => {
+  assert.equal(eventTime(-14182940000), "1969-07-20 20:17:40");
+  assert.equal(eventTime(0), "1970-01-01 00:00:00");
+  assert.equal(eventTime(-4611686018427387), ABSENT);
+  assert.equal(eventTime(null), ABSENT);
+  assert.equal(eventTime(253370764800000), "end of input");
 });
