@@ -37,6 +37,7 @@ JOINED_BY = {
     "structs": "struct(k, x) = named_struct('k', bk, 'x', bx)",
     "arrays": "array(x) = array(bx)",
     "an expression": "coalesce(k, 'none') = coalesce(bk, 'none')",
+    "a key, if a value is large": "k = bk AND v > 1 AND bv IS NOT NULL",
 }
 JOINS = ["INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI"]
 BY_HOUR = "window(at, '1 hour')"
@@ -49,7 +50,7 @@ AGGREGATIONS = {
     f"grouped by {key}": f"SELECT {key}, {FUNCTIONS} FROM a GROUP BY {BY_HOUR}, {key}"
     for key in ("k", "x", "v", "k, x", "struct(k, x)", "array(x)")
 }
-OTHERS: dict[str, Case] = {
+OTHERS = {
     "grouped by time": f"SELECT at, {FUNCTIONS} FROM a GROUP BY at",
     "rollup": f"SELECT k, v, count(*) AS n FROM a GROUP BY {BY_HOUR}, ROLLUP(k, v)",
     "sliding": "SELECT k, window.start AS s, count(*) AS n FROM a GROUP BY 1, window(at, '1 hour', '7 minutes')",
@@ -66,6 +67,9 @@ OTHERS: dict[str, Case] = {
     "a filter behind groups": f"SELECT k, sum(v) AS s FROM a GROUP BY {BY_HOUR}, k HAVING sum(v) IS NULL OR k IS NULL",
     "distinct rows": "SELECT DISTINCT k, x, v, at FROM a",
     "distinct numbers": "SELECT DISTINCT x, date_trunc('HOUR', at) IS NULL AS t, at FROM a",
+    "a union": "SELECT k, x FROM a UNION ALL SELECT bk, bx FROM b",
+}
+DUPLICATES: dict[str, Case] = {
     "duplicates by k": lambda spark: spark.table("a").dropDuplicates(["k"]).select("k"),
     "duplicates by x": lambda spark: spark.table("a").dropDuplicates(["x"]).select("x"),
     "duplicates by time and x": lambda spark: spark.table("a").dropDuplicates(["x", "at"]).select("x", "at"),
@@ -75,7 +79,6 @@ OTHERS: dict[str, Case] = {
     "duplicates by an array": lambda spark: (
         spark.sql("SELECT array(x) AS s, at FROM a").dropDuplicates(["s"]).select("s")
     ),
-    "a union": "SELECT k, x FROM a UNION ALL SELECT bk, bx FROM b",
 }
 
 
@@ -84,15 +87,24 @@ def _join(join: str, condition: str) -> str:
     return f"SELECT '{join}' AS type, {columns} FROM a {join} JOIN b ON {condition} AND {NEAR}"
 
 
-# One query with all joins: a query takes longer to start than a join takes.
+def _together(queries: dict[str, str]) -> str:
+    """Return one query that returns the rows of several as JSON: to start a query takes longer than to run it."""
+    return " UNION ALL ".join(
+        f"SELECT '{name}' AS type, to_json(struct(*), map('ignoreNullFields', 'false')) AS row FROM ({query})"
+        for name, query in queries.items()
+    )
+
+
 CASES: dict[str, Case] = {
     **{
         f"joins by {name}": " UNION ALL ".join(_join(join, condition) for join in JOINS)
         for name, condition in JOINED_BY.items()
     },
     "a full join": _join("FULL", JOINED_BY["a key"]),
-    **AGGREGATIONS,
-    **OTHERS,
+    "a left join of large values": _join("LEFT", "k = bk AND v > 1"),
+    "aggregations": _together(AGGREGATIONS),
+    "other queries": _together(OTHERS),
+    **DUPLICATES,
 }
 
 
@@ -128,11 +140,15 @@ def _in_a_batch(spark: SparkSession, files: Path, case: Case) -> list[str]:
     return _plain(_frame(spark, case))
 
 
-def _streamed(spark: SparkSession, files: Path, case: Case, directory: Path) -> list[str]:
-    """Return the result of a query that reads a file in each batch, with all that waits for the watermark."""
+def _streams(spark: SparkSession, files: Path) -> None:
     for name, schema, at in (("a", A, "at"), ("b", B, "bat")):
         rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(files / name))
         rows.withWatermark(at, "1 day").createOrReplaceTempView(name)
+
+
+def _streamed(spark: SparkSession, files: Path, case: Case, directory: Path) -> list[str]:
+    """Return the result of a query that reads a file in each batch, with all that waits for the watermark."""
+    _streams(spark, files)
     result = _frame(spark, case)
     out = directory / "out"
     for turn in range(2):
@@ -163,13 +179,33 @@ def _differences(spark: SparkSession, files: Path, directory: Path, names: list[
     return found
 
 
-FAST = ["a full join", "duplicates by x"]
+FAST = ["a full join", "a left join of large values", "duplicates by x"]
 
 
-def test_a_full_join_does_not_join_null_keys_and_duplicates_are_told_by_their_values(
+def test_joins_keep_rows_without_partner_and_duplicates_are_told_by_their_values(
     spark: SparkSession, files: Path, tmp_path: Path
 ) -> None:
     assert _differences(spark, files, tmp_path, FAST) == {}
+
+
+@pytest.mark.parametrize("join", ["LEFT", "RIGHT", "FULL"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "v > 1 AND bv > 1",
+        "made > bat - INTERVAL 1 HOUR AND bmade > at - INTERVAL 1 HOUR",
+        "CAST(at AS LONG) > CAST(bat AS LONG) - 60 AND CAST(bat AS LONG) > CAST(at AS LONG) - 60",
+    ],
+)
+def test_an_outer_join_of_streams_needs_a_range_of_event_times(
+    spark: SparkSession, files: Path, join: str, condition: str
+) -> None:
+    _streams(spark, files)
+    a = "(SELECT *, at + INTERVAL 1 DAY AS made FROM a)"
+    b = "(SELECT *, bat + INTERVAL 1 DAY AS bmade FROM b)"
+    with pytest.raises(PySparkException, match="no range of the two event times"):
+        spark.sql(f"SELECT * FROM {a} {join} JOIN {b} ON k = bk AND {condition}")
+    assert spark.sql(f"SELECT * FROM {a} {join} JOIN {b} ON k = bk AND {condition} AND {NEAR}").isStreaming
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def progress_line(job: JobView, now: float) -> str:
         source.uid: f"{source.uid} {formatting.event_time(source.watermark_ms)}"
         for chain in job.chains
         for source in chain.inputs
-        if source.watermark_ms and source.chain is None
+        if source.watermark_ms is not None and source.chain is None
     }
     if watermarks:
         parts.append(f"watermark {', '.join(watermarks.values())}")

@@ -30,6 +30,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *   <li>A full outer join of streams finds its rows by the bytes of their keys, so that NULL equals NULL. The other joins
  *       are given rows without NULLs by Spark's optimizer. Here a row whose key is NULL fails a condition of the join,
  *       and Spark returns such a row at once, as one without a partner.
+ *   <li>A join of streams takes comparisons of other columns for bounds of its event times: see {@link JoinTimes}.
  *   <li>{@code dropDuplicates} compares the bytes of its keys, too, so that 0.0 and -0.0 differ, and two kinds of NaN.
  *       Here the keys are normalized, as they are before an aggregation.
  * </ul>
@@ -42,8 +43,8 @@ final class LikeBatches extends Rule<LogicalPlan> {
 
   private static LogicalPlan changed(LogicalPlan plan) {
     LogicalPlan below = plan.mapChildren(LikeBatches::changed);
-    if (below instanceof Join join && join.joinType().equals(FullOuter$.MODULE$)) {
-      return join.left().isStreaming() && join.right().isStreaming() ? withoutNullKeys(join) : join;
+    if (below instanceof Join join && join.left().isStreaming() && join.right().isStreaming()) {
+      return JoinTimes.marked(join.joinType().equals(FullOuter$.MODULE$) ? withoutNullKeys(join) : join);
     }
     if (below instanceof Deduplicate unique && unique.isStreaming()) {
       LogicalPlan child = normalized(unique.keys(), unique.child());

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
 import org.apache.spark.sql.execution.SparkPlan;
+import scala.Function1;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
@@ -15,6 +16,7 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectColumnar(new ForSession());
     extensions.injectPreCBORule(new Optimizing());
+    extensions.injectCheckRule(new Checking());
     FoundExtensions.add(extensions);
     return BoxedUnit.UNIT;
   }
@@ -31,6 +33,15 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
     @Override
     public Rule<LogicalPlan> apply(SparkSession session) {
       return new LikeBatches();
+    }
+  }
+
+  /** Spark applies this check to each query that it has analyzed. */
+  private static final class Checking
+      extends AbstractFunction1<SparkSession, Function1<LogicalPlan, BoxedUnit>> {
+    @Override
+    public Function1<LogicalPlan, BoxedUnit> apply(SparkSession session) {
+      return new JoinTimes.Check();
     }
   }
 
