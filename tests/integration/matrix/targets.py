@@ -341,7 +341,8 @@ def _json_of_kafka(world: World, schema: t.StructType) -> Sequence[Row]:
 def _avro_of_kafka(world: World, schema: t.StructType) -> Sequence[Row]:
     value = t.StructType([t.StructField("value", schema)])
     written = fastavro.parse_schema(_without_times(loads(avro_schema_of(world.spark, value, "value", "value"))))
-    return [fastavro.schemaless_reader(io.BytesIO(each), written) for each in _consumed(world)]
+    rows: list[Any] = [fastavro.schemaless_reader(io.BytesIO(each), written) for each in _consumed(world)]
+    return rows
 
 
 def _without_times(schema: Any) -> Any:
