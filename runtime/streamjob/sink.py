@@ -207,6 +207,10 @@ class CommitsTogether(Protocol):
         ...
 
 
+NO_TARGET = ""
+"""Stands for the id of what a sink writes to, before it is made."""
+
+
 @runtime_checkable
 class KnowsTarget(Protocol):
     """An optional interface: what the sink writes to has an id, which another thing with the same name has not.
@@ -215,7 +219,7 @@ class KnowsTarget(Protocol):
     """
 
     def target_id(self) -> str | None:
-        """Return the id; None if there is no such thing, or it has no id. Called after `open`."""
+        """Return the id; NO_TARGET if there is no such thing, and None if its id is not known. Called after `open`."""
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from streamjob.clock import Clock
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.protocol import messages as m
+from streamjob.sink import NO_TARGET
 from streamjob.snapshot.manifest import Manifest
 
 
@@ -37,9 +38,8 @@ class ManifestAssembler:
         parts = action.acknowledgements.values()
         # Sinks commit in the order of the job file.
         order = {sink["uid"]: place for place, sink in enumerate(self.graph.get("sinks", ()))}
-        sinks = [
-            sink.model_copy(update={"target": self.targets.get(sink.uid)}) for part in parts for sink in part.sinks
-        ]
+        targets = {uid: target for uid, target in self.targets.items() if target != NO_TARGET}
+        sinks = [sink.model_copy(update={"target": targets.get(sink.uid)}) for part in parts for sink in part.sinks]
         return Manifest(
             job=self.name,
             namespace=self.namespace,

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import OperatorUid
+from streamjob.sink import NO_TARGET
 from streamjob.snapshot.manifest import Manifest
 
 
@@ -20,7 +21,7 @@ def check_targets(manifest: Manifest, sinks: Sequence[Mapping[str, Any]], target
     Args:
         manifest: the snapshot to start from.
         sinks: the sinks in the job's graph.
-        targets: the ids of what they write to now, as far as there is something.
+        targets: the ids of what they write to now, as far as they are known.
 
     Raises:
         TargetMadeAgain: one writes to another thing of the same name, or to none.
@@ -28,9 +29,9 @@ def check_targets(manifest: Manifest, sinks: Sequence[Mapping[str, Any]], target
     unchanged = {sink["uid"] for sink in sinks if sink in manifest.graph.get("sinks", ())}
     for state in manifest.sinks:
         now = targets.get(state.uid)
-        if state.target is None or state.uid not in unchanged or now == state.target:
+        if not state.target or now is None or state.uid not in unchanged or now == state.target:
             continue
-        found = "it is gone" if now is None else f"another one, {now}, has its name"
+        found = "it is gone" if now == NO_TARGET else f"another one, {now}, has its name"
         raise TargetMadeAgain(
             f"sink {state.uid}: checkpoint {manifest.id} wrote to the one with the id {state.target}, and {found}: "
             "what was published there is missing",

@@ -18,7 +18,7 @@ from streamjob.job.encoding_spec import BINARY, Encoding
 from streamjob.job.kafka import subject_of
 from streamjob.job.options import encodings_of, option
 from streamjob.job.spec import SinkSpec
-from streamjob.sink import ChecksSchema, KnowsPublished, Previews, Rescues, Sink, SinkContext, Staged
+from streamjob.sink import ChecksSchema, KnowsPublished, KnowsTarget, Previews, Rescues, Sink, SinkContext, Staged
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
@@ -103,6 +103,10 @@ class EncodingSink:
     def newest_published(self) -> CheckpointId | None:
         """Ask the other sink; raises its errors."""
         return self._inner.newest_published() if isinstance(self._inner, KnowsPublished) else None
+
+    def target_id(self) -> str | None:
+        """Ask the other sink; raises its errors."""
+        return self._inner.target_id() if isinstance(self._inner, KnowsTarget) else None
 
     def abort(self) -> None:
         """Let the other sink discard what is not committed; raises its errors."""

@@ -210,6 +210,22 @@ def test_a_commit_whose_answer_is_lost_is_found_on_record(
     assert table.execute("SELECT * FROM report") == [(1, "a")]
 
 
+def test_a_table_that_was_made_again_has_another_id_as_far_as_the_role_may_read_it(table: Database) -> None:
+    options = table.options("report")
+    before = opened(options).target_id()
+    assert before is not None
+    assert opened(options, epoch=2).target_id() == before
+    table.execute("ALTER TABLE report ADD COLUMN more int")
+    table.execute("TRUNCATE report")
+    assert opened(options, epoch=3).target_id() == before
+
+    table.execute("DROP TABLE report")
+    table.execute("CREATE TABLE report (id bigint PRIMARY KEY, note text)")
+    assert opened(options, epoch=4).target_id() not in (None, before)
+    table.server.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", database=table.name)
+    assert opened(options, epoch=5).target_id() is None
+
+
 def test_a_superseded_process_that_hangs_in_its_commit_does_not_hold_up_its_successor(
     spark: SparkSession, table: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

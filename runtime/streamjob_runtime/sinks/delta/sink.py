@@ -26,7 +26,7 @@ from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.changes import CHANGE_TYPE
 from streamjob.job.delta import parse_options
-from streamjob.sink import SinkContext, Staged
+from streamjob.sink import NO_TARGET, SinkContext, Staged
 from streamjob_runtime.sinks.changes import kind_mismatches, without_kind
 from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
@@ -254,9 +254,9 @@ class DeltaSink:
         """Whether rows may leave out columns: if they replace others."""
         return bool(self._options.key)
 
-    def target_id(self) -> str | None:
-        """Return the table's id; None if there is no table."""
-        return None if self._opened is None else self._table_id
+    def target_id(self) -> str:
+        """Return the table's id."""
+        return NO_TARGET if self._opened is None else self._table_id
 
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint that the table's log, as of `open`, records as the newest one."""

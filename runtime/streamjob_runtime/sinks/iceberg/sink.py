@@ -25,7 +25,7 @@ from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.changes import CHANGE_TYPE
 from streamjob.job.iceberg import parse_options
-from streamjob.sink import SinkContext, Staged
+from streamjob.sink import NO_TARGET, SinkContext, Staged
 from streamjob_runtime.sinks.changes import kind_mismatches, without_kind
 from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
@@ -210,9 +210,9 @@ class IcebergSink:
         """Whether rows may leave out columns: if they replace others."""
         return bool(self._options.key)
 
-    def target_id(self) -> str | None:
-        """Return the table's id; None if there is no table."""
-        return None if self._opened is None else str(self._opened.metadata.table_uuid)
+    def target_id(self) -> str:
+        """Return the table's id."""
+        return NO_TARGET if self._opened is None else str(self._opened.metadata.table_uuid)
 
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint of the sink's newest snapshot of the table; None once that has expired."""

@@ -58,6 +58,10 @@ _REFERENCES: LiteralString = """
 SELECT conrelid, confrelid FROM pg_constraint
 WHERE contype = 'f' AND conrelid = ANY(%(oids)s) AND confrelid = ANY(%(oids)s)
 """
+_KNOWS_CLUSTER: LiteralString = "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')"
+_CLUSTER_AND_DATABASE: LiteralString = """
+SELECT c.system_identifier, d.oid FROM pg_control_system() c, pg_database d WHERE d.datname = current_database()
+"""
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
@@ -139,6 +143,17 @@ def find_table(connection: Connection, schema: str | None, table: str) -> Target
     )
     unique = tuple(frozenset(names) for (names,) in connection.execute(_UNIQUE, {"oid": oid}))
     return TargetTable(oid, str(schema), name, kind, columns, unique, readable, insertable, updatable, deletable)
+
+
+def id_of(connection: Connection, table: TargetTable) -> str | None:
+    """Return a table's id, with those of its database and cluster; None if the role may not read the cluster's.
+
+    The replicas of a cluster have the same ids. A cluster that was restored from a dump has others.
+    """
+    if connection.execute(_KNOWS_CLUSTER).fetchone() != (True,):
+        return None
+    (found,) = connection.execute(_CLUSTER_AND_DATABASE)
+    return f"{found[0]}/{found[1]}/{table.oid}"
 
 
 def stored_columns(connection: Connection, table: TargetTable) -> list[str]:

@@ -30,7 +30,7 @@ from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.postgresql import statements
-from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table
+from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table, id_of
 from streamjob_runtime.sinks.postgresql.column_types import Form, form_of, key_mismatches, mismatches
 from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
@@ -215,6 +215,14 @@ class PostgresqlSink:
                     file.write(f"{row}\n")
                     rows += 1
         return rows
+
+    def target_id(self) -> str | None:
+        """Return the ids of cluster, database and table; None if the role may not read them.
+
+        Raises the errors of `open`.
+        """
+        with self._server.transaction() as connection:
+            return id_of(connection, self._target)
 
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint of the newest record in the table of commits. Raises the errors of `open`."""
