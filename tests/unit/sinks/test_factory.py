@@ -174,12 +174,18 @@ def test_surroundings_show_no_secret() -> None:
     assert "hunter2" not in repr(surroundings(Path("/"), PASSWORD="hunter2"))
 
 
+def forget(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    """Let packages be imported anew, with all of their modules."""
+    for loaded in [name for name in sys.modules if any(f"{name}.".startswith(f"{each}.") for each in packages)]:
+        monkeypatch.delitem(sys.modules, loaded)
+
+
 @pytest.mark.parametrize(
-    ("sink_format", "options", "module", "client"),
+    ("sink_format", "options", "client"),
     [
-        ("postgresql", {"url": "postgresql://127.0.0.1:1/x", "table": "t"}, "postgresql.sink", "psycopg"),
-        ("iceberg", {"catalog.type": "glue"}, "iceberg.sink", "pyiceberg"),
-        ("delta", {"path": "t"}, "delta", "deltalake"),
+        ("postgresql", {"url": "postgresql://127.0.0.1:1/x", "table": "t"}, "psycopg"),
+        ("iceberg", {"catalog.type": "glue"}, "pyiceberg"),
+        ("delta", {"path": "t"}, "deltalake"),
     ],
 )
 def test_a_sink_without_its_client_says_what_to_install(
@@ -187,12 +193,9 @@ def test_a_sink_without_its_client_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
     sink_format: str,
     options: Mapping[str, str],
-    module: str,
     client: str,
 ) -> None:
-    monkeypatch.delitem(sys.modules, f"streamjob_runtime.sinks.{module}", raising=False)
-    for loaded in [name for name in sys.modules if name.partition(".")[0] == client]:
-        monkeypatch.delitem(sys.modules, loaded)
+    forget(monkeypatch, f"streamjob_runtime.sinks.{sink_format}", client)
     monkeypatch.setitem(sys.modules, client, None)
 
     with pytest.raises(MissingExtra, match=f"sink report needs the extra '{sink_format}': .* '{client}'") as raised:
@@ -204,7 +207,7 @@ def test_a_sink_without_its_client_says_what_to_install(
 def test_a_client_that_cannot_be_loaded_is_told_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "streamjob_runtime.sinks.delta", raising=False)
+    forget(monkeypatch, "streamjob_runtime.sinks.delta", "deltalake")
     monkeypatch.setitem(sys.modules, "deltalake", ModuleType("deltalake"))
 
     with pytest.raises(MissingExtra, match="sink report needs the extra 'delta': cannot import name 'DeltaTable'"):
