@@ -55,5 +55,5 @@ class ManifestAssembler:
             chains=tuple(part.state for part in parts),
             channels=tuple(channel for part in parts for channel in part.channels),
             sources=tuple(source for part in parts for source in part.sources),
-            sinks=tuple(sorted(sinks, key=lambda sink: order[sink.uid])),
+            sinks=tuple(sorted(sinks, key=lambda sink: order.get(sink.uid, len(order)))),
         )
