@@ -14,6 +14,7 @@ JSON = "json"
 PROTOBUF = "protobuf"
 BINARY = frozenset({AVRO, PROTOBUF})
 """Forms of records whose schemas are written in languages of their own, and can be in a registry."""
+EpochUnit = Literal["s", "ms", "us", "ns"]
 Coding = Literal["avro", "csv", "json", "protobuf", "text"]
 
 
@@ -66,13 +67,20 @@ class Encoding(Spec):
         min_length=1,
         description="For protobuf: the name of the message, such as `shop.Order`. Default: the only one of the schema.",
     )
+    epoch_unit: EpochUnit | None = Field(
+        default=None,
+        description="For csv and json: what numbers in TIMESTAMP fields count since 1970, `s`, `ms`, `us` or `ns`. "
+        "Default: a number there is a broken record.",
+    )
     registry: Registry | None = Field(
         default=None,
         description="For avro and protobuf: the registry of the schemas that records name in their first bytes. "
         "Default: records name no schema.",
     )
     options: Options = Field(
-        default_factory=dict, description="Spark's options of the form, such as `timestampFormat` or `sep`."
+        default_factory=dict,
+        description="Spark's options of the form, such as `timestampFormat` or `sep`; for csv and json also "
+        "`rounding` and `allowDuplicateKeys`.",
     )
 
     @property

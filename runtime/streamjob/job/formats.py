@@ -13,7 +13,7 @@ SELF_DESCRIBING_FILES = frozenset({"text"})
 """File formats whose columns are known without a schema."""
 
 DECODED_FILES = frozenset({"csv", "json"})
-"""File formats of which Spark tells the records that do not fit the schema."""
+"""File formats with records of text, which are decoded one by one."""
 
 BOUNDED_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 """File formats whose end can be fixed by the list of files at the first start."""

@@ -166,8 +166,8 @@ class SourceSpec(Node):
         default=None,
         description="Handling of a record that cannot be decoded, by `key` and `value`, or of csv and json files: "
         "`fail` ends the job and names the record; `drop` drops the record and counts it; `deadLetter` also hands it "
-        "to the readers of `NAME_dead_letters`, where NAME is the source. Default: `fail` for Kafka; for files, "
-        "Spark's `mode`, by default NULL in the columns that cannot be read.",
+        "to the readers of `NAME_dead_letters`, where NAME is the source. Default: `fail`, unless the options "
+        "of csv or json files set Spark's `mode`.",
     )
     skip: str | None = Field(
         default=None,

@@ -25,7 +25,6 @@ from streamjob_runtime.chain.changes import check_changes, with_available
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.event_times import ObservedInput, Watermarked
 from streamjob_runtime.chain.file_names import RENAME, unusable_name_in
-from streamjob_runtime.chain.file_records import with_unread
 from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.self_joins import without_self_join
@@ -358,7 +357,7 @@ class DataflowBuilder:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:
                 options = beginning_at(options, self._starts[source.uid].offsets)
-            frame = read_stream(self._spark, *with_unread(source, form, options))
+            frame = read_stream(self._spark, source, form, options)
             self._remember(source.uid, frame)
             rows = source_rows(self._spark, self._job, source, frame)
         except PySparkException as error:

@@ -1,4 +1,4 @@
-"""Decodes the keys and values of Kafka records by Spark's own code, each once, and finds those that it cannot.
+"""Decodes the keys and values of Kafka records, each once, and finds those that cannot be decoded.
 
 Spark moves a filter below the projection that it is about, and would decode each record twice. So what is decoded is
 an expression that it computes once, see `Once.java`.
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.job.changes import DEBEZIUM
 from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
-from streamjob.job.encoding_spec import BINARY, JSON, Encoding
+from streamjob.job.encoding_spec import Encoding
 from streamjob.job.kafka import subject_of
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import encodings_of
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.changes import is_envelope
-from streamjob_runtime.chain.error_positions import error_at, position_in
 from streamjob_runtime.kafka.schemas import SchemaRegistry, check_compiler, decoded, decoder
+from streamjob_runtime.spark.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import once
 
 if TYPE_CHECKING:
@@ -29,20 +29,21 @@ _KIND = "not-decoded"
 OBSERVED = "streamjob-not-decoded:"
 """Before the uid of a source or operator, the name under which Spark reports what it could not decode or compute."""
 COUNT = "records"
-_BY_DECODER = BINARY | {JSON}
-_UNREAD = "__streamjob_unread"
+_NO_UTF8 = "its bytes are no UTF-8"
+_NO_CHANGE = "it describes no change of a row"
 _READ = "__streamjob_{}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecoded:
-    """A record that could not be decoded: its source by name, `key` or `value`, and its position."""
+    """A record that could not be decoded: its source by name, `key` or `value`, its position, and what is wrong."""
 
     source: str
     part: str
     topic: str
     partition: int
     offset: int
+    error: str
 
     @property
     def record(self) -> str:
@@ -86,8 +87,9 @@ def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFr
     )
     if source.changes == DEBEZIUM:
         # A value that describes no change counts as not decoded.
-        described = is_envelope(source, _decoded("value", encodings["value"]))
-        read = read.withColumn(_READ.format("value"), once(spark, f.when(described, f.col(_READ.format("value")))))
+        value = f.col(_READ.format("value"))
+        kept = is_envelope(source, value.getField("value")) | value.getField("error").isNotNull()
+        read = read.withColumn(_READ.format("value"), once(spark, f.when(kept, value)))
     if source.on_error in ("drop", DEAD_LETTER):
         broken = f.lit(False)
         for name, each in encodings.items():
@@ -98,7 +100,7 @@ def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFr
         return read.select(*_columns(frame.columns, encodings), dead)
     whole = f.lit(True)
     for name, each in encodings.items():
-        bad = f.lit(False) if source.on_error == "drop" else _failure(source.name, name).cast("boolean")
+        bad = f.lit(False) if source.on_error == "drop" else _failure(source.name, name, each).cast("boolean")
         whole = f.when(_is_broken(name, each), bad).otherwise(whole)
     return read.where(once(spark, whole)).select(*_columns(frame.columns, encodings))
 
@@ -116,7 +118,8 @@ def _dead(source: SourceSpec, encodings: Mapping[str, Encoding]) -> Column:
 
     error = f.lit(None).cast("string")
     for name, each in encodings.items():
-        error = f.when(_is_broken(name, each), f.lit(f"the {name} is not {each.described()}")).otherwise(error)
+        what = f.concat(f.lit(f"the {name} is not {each.described()}: "), _error(name, each))
+        error = f.when(_is_broken(name, each), what).otherwise(error)
     bytes_of = [f.col(name).cast("binary").alias(name) for name in ("key", "value")]
     return f.when(error.isNotNull(), f.struct(*bytes_of, error.alias("error")))
 
@@ -132,17 +135,12 @@ def skipped(records: str | None) -> list[tuple[str, int, int]]:
 
 
 def _read(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Column:
-    """Return the decoded column, with a field for what is broken in it where Spark has one."""
+    """Return the decoded column: a text, or a struct of the `value` and of the `error` in it."""
     from pyspark.sql import functions as f
 
-    encoding = encodings_of(source)[name]
-    if encoding.format in _BY_DECODER:
-        return decoded(spark, f.col(name), _decoder(spark, job, source, name))
-    text = f.col(name).cast("string")
-    if encoding.format == "text":
-        return text
-    options = {**encoding.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}
-    return f.from_csv(text, f"{encoding.schema_ddl}, {_UNREAD} STRING", options)
+    if encodings_of(source)[name].format == "text":
+        return f.col(name).cast("string")
+    return decoded(spark, f.col(name), _decoder(spark, job, source, name))
 
 
 def _decoder(spark: SparkSession, job: LoadedJob, source: SourceSpec, name: str) -> Any:
@@ -162,25 +160,34 @@ def _is_broken(name: str, encoding: Encoding) -> Column:
     read = f.col(_READ.format(name))
     if encoding.format == "text":
         return ~f.is_valid_utf8(read)
-    if encoding.format in _BY_DECODER:
-        return f.col(name).isNotNull() & read.isNull()
-    return f.col(name).isNotNull() & (read.isNull() | read.getField(_UNREAD).isNotNull())
+    return f.col(name).isNotNull() & (read.isNull() | read.getField("error").isNotNull())
+
+
+def _error(name: str, encoding: Encoding) -> Column:
+    """Return what is wrong in a broken record."""
+    from pyspark.sql import functions as f
+
+    if encoding.format == "text":
+        return f.lit(_NO_UTF8)
+    return f.coalesce(f.col(_READ.format(name)).getField("error"), f.lit(_NO_CHANGE))
 
 
 def _decoded(name: str, encoding: Encoding) -> Column:
     from pyspark.sql import functions as f
 
     read = f.col(_READ.format(name))
-    if encoding.format == "text":
-        return read
-    if encoding.format in _BY_DECODER:
-        return read.getField("value")
-    # Spark reads a field of this without making the struct.
-    return read.dropFields(_UNREAD)
+    return read if encoding.format == "text" else read.getField("value")
 
 
-def _failure(source: str, part: str) -> Column:
+def _failure(source: str, part: str, encoding: Encoding) -> Column:
     from pyspark.sql import functions as f
 
-    position = f.struct(f.lit(source).alias("source"), f.lit(part).alias("part"), "topic", "partition", "offset")
+    position = f.struct(
+        f.lit(source).alias("source"),
+        f.lit(part).alias("part"),
+        "topic",
+        "partition",
+        "offset",
+        _error(part, encoding).alias("error"),
+    )
     return f.raise_error(error_at(_KIND, position))

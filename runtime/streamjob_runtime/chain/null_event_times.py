@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.decoding import COUNT
-from streamjob_runtime.chain.error_positions import error_at, position_in
+from streamjob_runtime.spark.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import once
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.changes import check_changes, envelope_of, with_available, with_changes
 from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.event_times import Watermarked, with_observed_time
-from streamjob_runtime.chain.file_records import are_letters, with_unread_dropped, without_unread
+from streamjob_runtime.chain.file_records import are_letters, decoded_files
 from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, frame_of, java_frame, our_java, streaming_leaves
+from streamjob_runtime.spark.text_records import is_decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,9 +32,19 @@ class InvalidColumns(InvalidInput):
 
 
 def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
-    """Return Spark's rows of a source, in the columns of its format. Raises Spark's errors."""
-    if form in FILE_FORMATS:
-        options = {_MAX_AGE: _ANY_AGE, **options} if option(options, _MAX_AGE) is None else options
+    """Return the rows of a source in the columns of its format, those of CSV and JSON files decoded.
+
+    Raises:
+        UnusableSchema: the schema has other types than the format, or an option makes no sense.
+        PySparkException: Spark refuses the source.
+    """
+    if form in FILE_FORMATS and option(options, _MAX_AGE) is None:
+        options = {_MAX_AGE: _ANY_AGE, **options}
+    if is_decoded(source):
+        return decoded_files(spark, source, options)
+    if source.format == "xml":
+        # Spark's own default is NULL in the columns that it cannot read.
+        options = {"mode": "FAILFAST", **options}
     reader = spark.readStream.format(form).options(**options)
     frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
     return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame))) if form in FILE_FORMATS else frame
@@ -55,16 +66,14 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
         UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: the schema of its records cannot be had.
         PySparkException: Spark refuses a schema, the columns or the watermark.
     """
-    frame = without_unread(source, frame)
     if are_letters(source):
         return Watermarked(frame)
     changes = with_changes(source, with_decoded(job, envelope_of(source), frame))
-    computed, _ = with_available(
+    rows, _ = with_available(
         f"Source {source.name!r}",
         {source.name: changes},
         lambda given: with_columns(spark, job, source, given[source.name]),
     )
-    rows = with_unread_dropped(computed)
     check_changes(f"Source {source.name!r}", rows, {source.name: changes}, spark)
     return with_watermark(rows, source)
 

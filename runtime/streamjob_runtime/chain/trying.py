@@ -13,7 +13,7 @@ from streamjob.errors import InvalidInput
 from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
 from streamjob.job.spec import OperatorSpec
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
-from streamjob_runtime.chain.error_positions import error_at, position_in
+from streamjob_runtime.spark.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import java_errors, java_frame, our_java, thrown
 from streamjob_runtime.spark.text_forms import writer_options
 

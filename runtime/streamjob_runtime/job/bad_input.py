@@ -11,9 +11,10 @@ from streamjob.job.formats import FILE_FORMATS
 from streamjob.job.load import LoadedJob
 from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
 from streamjob_runtime.chain.file_names import RENAME, unusable_name_in
-from streamjob_runtime.chain.file_records import UnreadRecord, described, unread_record_in
+from streamjob_runtime.chain.file_records import described
 from streamjob_runtime.chain.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.trying import FailedRow, failed_row_in
+from streamjob_runtime.spark.text_records import UnreadRecord, unread_record_in
 
 
 class RecordNotDecoded(JobFailed):
@@ -80,7 +81,7 @@ def record_not_decoded(undecoded: Undecoded, loaded: LoadedJob) -> RecordNotDeco
     skip = f"sources.{source.name}.skip={', '.join(filter(None, [source.skip, undecoded.record]))}"
     return RecordNotDecoded(
         f"Source {source.name!r}: the {undecoded.part} of partition {undecoded.partition} of topic "
-        f"{undecoded.topic!r} at offset {undecoded.offset} is not {form}",
+        f"{undecoded.topic!r} at offset {undecoded.offset} is not {form}: {undecoded.error}",
         f"go on without this record: streamjob run {shlex.quote(loaded.origin)} --set {shlex.quote(skip)}; or correct "
         "the schema; or drop all such records: onError: drop",
     )
@@ -96,7 +97,7 @@ def file_record_not_decoded(record: UnreadRecord, loaded: LoadedJob) -> RecordNo
     setting = shlex.quote(f"sources.{record.source}.onError=drop")
     return RecordNotDecoded(
         f"Source {record.source!r}: a record of {record.file} is not {described(loaded.spec.source(record.source))}: "
-        f"{record.record}",
+        f"{record.error}: {record.record}",
         f"go on without this record and others like it: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or "
         "correct the schema; or keep such records: onError: deadLetter",
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.encoding_spec import AVRO, JSON, PROTOBUF, Encoding
+from streamjob.job.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding
 from streamjob.job.options import redacted, secrets_in
 from streamjob_runtime.spark.gateway import (
     column_of,
@@ -17,6 +17,7 @@ from streamjob_runtime.spark.gateway import (
     our_java,
     thrown,
 )
+from streamjob_runtime.spark.text_records import UnusableSchema, message, text_decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -37,10 +38,6 @@ class RegistryRefuses(InvalidInput):
 
 class SchemaMissing(InvalidInput):
     """A schema registry has no such subject, version or schema."""
-
-
-class UnusableSchema(InvalidInput):
-    """A schema cannot be read, or does not go with the rows."""
 
 
 class CompilerMissing(InvalidInput):
@@ -133,7 +130,7 @@ class SchemaRegistry:
         if (silent := first_of_class(exception, package + "Unavailable")) is not None:
             said = self._without_secrets(silent.getMessage())
             return RegistryUnreachable(f"{self._who}: the {name} cannot be asked: {said}", "check registry.url")
-        return UnusableSchema(f"{self._who}: its schema cannot be used: {_message(exception)}", "correct the schema")
+        return UnusableSchema(f"{self._who}: its schema cannot be used: {message(exception)}", "correct the schema")
 
     def _without_secrets(self, text: str) -> str:
         return redacted(text, secrets_in(self._options))
@@ -151,29 +148,29 @@ def check_compiler(spark: SparkSession, who: str, encoding: Encoding) -> None:
 
 
 def decoder(spark: SparkSession, who: str, encoding: Encoding, schema: str, registry: SchemaRegistry | None) -> Any:
-    """Return what decodes JSON, Avro or Protobuf, for `decoded`.
+    """Return what decodes CSV, JSON, Avro or Protobuf, for `decoded`.
 
     Args:
         spark: the session.
         who: the source, at the beginning of a message.
-        encoding: the form, with the options of Spark's `from_json`, `from_avro` or `from_protobuf`.
-        schema: the schema that rows have, the fields for JSON.
+        encoding: the form, with the options of Spark's `from_csv`, `from_json`, `from_avro` or `from_protobuf`.
+        schema: the schema that rows have, the fields for CSV and JSON.
         registry: the registry of the schemas that records name; None if records name none.
 
     Raises:
         UnusableSchema: this is not a schema, or has no such message, or Spark has no type for it.
     """
     java, options = our_java(spark), dict(encoding.options)
+    if encoding.format not in BINARY:
+        unit = {} if encoding.epoch_unit is None else {"epochUnit": encoding.epoch_unit}
+        return text_decoder(spark, who, encoding.format, schema, {**options, **unit})
     asked = registry.java if registry is not None else None
     try:
-        if encoding.format == JSON:
-            return java.JsonDecoder(schema, options, spark.conf.get("spark.sql.session.timeZone"))
         if encoding.format == PROTOBUF:
-            message = java.ProtobufSchemas.message(schema, encoding.message)
-            return java.ProtobufDecoder(message, options, asked)
+            return java.ProtobufDecoder(java.ProtobufSchemas.message(schema, encoding.message), options, asked)
         return java.AvroDecoder(schema, options, asked)
     except java_errors() as error:
-        what = f"{who}: its schema cannot be read as a type of Spark, with its options: {_message(thrown(error))}"
+        what = f"{who}: its schema cannot be read as a type of Spark, with its options: {message(thrown(error))}"
         raise UnusableSchema(what, "correct the schema, or the options") from None
 
 
@@ -201,7 +198,7 @@ def encoder(
             return java.ProtobufEncoder(kind, java.ProtobufSchemas.message(schema, encoding.message), number)
         return java.AvroEncoder(kind, schema, number)
     except java_errors() as error:
-        what = f"{who}: its rows cannot be written with the schema of the {column}: {_message(thrown(error))}"
+        what = f"{who}: its rows cannot be written with the schema of the {column}: {message(thrown(error))}"
         raise UnusableSchema(what, "let its input have the fields of the schema, with their types") from None
 
 
@@ -212,7 +209,7 @@ def avro_schema_of(spark: SparkSession, rows: StructType, column: str, name: str
 
 
 def decoded(spark: SparkSession, column: Column, decoder: Any) -> Column:
-    """Return a struct with the decoded bytes as its field `value`; NULL for NULL, and for bytes that are broken."""
+    """Return a struct of the decoded bytes, `value`, or of what is wrong with them, `error`; NULL for NULL."""
     return column_of(our_java(spark).Codecs.decoded(java_column(column), decoder))
 
 
@@ -227,7 +224,3 @@ def _type(spark: SparkSession, rows: StructType, column: str) -> Any:
     from pyspark.sql.types import StructType
 
     return our_java(spark).AvroSchemas.type(StructType([rows[column]]).json())
-
-
-def _message(exception: Any) -> str:
-    return str(exception.getMessage() or exception.getClass().getSimpleName()).split("\n", 1)[0]

@@ -17,12 +17,11 @@ from streamjob_runtime.sinks.jdbc import database_said
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import java_errors, spark_errors, thrown
 from streamjob_runtime.spark.jdbc import find_driver
+from streamjob_runtime.spark.text_records import fields_of, is_decoded, records_of, unread_record_in, whole_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-_PARSED = frozenset({"csv", "json", "xml"})
 
 
 class TableUnreadable(InvalidInput):
@@ -72,13 +71,16 @@ def reading_table(spark: SparkSession, job: LoadedJob, table: TableSpec) -> Iter
     options = job.options(table)
     if table.format == JDBC and option(options, "driver") is None:
         options["driver"] = find_driver(spark, option(options, "url") or "", label)
-    if table.format in _PARSED and option(options, "mode") is None:
+    if table.format == "xml" and option(options, "mode") is None:
         # A batch must not join what only looks like the table.
         options["mode"] = "FAILFAST"
     try:
         yield options
     except spark_errors() as error:
         said = database_said(error, options) if isinstance(error, java_errors()) else None
+        if (record := unread_record_in(str(error))) is not None:
+            what = f"{label}: a record of {record.file} is not {table.format} with the columns {table.schema_ddl}: "
+            raise TableReadFailed(f"{what}{record.error}: {record.record}", "correct the file or the schema") from error
         if said is not None and said.no_table:
             raise TableUnreadable(f"{label}: {said.text}", "correct dbtable or query, or the role's rights") from error
         if said is not None:
@@ -90,7 +92,10 @@ def reading_table(spark: SparkSession, job: LoadedJob, table: TableSpec) -> Iter
 
 
 def batch_frame(spark: SparkSession, table: TableSpec, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows of a table, as they are now. Raises Spark's errors."""
+    """Return the rows of a table, as they are now. Raises Spark's errors, and UnusableSchema."""
+    if is_decoded(table):
+        records = records_of(spark, table, options, spark.read)
+        return whole_records(table.name, records).select(*fields_of(records))
     given = with_defaults(options) if table.format == KAFKA else options
     reader = spark.read.format(table.format).options(**given)
     return (reader.schema(table.schema_ddl) if table.schema_ddl else reader).load()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput
+from streamjob.job.dead_letters import DEAD_LETTER
 from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.kafka_end import ENDING_OFFSETS
 from streamjob.job.load import LoadedJob
@@ -17,6 +18,7 @@ from streamjob_runtime.chain.source_rows import read_stream
 from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import java_errors
+from streamjob_runtime.spark.text_records import unread_record_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +66,7 @@ def sample(
         clock: seconds.
 
     Raises:
-        UnreadableSource: Spark cannot read it.
+        UnreadableSource: Spark cannot read it, or a record is broken.
         MissingVariable: an option refers to an environment variable that is not set.
     """
     options = loaded.options(source)
@@ -77,7 +79,8 @@ def sample(
             taken.extend(batch.limit(limit - len(taken)).toArrow().to_pylist())
 
     try:
-        frame = read_stream(spark, source, source.format, options)
+        read = source.model_copy(update={"on_error": "drop"}) if source.on_error == DEAD_LETTER else source
+        frame = read_stream(spark, read, source.format, options)
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(directory))
         if source.format not in _ONLY_CONTINUOUS:
             writer = writer.trigger(availableNow=True)
@@ -91,7 +94,9 @@ def sample(
         if (error := query.exception()) is not None and len(taken) < limit:
             raise error
     except java_errors() as error:
+        record = unread_record_in(str(error))
+        why = reason(error) if record is None else f"{record.file}: {record.error}: {record.record}"
         raise UnreadableSource(
-            f"source {source.name!r} cannot be read: {reason(error)}", "correct the source, or give rows for it"
+            f"source {source.name!r} cannot be read: {why}", "correct the source, or give rows for it"
         ) from error
     return taken

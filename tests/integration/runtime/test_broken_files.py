@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 GOOD = {"json": '{{"id": {0}, "amount": 1.5}}', "csv": "{0},1.5"}
 BROKEN = {"json": '{{"id": {0}, "amount": "mü"}}', "csv": "{0},mü"}
+WRONG = 'the field amount is "mü", which is no DOUBLE'
 
 
 def write(directory: Path, form: str) -> None:
@@ -65,7 +66,7 @@ def test_a_job_ends_at_a_broken_record_or_drops_and_counts_such_records(
     spark: SparkSession, tmp_path: Path, form: str
 ) -> None:
     write(tmp_path, form)
-    with running(spark, life_of(tmp_path, form, onError="fail")) as ends, pytest.raises(RecordNotDecoded) as error:
+    with running(spark, life_of(tmp_path, form)) as ends, pytest.raises(RecordNotDecoded) as error:
         ends.wait()
     with running(spark, life_of(tmp_path, form, onError="drop")) as drops:
         assert drops.wait() is ExitCode.OK
@@ -73,7 +74,7 @@ def test_a_job_ends_at_a_broken_record_or_drops_and_counts_such_records(
         (dropped,) = [each.records_not_decoded for chain in drops.control.job().chains for each in chain.inputs]
 
     text = BROKEN[form].format(2)
-    assert f"0.{form} is not {form} with the columns id INT, amount DOUBLE: {text}" in str(error.value)
+    assert f"0.{form} is not {form} with the columns id INT, amount DOUBLE: {WRONG}: {text}" in str(error.value)
     assert "--set sources.orders.onError=drop" in str(error.value.fix)
     assert rows_of(output(tmp_path, "rows")) == GOOD_IDS
     assert dropped == 6
@@ -100,7 +101,7 @@ def test_dead_letters_have_the_text_and_the_file_and_each_record_is_in_one_outpu
 
     killed_and_finished(spark, life, Power(monkeypatch))
 
-    error = f"the record is not {form} with the columns id INT, amount DOUBLE"
+    error = f"the record is not {form} with the columns id INT, amount DOUBLE: {WRONG}"
     assert rows_of(output(tmp_path, "rows")) == GOOD_IDS
     assert rows_of(output(tmp_path, "letters")) == Counter(
         (BROKEN[form].format(10 * file + 2), f"{file}.{form}", error) for file in range(6)

@@ -111,7 +111,7 @@ def test_a_job_ends_at_a_record_that_it_cannot_decode_and_the_named_command_goes
 
 @pytest.mark.parametrize(
     ("form", "bad"),
-    [("json", "no json"), ("json", ""), ("json", b"\xff\xfe"), ("csv", "seventeen,n17,2026-01-01")],
+    [("json", "no json"), ("json", ""), ("json", b"\xff\xfe"), ("csv", "17,n17,2026-01-01,more")],
 )
 def test_a_record_that_cannot_be_decoded_ends_the_job_also_if_no_query_reads_its_fields(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, form: str, bad: str | bytes
@@ -120,7 +120,7 @@ def test_a_record_that_cannot_be_decoded_ends_the_job_also_if_no_query_reads_its
     kafka_server.produce(topic, [("k", good), ("k", bad)], partition=1)
     read = source(kafka_server, topic, value={"format": form, "schema": FIELDS})
 
-    said = f"the value of partition 1 of topic '{topic}' at offset 1 is not {form}"
+    said = f"the value of partition 1 of topic '{topic}' at offset 1 is not {form} with the fields {FIELDS}: it"
     with (
         pytest.raises(RecordNotDecoded, match=said),
         running(spark, life_of(tmp_path, rows_job(tmp_path, read, "offset AS id"))) as job,
@@ -191,11 +191,18 @@ def test_dead_letters_have_the_original_bytes_and_each_record_is_in_one_output_a
     finish(spark, life)
 
     found = sorted(rows_of(output(tmp_path, "letters")).elements(), key=lambda row: int(row[4]))
-    form = f"the value is not json with the fields {FIELDS}"
-    assert found == [
-        ("k", base64.b64encode(each if isinstance(each, bytes) else each.encode()).decode(), topic, 1, n, form, True)
+    errors = {
+        3: "it is no JSON: Unrecognized token",
+        12: "its bytes are no UTF-8",
+        25: 'the field at is "soon", which is no TIMESTAMP',
+        39: "it is no JSON: Unexpected end-of-input",
+    }
+    assert [(*row[:5], row[6]) for row in found] == [
+        ("k", base64.b64encode(each if isinstance(each, bytes) else each.encode()).decode(), topic, 1, n, True)
         for n, each in bad.items()
     ]
+    for row in found:
+        assert str(row[5]).startswith(f"the value is not json with the fields {FIELDS}: {errors[int(row[4])]}")
     windows = Counter(n // 10 for n in range(40) if n not in bad)
     assert rows_of(output(tmp_path, "rows")) == Counter(
         (f"2026-01-01T12:{window}0:00", count) for window, count in windows.items()

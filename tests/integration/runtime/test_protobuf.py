@@ -161,7 +161,9 @@ def test_records_of_several_schemas_are_read_by_the_numbers_of_their_fields(
         "the value is not protobuf with the declared schema, "
         "or names no schema of the registry that can be read with it"
     )
-    assert rows_of(output(tmp_path, "letters")) == Counter((n, error) for n in range(3, len(values)))
+    found = dict(rows_of(output(tmp_path, "letters")).elements())
+    assert set(found) == set(range(3, len(values)))
+    assert all(str(each).startswith(f"{error}: it") for each in found.values())
 
 
 @pytest.mark.parametrize("register", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["registers", "asks"])

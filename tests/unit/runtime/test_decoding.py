@@ -12,10 +12,13 @@ from streamjob.job.reading import read_spec
 from streamjob_runtime.chain.decoding import Undecoded, skipped, undecoded_in
 from streamjob_runtime.job.bad_input import record_not_decoded
 
-RECORD = Undecoded(source="orders", part="value", topic="or.ders", partition=3, offset=17)
+RECORD = Undecoded(
+    source="orders", part="value", topic="or.ders", partition=3, offset=17, error="the field id is x, which is no INT"
+)
 SAID = (
     "SparkException: Job aborted due to stage failure: [USER_RAISED_EXCEPTION] streamjob:not-decoded:"
-    '{"source":"orders","part":"value","topic":"or.ders","partition":3,"offset":17}:streamjob SQLSTATE: P0001'
+    '{"source":"orders","part":"value","topic":"or.ders","partition":3,"offset":17,'
+    '"error":"the field id is x, which is no INT"}:streamjob SQLSTATE: P0001'
 )
 
 
@@ -35,7 +38,8 @@ def test_the_error_names_the_record_the_form_and_the_command_that_goes_on() -> N
     error = record_not_decoded(RECORD, loaded())
 
     assert error.what == (
-        "Source 'orders': the value of partition 3 of topic 'or.ders' at offset 17 is not json with the fields id INT"
+        "Source 'orders': the value of partition 3 of topic 'or.ders' at offset 17 is not json with the fields id INT: "
+        "the field id is x, which is no INT"
     )
     assert "streamjob run 'my job.yaml' --set sources.orders.skip=or.ders/3/17" in error.fix
     assert error.exit_code is ExitCode.INVALID_INPUT

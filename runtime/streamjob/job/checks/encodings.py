@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import get_args
 
 from streamjob.job import kafka, protobuf
 from streamjob.job.changes import CHANGE_TYPE, DEBEZIUM
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
 from streamjob.job.ddl import NotASchema, columns
-from streamjob.job.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding, Registry
+from streamjob.job.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding, EpochUnit, Registry
 from streamjob.job.formats import DECODED_FILES
 from streamjob.job.kafka import subject_of
+from streamjob.job.options import option as option_of
 from streamjob.job.problem import Problem
-from streamjob.job.spec import SinkSpec, SourceSpec
+from streamjob.job.spec import SinkSpec, SourceSpec, TableSpec
 from streamjob.job.suggest import did_you_mean
 
 _SETTLED = {"mode": "onError decides about records that cannot be decoded", "columnnameofcorruptrecord": "leave it out"}
+_WITHOUT_COLUMNS = frozenset({"singlevariantcolumn", "explodeembeddedarray"})
+_FLAGS = {"rounding": "rounding", "allowduplicatekeys": "allowDuplicateKeys"}
+_EPOCH_UNIT = "epochUnit"
 _NUMBERS = ("http.connect.timeout.ms", "http.read.timeout.ms", "max.retries")
 _OF_REGISTRY = ("basic.auth.user.info", "bearer.auth.token", *_NUMBERS)
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -38,6 +43,10 @@ def encodings(subject: Subject) -> Iterator[Problem]:
                 yield Problem(where(part), f"has {name}, and the format {part.format!r} has no records", fix)
                 continue
             yield from _fields(part, name, encoding)
+    read: list[SourceSpec | TableSpec] = [*subject.spec.sources, *subject.spec.tables]
+    for each in read:
+        if each.format in DECODED_FILES:
+            yield from _of_files(each)
     for source in subject.spec.sources:
         yield from _changes(source)
         yield from _errors(source)
@@ -64,6 +73,40 @@ def _fields(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Itera
     for option in encoding.options:
         if (why := _SETTLED.get(option.lower())) is not None:
             yield Problem(where(part), f"{name}.options has {option!r}", why)
+    if isinstance(part, SourceSpec) and encoding.format in DECODED_FILES:
+        for what, fix in _unusable(encoding.options):
+            yield Problem(where(part), f"{name}.options {what}", fix)
+        if option_of(encoding.options, _EPOCH_UNIT) is not None:
+            yield Problem(where(part), f"{name}.options has {_EPOCH_UNIT!r}", f"write {name}.{_EPOCH_UNIT}")
+    if encoding.epoch_unit is not None and not (isinstance(part, SourceSpec) and encoding.format in DECODED_FILES):
+        what = f"{name}.{_EPOCH_UNIT}: only a source that reads csv or json takes numbers for times"
+        yield Problem(where(part), what, "leave it out")
+
+
+def _of_files(part: SourceSpec | TableSpec) -> Iterator[Problem]:
+    """Yield what is wrong with the options that say how records of files are decoded."""
+    for what, fix in _unusable(part.options):
+        yield Problem(where(part), what, fix)
+    unit = option_of(part.options, _EPOCH_UNIT)
+    if unit is not None and "${" not in unit and unit not in get_args(EpochUnit):
+        yield Problem(where(part), f"the option {_EPOCH_UNIT} is {unit!r}", f"write {', '.join(get_args(EpochUnit))}")
+    by_spark = option_of(part.options, "mode") is not None
+    for name in part.options:
+        if by_spark and (name.lower() in _FLAGS or name.lower() == _EPOCH_UNIT.lower()):
+            fix = "leave mode out: with it, Spark decodes the records by itself"
+            yield Problem(where(part), f"has the options mode and {name}", fix)
+        elif not by_spark and name.lower() == "columnnameofcorruptrecord":
+            fix = "use onError: deadLetter, or mode: PERMISSIVE as in plain Spark"
+            yield Problem(where(part), f"has the option {name!r} without mode", fix)
+
+
+def _unusable(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with options of CSV or JSON, and the fix."""
+    for name, value in options.items():
+        if name.lower() in _WITHOUT_COLUMNS:
+            yield f"has {name!r}", "declare a column of the type VARIANT, or parse_json in columns of format: text"
+        elif name.lower() in _FLAGS and "${" not in value and value.lower() not in ("true", "false"):
+            yield f"{name} is {value!r}", "write true or false"
 
 
 def _columns(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:

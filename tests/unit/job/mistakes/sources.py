@@ -20,6 +20,31 @@ _OF_PARTS = {
         "source 'a': has onError and the option 'mode'",
         "onError decides about records that cannot be decoded",
     ),
+    "a variant in place of columns": (
+        job(sources=SOURCE.replace("path: in", "path: in, singleVariantColumn: v")),
+        "source 'a': has 'singleVariantColumn'",
+        "declare a column of the type VARIANT, or parse_json in columns of format: text",
+    ),
+    "rounding that is neither true nor false": (
+        job(sources=SOURCE.replace("path: in", "path: in, rounding: half")),
+        "source 'a': rounding is 'half'",
+        "write true or false",
+    ),
+    "a unit of times that does not exist": (
+        job(sources=SOURCE.replace("path: in", "path: in, epochUnit: min")),
+        "source 'a': the option epochUnit is 'min'",
+        "write s, ms, us, ns",
+    ),
+    "rules for records that Spark decodes": (
+        job(sources=SOURCE.replace("path: in", "path: in, mode: PERMISSIVE, rounding: true")),
+        "source 'a': has the options mode and rounding",
+        "leave mode out: with it, Spark decodes the records by itself",
+    ),
+    "a column of broken records": (
+        job(sources=SOURCE.replace("path: in", "path: in, columnNameOfCorruptRecord: c")),
+        "source 'a': has the option 'columnNameOfCorruptRecord' without mode",
+        "use onError: deadLetter, or mode: PERMISSIVE as in plain Spark",
+    ),
     "broken records of columnar files": (
         job(sources=SOURCE.replace("csv", "parquet")[:-1] + ", onError: drop}"),
         "source 'a': has onError, and decodes nothing",
@@ -212,6 +237,21 @@ _OF_RECORDS = {
         "value: {format: csv, schema: 'x INTT'}",
         "value.schema gives the column 'x' the unknown type 'INTT'",
         "did you mean 'int'?",
+    ),
+    "a variant in place of decoded fields": (
+        "value: {format: json, schema: 'x INT', options: {singlevariantcolumn: v}}",
+        "value.options has 'singlevariantcolumn'",
+        "declare a column of the type VARIANT, or parse_json in columns of format: text",
+    ),
+    "a unit of times among the options": (
+        "value: {format: json, schema: 'x INT', options: {epochUnit: ms}}",
+        "value.options has 'epochUnit'",
+        "write value.epochUnit",
+    ),
+    "a unit of times for records that say it themselves": (
+        "value: {format: avro, schema: '\"long\"', epochUnit: ms}",
+        "value.epochUnit: only a source that reads csv or json takes numbers for times",
+        "leave it out",
     ),
     "a mode of decoding": (
         "value: {format: csv, schema: 'x INT', options: {Mode: FAILFAST}}",

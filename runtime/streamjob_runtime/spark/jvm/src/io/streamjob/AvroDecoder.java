@@ -9,19 +9,20 @@ import java.util.Optional;
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericDatumReader;
+import org.apache.avro.generic.IndexedRecord;
 import org.apache.avro.io.BinaryDecoder;
 import org.apache.avro.io.DecoderFactory;
+import org.apache.avro.util.Utf8;
 import org.apache.spark.sql.avro.AvroDeserializer;
 import org.apache.spark.sql.avro.AvroOptions;
 import org.apache.spark.sql.avro.SchemaConverters;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
 /**
  * Decodes Avro as Spark's from_avro does, by the same classes of Spark and Avro, with two differences: bytes that are not
- * exactly one value of the schema give no row instead of a row of NULLs, and with a registry the first five bytes name the
+ * exactly one value of the schema are a broken record instead of a row of NULLs, and with a registry the first five bytes name the
  * schema that wrote the others, which are then read as values of this decoder's own schema.
  */
 public final class AvroDecoder implements RecordDecoder {
@@ -44,7 +45,6 @@ public final class AvroDecoder implements RecordDecoder {
     final Schema reader;
     final AvroDeserializer deserializer;
     final Map<Integer, Optional<GenericDatumReader<Object>>> readers = new HashMap<>();
-    final GenericInternalRow row = new GenericInternalRow(1);
     int lastId = -1;
     GenericDatumReader<Object> last;
     Object reused;
@@ -78,20 +78,23 @@ public final class AvroDecoder implements RecordDecoder {
   }
 
   @Override
-  public InternalRow decode(byte[] bytes) {
+  public Object decode(byte[] bytes) throws BrokenRecord {
     Task own = task();
     if (registry == null) {
       return read(own, own.last, bytes, 0);
     }
     if (bytes.length < HEADER || bytes[0] != MAGIC) {
-      return null;
+      throw new BrokenRecord("it does not begin with the id of a schema");
     }
     int id = ByteBuffer.wrap(bytes, 1, 4).getInt();
     if (id != own.lastId) {
       own.last = own.readers.computeIfAbsent(id, this::reader).orElse(null);
       own.lastId = id;
     }
-    return own.last == null ? null : read(own, own.last, bytes, HEADER);
+    if (own.last == null) {
+      throw new BrokenRecord("the registry has no schema " + id + " whose values can be read");
+    }
+    return read(own, own.last, bytes, HEADER);
   }
 
   @Override
@@ -99,19 +102,39 @@ public final class AvroDecoder implements RecordDecoder {
     return registry == null ? "avro" : "avro from " + registry;
   }
 
-  private static InternalRow read(Task own, GenericDatumReader<Object> reader, byte[] bytes, int from) {
+  private static Object read(Task own, GenericDatumReader<Object> reader, byte[] bytes, int from) throws BrokenRecord {
     try {
       own.decoder = DecoderFactory.get().binaryDecoder(bytes, from, bytes.length - from, own.decoder);
       own.reused = reader.read(own.reused, own.decoder);
       if (!own.decoder.isEnd()) {
-        return null;
+        throw new BrokenRecord("more bytes follow its value");
       }
+      checkTexts(own.reused);
       Option<Object> value = own.reused == null ? Option.empty() : own.deserializer.deserialize(own.reused);
-      own.row.update(0, value.isEmpty() ? null : value.get());
-      return own.row;
+      return value.isEmpty() ? null : value.get();
     } catch (IOException | RuntimeException broken) {
       own.reused = null;
-      return null;
+      throw new BrokenRecord("its bytes are no value of the schema: " + BrokenRecord.shown(String.valueOf(broken.getMessage())));
+    }
+  }
+
+  /** Throws if a string in a value is no UTF-8, which Avro and Spark would pass on. */
+  private static void checkTexts(Object value) throws BrokenRecord {
+    if (value instanceof Utf8 text) {
+      if (!UTF8String.fromBytes(text.getBytes(), 0, text.getByteLength()).isValid()) {
+        throw new BrokenRecord("its bytes are no value of the schema: a string is no UTF-8");
+      }
+    } else if (value instanceof IndexedRecord fields) {
+      for (int index = 0; index < fields.getSchema().getFields().size(); index++) {
+        checkTexts(fields.get(index));
+      }
+    } else if (value instanceof Iterable<?> elements) {
+      for (Object each : elements) {
+        checkTexts(each);
+      }
+    } else if (value instanceof Map<?, ?> entries) {
+      checkTexts(entries.keySet());
+      checkTexts(entries.values());
     }
   }
 

@@ -78,8 +78,8 @@ public final class Changes {
   }
 
   private static boolean reads(LogicalPlan plan, Attribute kind) {
-    if (plan.children().isEmpty()) {
-      return false; // It names its columns, and reads none.
+    if (plan.children().isEmpty() || plan.producedAttributes().contains(kind)) {
+      return false; // It names the columns that it makes, and reads none of them.
     }
     for (Expression expression : CollectionConverters.asJava(plan.expressions())) {
       boolean passes = plan instanceof Project && expression instanceof Attribute;

@@ -2,49 +2,50 @@ package io.streamjob;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.json.JSONOptions;
 import org.apache.spark.sql.catalyst.json.JacksonParser;
-import org.apache.spark.sql.catalyst.util.BadRecordException;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.UTF8String;
-import scala.Function2;
-import scala.collection.Iterator;
 import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Decodes JSON as Spark's from_json does, by the same classes of Spark and Jackson, with two differences: a text that
- * cannot be read as a whole gives no row instead of a row with NULLs, and Jackson reads characters. Spark gives it a reader
- * of bytes, whose buffer of 8 KB for each record takes half of the time of a short record.
+ * Decodes JSON, by Jackson and Spark's conversions of single values: a record is one object, whole, in which each field is
+ * a value of its type. What else Spark would take is broken here, unless an option of the source allows it.
  */
-public final class JsonDecoder implements RecordDecoder {
+public final class JsonDecoder implements FileDecoder {
   private static final long serialVersionUID = 1;
 
   private final StructType type;
   private final Map<String, String> options;
   private final String zone;
 
-  private transient JacksonParser parser;
-  private transient Function2<JsonFactory, String, JsonParser> opened;
-  private transient GenericInternalRow row;
+  private transient Task task;
+
+  /** The objects that a task needs, made from the fields that Spark sends to it. */
+  private record Task(JsonFactory factory, Charset charset, JsonReading reading, JsonReading.Reading root) {}
 
   /**
-   * Takes the fields as DDL, options of from_json, and the time zone of timestamps without one. Throws errors of Spark if
-   * these are no fields, or if an option makes no sense.
+   * Takes the fields as DDL, options of from_json and our own, and the time zone of timestamps without one. Throws errors
+   * if these are no fields, or if an option makes no sense.
    */
   public JsonDecoder(String fields, Map<String, String> options, String zone) {
     this.type = ((StructType) CharVarcharUtils.failIfHasCharVarchar(StructType.fromDDL(fields))).asNullable();
-    this.options = options;
+    this.options = Map.copyOf(options);
     this.zone = zone;
-    prepare();
+    task();
   }
 
   @Override
@@ -53,43 +54,82 @@ public final class JsonDecoder implements RecordDecoder {
   }
 
   @Override
-  public InternalRow decode(byte[] bytes) {
-    if (parser == null) {
-      prepare();
+  public Object decode(byte[] bytes) throws BrokenRecord {
+    List<Object> rows = rows(bytes, false);
+    if (rows.isEmpty()) {
+      throw new BrokenRecord("it is empty");
     }
-    Iterator<InternalRow> rows = rows(new String(bytes, StandardCharsets.UTF_8));
-    if (!rows.hasNext()) {
-      return null;
-    }
-    row.update(0, rows.next());
-    return row;
+    return rows.get(0);
   }
 
-  private Iterator<InternalRow> rows(String text) {
+  @Override
+  public void begin(boolean beginning) {
+    // Lines of JSON do not depend on others.
+  }
+
+  /** As Spark, takes the objects of an array for records of their own, and skips blank lines. */
+  @Override
+  public Iterator<Decoded> records(byte[] bytes) {
     try {
-      return parser.parse(text, opened, UTF8String::fromString).iterator();
-    } catch (Exception error) {
-      // Scala declares no checked exceptions.
-      if (error instanceof BadRecordException) {
-        return scala.collection.Iterator$.MODULE$.empty();
+      return rows(bytes, true).stream().map(each -> new Decoded(each, null, null)).iterator();
+    } catch (BrokenRecord broken) {
+      return List.of(new Decoded(null, broken.getMessage(), null)).iterator();
+    }
+  }
+
+  private List<Object> rows(byte[] bytes, boolean alsoArrays) throws BrokenRecord {
+    Task own = task();
+    String text = RecordTexts.withoutMark(RecordTexts.of(bytes, own.charset));
+    own.reading.begin(text);
+    try (JsonParser parser = own.factory.createParser(text)) {
+      List<Object> rows = new ArrayList<>(1);
+      JsonToken first = parser.nextToken();
+      if (first == null) {
+        return rows;
       }
-      throw error;
+      if (first == JsonToken.START_ARRAY && alsoArrays) {
+        while (parser.nextToken() != JsonToken.END_ARRAY) {
+          rows.add(row(own, parser));
+        }
+      } else {
+        rows.add(row(own, parser));
+      }
+      if (parser.nextToken() != null) {
+        throw new BrokenRecord("more text follows its JSON value");
+      }
+      return rows;
+    } catch (JsonProcessingException broken) {
+      throw new BrokenRecord("it is no JSON: " + BrokenRecord.shown(broken.getOriginalMessage()));
+    } catch (IOException impossible) {
+      throw new UncheckedIOException(impossible);
     }
   }
 
-  private void prepare() {
-    scala.collection.immutable.Map<String, String> given = Map$.MODULE$.from(CollectionConverters.asScala(options));
-    parser = new JacksonParser(type, new JSONOptions(given, zone, ""), false, JacksonParser.$lessinit$greater$default$4());
-    opened = JsonDecoder::open;
-    row = new GenericInternalRow(1);
+  private static Object row(Task own, JsonParser parser) throws IOException, BrokenRecord {
+    if (parser.currentToken() != JsonToken.START_OBJECT) {
+      throw new BrokenRecord("it is no JSON object");
+    }
+    return own.root.read(parser);
   }
 
-  private static JsonParser open(JsonFactory factory, String text) {
-    try {
-      return factory.createParser(text);
-    } catch (IOException error) {
-      throw new UncheckedIOException(error);
+  private Task task() {
+    if (task == null) {
+      TreeMap<String, String> given = FieldRules.ignoringCase(options);
+      // The patterns of old releases take a number in a text for days since 1970.
+      given.putIfAbsent("enableDateTimeParsingFallback", "false");
+      JacksonParser values = new JacksonParser(type, spark(given), false, JacksonParser.$lessinit$greater$default$4());
+      given.putIfAbsent("allowSingleQuotes", "false");
+      given.putIfAbsent("allowNonNumericNumbers", "false");
+      JSONOptions strict = spark(given);
+      String encoding = strict.encoding().getOrElse(StandardCharsets.UTF_8::name);
+      JsonReading reading = new JsonReading(values, new FieldRules(given), FieldRules.flag(given, "allowDuplicateKeys"));
+      task = new Task(strict.buildJsonFactory(), Charset.forName(encoding), reading, reading.of(type));
     }
+    return task;
+  }
+
+  private JSONOptions spark(Map<String, String> given) {
+    return new JSONOptions(Map$.MODULE$.from(CollectionConverters.asScala(given)), zone, "");
   }
 
   @Override

@@ -7,8 +7,6 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.sparkproject.spark_core.protobuf.ByteString;
@@ -20,7 +18,7 @@ import org.sparkproject.spark_core.protobuf.UnsafeByteOperations;
 
 /**
  * Decodes messages of Protobuf to the types that Spark's from_protobuf gives them. With a registry, the first bytes name the
- * schema and the message that wrote the others: a message of another name, or with fields of other types, gives no row.
+ * schema and the message that wrote the others: a message of another name, or with fields of other types, is a broken record.
  */
 public final class ProtobufDecoder implements RecordDecoder {
   private static final long serialVersionUID = 1;
@@ -39,7 +37,6 @@ public final class ProtobufDecoder implements RecordDecoder {
   private static final class Task {
     final Descriptor reader;
     final ProtobufRows rows;
-    final GenericInternalRow row = new GenericInternalRow(1);
     final Map<ByteString, Boolean> readable = new HashMap<>();
     byte[] lastHeader = new byte[0];
     boolean lastReadable;
@@ -69,7 +66,7 @@ public final class ProtobufDecoder implements RecordDecoder {
   }
 
   @Override
-  public InternalRow decode(byte[] bytes) {
+  public Object decode(byte[] bytes) throws BrokenRecord {
     Task own = task();
     int from = 0;
     if (registry != null) {
@@ -78,15 +75,14 @@ public final class ProtobufDecoder implements RecordDecoder {
         from = header(own, bytes);
       }
       if (from < 0 || !own.lastReadable) {
-        return null;
+        throw new BrokenRecord("it does not begin with the id of a schema whose messages can be read");
       }
     }
     try {
       ByteString content = UnsafeByteOperations.unsafeWrap(ByteBuffer.wrap(bytes, from, bytes.length - from));
-      own.row.update(0, own.rows.of(DynamicMessage.parseFrom(own.reader, content)));
-      return own.row;
+      return own.rows.of(DynamicMessage.parseFrom(own.reader, content));
     } catch (InvalidProtocolBufferException broken) {
-      return null;
+      throw new BrokenRecord("its bytes are no message: " + BrokenRecord.shown(broken.getMessage()));
     }
   }
 

@@ -11,6 +11,7 @@ import org.sparkproject.spark_core.protobuf.AnyProto;
 import org.sparkproject.spark_core.protobuf.DescriptorProtos;
 import org.sparkproject.spark_core.protobuf.DescriptorProtos.FileDescriptorProto;
 import org.sparkproject.spark_core.protobuf.DescriptorProtos.FileDescriptorSet;
+import org.sparkproject.spark_core.protobuf.DescriptorProtos.FileOptions;
 import org.sparkproject.spark_core.protobuf.Descriptors.DescriptorValidationException;
 import org.sparkproject.spark_core.protobuf.Descriptors.FileDescriptor;
 import org.sparkproject.spark_core.protobuf.DurationProto;
@@ -97,7 +98,9 @@ public final class ProtobufSchemas {
       for (FileDescriptorProto each : set.getFileList()) {
         FileDescriptor[] imported =
             each.getDependencyList().stream().map(name -> imported(each, name, built)).toArray(FileDescriptor[]::new);
-        built.put(each.getName(), FileDescriptor.buildFrom(each, imported));
+        // Otherwise Java replaces what is no UTF-8 in the strings of the second version.
+        FileOptions options = each.getOptions().toBuilder().setJavaStringCheckUtf8(true).build();
+        built.put(each.getName(), FileDescriptor.buildFrom(each.toBuilder().setOptions(options).build(), imported));
       }
     } catch (DescriptorValidationException error) {
       throw new IllegalArgumentException(error.getMessage(), error);

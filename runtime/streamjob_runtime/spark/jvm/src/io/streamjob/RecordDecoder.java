@@ -1,7 +1,6 @@
 package io.streamjob;
 
 import java.io.Serializable;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.DataType;
 
 /** Decodes the key or the value of a record. An instance belongs to one task. */
@@ -9,6 +8,6 @@ public interface RecordDecoder extends Serializable {
   /** Returns the type of what it decodes. */
   DataType type();
 
-  /** Returns a row with the decoded value as its only field, until the next call; null for bytes of another form. */
-  InternalRow decode(byte[] bytes);
+  /** Returns the decoded value in Spark's form, until the next call; null for NULL. Throws if the bytes have another form. */
+  Object decode(byte[] bytes) throws BrokenRecord;
 }

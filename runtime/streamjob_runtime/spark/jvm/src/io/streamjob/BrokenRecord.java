@@ -1,0 +1,35 @@
+package io.streamjob;
+
+/** A record does not have the declared form. The message says what is wrong with it, to the author of the job. */
+final class BrokenRecord extends Exception {
+  private static final long serialVersionUID = 1;
+  private static final int LONGEST = 100;
+
+  /** A field of a record is not a value of its type. The message continues that of the record behind the field's name. */
+  static final class Field extends Exception {
+    private static final long serialVersionUID = 1;
+
+    Field(String what) {
+      super(what, null, false, false);
+    }
+
+    /** Returns the error of the record that has the field at this path. */
+    BrokenRecord at(String path) {
+      return new BrokenRecord("the field " + path + " " + getMessage());
+    }
+  }
+
+  BrokenRecord(String what) {
+    // Without a stack trace, which would take most of the time of a broken record.
+    super(what, null, false, false);
+  }
+
+  /** Returns a text for a message: cut off behind its first characters. */
+  static String shown(String text) {
+    if (text.length() <= LONGEST) {
+      return text;
+    }
+    int end = Character.isHighSurrogate(text.charAt(LONGEST - 1)) ? LONGEST - 1 : LONGEST;
+    return text.substring(0, end) + "…";
+  }
+}

@@ -1,0 +1,15 @@
+package io.streamjob;
+
+import java.util.Iterator;
+
+/** Decodes the lines of files, or whole files. An instance belongs to one task. */
+public interface FileDecoder extends RecordDecoder {
+  /** A record: its value, or what is wrong with it and its text, which is null for the whole line. */
+  record Decoded(Object value, String error, String text) {}
+
+  /** Begins a file, or a later part of one. */
+  void begin(boolean beginning);
+
+  /** Returns the records of a line, or of a file that is read as a whole. Each is read when it is asked for. */
+  Iterator<Decoded> records(byte[] bytes);
+}

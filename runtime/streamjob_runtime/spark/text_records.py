@@ -1,0 +1,164 @@
+"""Decodes the records of CSV and JSON, of Kafka and of files; our own Java does it, more strictly than Spark.
+
+Spark reads files as lines of text, or as a whole, and the decoder makes rows of them. Spark's own sources of CSV and
+JSON do not say what is wrong with a record, and take for right what is not: see `FieldRules.java`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from streamjob.errors import InvalidInput
+from streamjob.job.formats import DECODED_FILES
+from streamjob.job.options import option
+from streamjob.job.spec import SourceSpec, TableSpec
+from streamjob_runtime.spark.error_positions import error_at, position_in
+from streamjob_runtime.spark.gateway import (
+    column_of,
+    frame_of,
+    java_column,
+    java_errors,
+    java_frame,
+    once,
+    our_java,
+    thrown,
+)
+from streamjob_runtime.spark.quoting import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+BROKEN_TEXT, BROKEN_ERROR = "__streamjob_text", "__streamjob_error"
+"""The columns with the text of a broken record of a file, and with what is wrong in it; NULL for the others."""
+_KIND = "file-record"
+_LONGEST = 500
+"""Characters of a record in the message of a job that ends."""
+_TEXT = "value"
+
+
+class UnusableSchema(InvalidInput):
+    """A schema cannot be read, or does not go with the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRecord:
+    """A broken record of a file: its source by name, the file, its text, and what is wrong in it."""
+
+    source: str
+    file: str
+    record: str
+    error: str
+
+
+def unread_record_in(text: str) -> UnreadRecord | None:
+    """Return the record that the text of one of Spark's errors is about; None if the error is another one."""
+    position = position_in(_KIND, text)
+    return UnreadRecord(**position) if position else None
+
+
+def is_decoded(part: SourceSpec | TableSpec) -> bool:
+    """Return whether the records of a part's files are decoded here: of CSV and JSON, unless it sets Spark's `mode`."""
+    if part.format not in DECODED_FILES:
+        return False
+    if isinstance(part, TableSpec):
+        return option(part.options, "mode") is None
+    # A test feeds a Kafka source by JSON files, and the records in them are decoded.
+    decodes_records = part.key is not None or part.value is not None
+    return not decodes_records and (part.on_error is not None or option(part.options, "mode") is None)
+
+
+def text_decoder(spark: SparkSession, who: str, form: str, fields: str, options: Mapping[str, str]) -> Any:
+    """Return what decodes records of CSV or JSON.
+
+    Args:
+        spark: the session.
+        who: the source or table, at the beginning of a message.
+        form: `csv` or `json`.
+        fields: the fields, as `name TYPE, …`.
+        options: Spark's options of the form, and our own.
+
+    Raises:
+        UnusableSchema: these are no fields of the form, or an option makes no sense.
+    """
+    java, zone = our_java(spark), spark.conf.get("spark.sql.session.timeZone")
+    try:
+        return (java.CsvDecoder if form == "csv" else java.JsonDecoder)(fields, dict(options), zone)
+    except java_errors() as error:
+        what = f"{who}: its schema cannot be read as a type of Spark, with its options: {message(thrown(error))}"
+        raise UnusableSchema(what, "correct the schema, or the options") from None
+
+
+def message(exception: Any) -> str:
+    """Return the first line of the message of an exception in Java."""
+    return str(exception.getMessage() or exception.getClass().getSimpleName()).split("\n", 1)[0]
+
+
+def records_of(
+    spark: SparkSession,
+    part: SourceSpec | TableSpec,
+    options: Mapping[str, str],
+    reader: DataFrameReader | DataStreamReader,
+) -> DataFrame:
+    """Return the records of a part's files, with the columns that the directories name, and those of broken records.
+
+    Args:
+        spark: the session.
+        part: the source or table, of whose files the records are decoded.
+        options: its options, resolved.
+        reader: reads a table or a stream.
+
+    Raises:
+        UnusableSchema: its schema has other types than the form, or an option makes no sense.
+        PySparkException: Spark cannot read the files.
+    """
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = part.schema_ddl or ""
+    whole = (option(options, "multiLine") or "false").lower()
+    text = reader.format("text").options(**{**options, "wholetext": whole})
+    frame = text.load()
+    if directories := frame.schema.fields[1:]:
+        declared = {each.name.lower(): each for each in cast("StructType", StructType.fromDDL(fields)).fields}
+        # As in Spark, they have the declared types.
+        columns = [declared.pop(each.name.lower(), each) for each in directories]
+        fields = StructType(list(declared.values())).toDDL()
+        frame = text.schema(StructType([StructField(_TEXT, StringType()), *columns])).load()
+    # A table's rows stay as they are.
+    frame = frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame)))
+    who = f"{'Source' if isinstance(part, SourceSpec) else 'Table'} {part.name!r}"
+    decoder = text_decoder(spark, who, part.format, fields, options)
+    read = f.col(_TEXT).cast("binary"), f.col("_metadata.file_path"), f.col("_metadata.file_block_start")
+    records = column_of(our_java(spark).FileRecords.of(*(java_column(each) for each in read), decoder))
+    names = cast("StructType", StructType.fromDDL(fields)).names
+    rows = records.alias(*names, BROKEN_TEXT, BROKEN_ERROR)
+    return frame.select(rows, *(quoted(each) for each in frame.columns[1:]))
+
+
+def whole_records(part: str, records: DataFrame) -> DataFrame:
+    """Return records of files, so that a broken one fails the query with a message that `unread_record_in` reads.
+
+    Args:
+        part: the source or table, by name.
+        records: what `records_of` returns.
+    """
+    from pyspark.sql import functions as f
+
+    position = f.struct(
+        f.lit(part).alias("source"),
+        f.col("_metadata.file_path").alias("file"),
+        f.left(f.col(BROKEN_TEXT).cast("string"), f.lit(_LONGEST)).alias("record"),
+        f.col(BROKEN_ERROR).alias("error"),
+    )
+    failure = f.raise_error(error_at(_KIND, position)).cast("boolean")
+    # Joined with a later filter, Spark would drop rows by their NULLs first.
+    return records.where(once(records.sparkSession, f.when(f.col(BROKEN_ERROR).isNotNull(), failure).otherwise(True)))
+
+
+def fields_of(records: DataFrame) -> list[str]:
+    """Return the quoted names of the columns of records of files, without those of broken records."""
+    return [quoted(each) for each in records.columns if each not in (BROKEN_TEXT, BROKEN_ERROR)]
