@@ -12,7 +12,7 @@ from tests.integration.runtime.avro_records import long, named, record, text
 from tests.integration.runtime.embedded import running
 from tests.integration.runtime.graphs import job, output, rows_of, sql
 from tests.integration.runtime.power import Power
-from tests.integration.runtime.test_decoding import finish, ids, life_of, rows_job, source
+from tests.integration.runtime.test_decoding import finish, ids, life_of, rows_job, sink_options, source
 from tests.servers.kafka import KafkaServer
 from tests.servers.process import free_port
 from tests.servers.schema_registry import SchemaRegistryServer, guarded
@@ -185,7 +185,7 @@ def test_what_a_sink_writes_with_a_registry_a_source_reads(
             "input": "rows",
             "format": "kafka",
             "value": {"format": "avro", "registry": {"url": schema_registry.url, "autoRegister": register}},
-            "options": {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": out},
+            "options": sink_options(kafka_server, out),
         }
     ]
     finish(spark, life_of(tmp_path / "first", spec))
@@ -230,7 +230,7 @@ def test_keys_and_values_are_written_and_read_with_a_registry_that_wants_a_passw
         registering = {"format": "avro", "registry": {**registry, "autoRegister": True}}
         written = "named_struct('id', value.id) AS key, value.id AS id, value.name AS name"
         first = rows_job(tmp_path, source(kafka_server, topic, value={"format": "avro", "schema": ORDER}), written)
-        options = {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": out}
+        options = sink_options(kafka_server, out)
         sink = {"name": "out", "input": "rows", "format": "kafka", "options": options}
         first["sinks"] = [{**sink, "key": registering, "value": registering}]
         finish(spark, life_of(tmp_path / "first", first))

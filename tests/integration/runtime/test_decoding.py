@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,6 +36,13 @@ JSON = {"value": {"format": "json", "schema": FIELDS}, "key": {"format": "text"}
 def source(server: KafkaServer, topic: str, **fields: Any) -> dict[str, Any]:
     options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 4}
     return {"name": "orders", "format": "kafka", "bounded": True, "options": options, **fields}
+
+
+def sink_options(server: KafkaServer, topic: str) -> dict[str, str]:
+    """Return the options of a sink with a topic for commits of its own: the jobs of all tests have one name."""
+    commits = f"{topic}-commits-{secrets.token_hex(4)}"
+    server.create_topic(commits, 1, cleanup_policy="compact")
+    return {"kafka.bootstrap.servers": server.bootstrap, "topic": topic, "commitsTopic": commits}
 
 
 def rows_job(directory: Path, read: dict[str, Any], select: str = "value.id AS id") -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tests.integration.runtime.graphs import job, output, rows_of, sql
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.protobuf_records import ORDER, descriptor_set, message_class, named, order_file
 from tests.integration.runtime.stories import killed_and_finished
-from tests.integration.runtime.test_decoding import finish, life_of, rows_job, source
+from tests.integration.runtime.test_decoding import finish, life_of, rows_job, sink_options, source
 from tests.servers.kafka import KafkaServer
 from tests.servers.schema_registry import SchemaRegistryServer
 
@@ -101,7 +101,7 @@ def registered(url: str, **fields: Any) -> dict[str, Any]:
 
 
 def writing(server: KafkaServer, topic: str, value: dict[str, Any]) -> dict[str, Any]:
-    options = {"kafka.bootstrap.servers": server.bootstrap, "topic": topic}
+    options = sink_options(server, topic)
     return {"name": "out", "input": "rows", "format": "kafka", "value": value, "options": options}
 
 
