@@ -196,6 +196,12 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: 
         "partitions": [],
         "recordsNotDecoded": None,
         "offsetReportFailures": None,
+        "recordsAhead": 0,
+        "farthestMs": None,
+        "recordsLate": 0,
+        "lateByMs": None,
+        "filesChanged": 0,
+        "changedFile": None,
     }
     assert JobView.model_validate_json(answer.content) == JobView.model_validate(job.job().model_dump())
 
