@@ -302,7 +302,7 @@ def test_a_preview_changes_nothing(tasks: SparkSession, bucket: Bucket) -> None:
     context = SinkContext("departures", "default", OperatorUid("report"), Epoch(1), {})
     sink.preview(context, tasks.range(1).schema)
 
-    with pytest.raises(UnusableSink, match="array<int>, which CSV files do not hold"):
+    with pytest.raises(UnusableSink, match="array<int>, which CSV does not hold"):
         sink.preview(context, tasks.sql("SELECT array(1) AS a").schema)
     assert list(bucket.objects.list("")) == []
 
