@@ -82,7 +82,8 @@ class Commits:
     def give_up(self, uid: OperatorUid, target: Path) -> GivenUp:
         """Write a sink's rows to a file, and complete a checkpoint after which they are no longer due.
 
-        All other sinks commit first. Until the log names the new checkpoint, nothing is given up: repeat the call.
+        First all sinks commit as at a start, then the others without this one, then this one alone: only rows that
+        nothing can publish are given up. Until the log names the new checkpoint, nothing is given up: repeat the call.
 
         Args:
             uid: the sink.
@@ -101,21 +102,25 @@ class Commits:
             raise CannotGiveUp(f"sink {uid} {problem}", "`streamjob commits --fence` shows which sinks fail")
         if target.exists():
             raise CannotGiveUp(f"{target} exists", "name a new file")
-        (outcome,) = self._commit(mine)
-        if outcome.failure is None:
-            raise CannotGiveUp(
-                f"sink {uid} has published its rows of checkpoint {self._newest.id}: nothing is to be done"
-            )
-        others = self._commit([each for each in self._sinks if each[0].uid != uid])
-        for other in others:
-            if other.failure is not None:
-                raise OthersFail(f"sink {other.sink} fails, too: {other.failure.what}", other.failure.fix)
+        outcome = self._failing(uid, mine)
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-") as rescued:
             rows = rescuing[0].rescue(self._newest.id, mine[0][0].committables, Path(rescued.name))
             # The rows are durable before the log no longer needs them.
             os.fsync(rescued.fileno())
             target.hardlink_to(rescued.name)
         return GivenUp(outcome, rows, self._complete(outcome, rows, target))
+
+    def _failing(self, uid: OperatorUid, mine: Sequence[tuple[SinkState, Sink]]) -> Outcome:
+        """Publish all that can be published, with a sink and without it; return its failure. Raises as `give_up`."""
+        failing = {each.sink for each in self.retry() if each.failure is not None}
+        if uid in failing:
+            for other in self._commit([each for each in self._sinks if each[0].uid in failing - {uid}]):
+                if other.failure is not None:
+                    raise OthersFail(f"sink {other.sink} fails, too: {other.failure.what}", other.failure.fix)
+            (outcome,) = self._commit(mine)
+            if outcome.failure is not None:
+                return outcome
+        raise CannotGiveUp(f"sink {uid} has published its rows of checkpoint {self._newest.id}: nothing is to be done")
 
     def _commit(self, sinks: Sequence[tuple[SinkState, Sink]]) -> list[Outcome]:
         found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,21 +51,40 @@ class Table:
 
     def close(self):
         pass
+
+
+class Together(Table):
+    """Commits with the others in one transaction; a row 'child' needs the row 'parent' there, or published before."""
+
+    transaction = "all"
+
+    def commit_together(self, checkpoint, output):
+        rows = [row for _, committables in output for row in committables]
+        parents = self.path.with_name("two")
+        if "child" in rows and "parent" not in rows and not parents.exists():
+            raise StreamJobError("sink one: a row has no parent", "publish it")
+        for sink, committables in output:
+            if "bad" in committables:
+                raise StreamJobError(f"sink {sink.path.name}: the target refuses the row 'bad'", "correct it")
+        for sink, committables in output:
+            sink.path.write_text(",".join(committables))
 '''
+
+STUCK = {"one": ("good", "bad"), "two": ("x", "y")}
 
 
 class World:
     """A job that died because the target of its sink `one` refuses a row of the last checkpoint."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, sink: str = "Table", output: Mapping[str, Sequence[str]] = STUCK) -> None:
         self.directory = directory
         (directory / "stuck_sinks.py").write_text(SINKS)
         sinks = tuple(
             FUSED.sinks[0].model_copy(
-                update={"name": name, "uid": OperatorUid(name), "format": "stuck_sinks:Table"}
+                update={"name": name, "uid": OperatorUid(name), "format": f"stuck_sinks:{sink}"}
                 | {"options": {"path": str(directory / name)}}
             )
-            for name in ("one", "two")
+            for name in output
         )
         spec = FUSED.model_copy(update={"sinks": sinks})
         self.file = directory / "job.yaml"
@@ -77,8 +97,7 @@ class World:
         chains = tuple(each.model_copy(update={"files": files}) for each in manifest.chains)
         parts: dict[str, Any] = {name: getattr(manifest, name) for name in ("operators", "sources")}
         graph = {**manifest.graph, "sinks": graph_of(load_job(self.file).spec, directory)["sinks"]}
-        output = {"one": ("good", "bad"), "two": ("x", "y")}
-        states = tuple(SinkState(uid=OperatorUid(uid), committables=rows) for uid, rows in output.items())
+        states = tuple(SinkState(uid=OperatorUid(uid), committables=tuple(rows)) for uid, rows in output.items())
         self.job.complete(2, chains=chains, graph=graph, sinks=states, **parts)
 
     def commits(self, *arguments: str) -> Result:
@@ -149,6 +168,38 @@ def test_a_commit_that_does_not_fail_is_not_given_up(world: World, uid: str, why
     assert result.exit_code == ExitCode.INVALID_INPUT
     assert why in result.stderr
     assert not (world.directory / "rows.jsonl").exists()
+
+
+def test_rows_that_only_the_whole_transaction_can_publish_are_published_and_not_given_up(tmp_path: Path) -> None:
+    world = World(tmp_path, "Together", {"one": ("child",), "two": ("parent",)})
+    result = world.give_up("one")
+
+    assert result.exit_code == ExitCode.INVALID_INPUT
+    assert "has published its rows of checkpoint 2" in result.stderr
+    assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["child", "parent"]
+
+
+def test_of_a_transaction_only_the_sink_that_fails_alone_is_given_up(tmp_path: Path) -> None:
+    world = World(tmp_path, "Together", {"one": ("child",), "two": ("parent",), "three": ("bad",)})
+
+    refused = world.give_up("one")
+    assert refused.exit_code == ExitCode.CANNOT_RESTORE
+    assert "sink two fails, too: sink three: the target refuses the row 'bad'" in refused.stderr
+    assert world.give_up("three").exit_code == 0
+    assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["child", "parent"]
+    assert (tmp_path / "rows.jsonl").read_text() == '"bad"\n'
+
+
+@pytest.mark.parametrize(("uid", "fails"), [("one", "two"), ("two", "one")])
+def test_a_child_and_its_bad_parent_in_one_transaction_are_not_given_up_one_by_one(
+    tmp_path: Path, uid: str, fails: str
+) -> None:
+    world = World(tmp_path, "Together", {"one": ("child",), "two": ("parent", "bad")})
+    result = world.give_up(uid)
+
+    assert result.exit_code == ExitCode.CANNOT_RESTORE
+    assert f"sink {fails} fails, too" in result.stderr
+    assert not (tmp_path / "rows.jsonl").exists()
 
 
 def test_a_file_that_exists_is_not_overwritten(world: World) -> None:
