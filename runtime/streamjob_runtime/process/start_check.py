@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.verdicts import Comparison, Kind, refused
+from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
@@ -66,7 +67,9 @@ def examine(
 
 
 def compare_with_output(loaded: LoadedJob, location: str | None, compared: Comparison, job: JobId) -> Comparison:
-    """Return a comparison extended by a refusal if sinks have published a checkpoint that the log does not know.
+    """Return a comparison extended by refusals of sinks that have published a checkpoint that the log does not know.
+
+    So are sinks whose record of what they have published is damaged.
 
     Kafka sinks are not asked: they have to be open.
 
@@ -80,7 +83,10 @@ def compare_with_output(loaded: LoadedJob, location: str | None, compared: Compa
         StoreError: the store failed.
     """
     # First the sinks: a running job publishes what its log names already.
-    published = dict(previewed_published(loaded.spec.sinks, _surroundings(loaded, job)))
+    found = dict(previewed_published(loaded.spec.sinks, _surroundings(loaded, job)))
+    errors = {uid: each for uid, each in found.items() if isinstance(each, StreamJobError)}
+    published = {uid: each for uid, each in found.items() if not isinstance(each, StreamJobError)}
+    compared = compared.noting(refused(Kind.SINK, uid, each) for uid, each in errors.items())
     store = job_location(loaded, location).job(job.namespace, job.name).store()
     try:
         view = drive(store, read(job))

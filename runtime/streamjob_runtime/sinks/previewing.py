@@ -37,10 +37,10 @@ def preview_sinks(
 
 def previewed_published(
     sinks: Iterable[SinkSpec], surroundings: SinkSurroundings
-) -> Iterator[tuple[OperatorUid, CheckpointId]]:
-    """Yield the checkpoint that each sink published last, of those that know it without being opened.
+) -> Iterator[tuple[OperatorUid, CheckpointId | StreamJobError]]:
+    """Yield the checkpoint that each sink published last, of those that know it without being opened, or its error.
 
-    Sinks that a start would refuse are left out.
+    Sinks that a start would refuse for other reasons are left out.
 
     Args:
         sinks: the sinks.
@@ -49,13 +49,17 @@ def previewed_published(
     for spec in sinks:
         try:
             sink, context = make_sink(spec, surroundings)
-            if isinstance(sink, Previews) and isinstance(sink, KnowsPublished):
-                sink.preview(context, None)
-                try:
-                    newest = sink.newest_published()
-                finally:
-                    sink.close()
-                if newest is not None:
-                    yield spec.uid, newest
+            if not (isinstance(sink, Previews) and isinstance(sink, KnowsPublished)):
+                continue
+            sink.preview(context, None)
         except StreamJobError:
             continue
+        try:
+            newest = sink.newest_published()
+        except StreamJobError as error:
+            yield spec.uid, error
+        else:
+            if newest is not None:
+                yield spec.uid, newest
+        finally:
+            sink.close()
