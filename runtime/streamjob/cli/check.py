@@ -75,7 +75,7 @@ def check_command(
     from streamjob.protocol.log import JobId
     from streamjob.stored.start_snapshot import FROM_SPARK
 
-    examine = _examiner(spark)
+    examine = _examiner(spark, location, restore_from)
     asks_spark = spark and examine is not None
     parser, environ = (_parse_with_spark, os.environ) if asks_spark else (None, None)
     path, overlays = files_of(file, files)
@@ -118,7 +118,6 @@ def _compare(
     """Return a snapshot's URI and the finding for each part, or a sentence if there is no snapshot to compare with."""
     from streamjob.comparison.graphs import compare
     from streamjob.comparison.verdicts import Comparison
-    from streamjob.protocol.restore import LATEST
     from streamjob.stored.start_snapshot import opened
 
     def note(text: str) -> None:
@@ -133,8 +132,6 @@ def _compare(
             compared = compare(loaded.spec, planned, found.manifest, found.uri, allow)
         if examine is not None:
             compared = examine(loaded, found, compared, allow, job)
-            if restore_from == LATEST:
-                compared = import_module(_EXAMINER).compare_with_output(loaded, location, compared, job)
         if found is None:
             compared.check()
             return f"{restore_from}: there is no snapshot, so the job starts without state"
@@ -155,13 +152,22 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _examiner(ask_spark: bool) -> Examine | None:
+def _examiner(ask_spark: bool, location: str | None, restore_from: str) -> Examine | None:
+    from streamjob.protocol.restore import LATEST
+
     if find_spec("pyspark") is None:
         return None
 
     def examine(loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId) -> Comparison:
         examined: Comparison = import_module(_EXAMINER).examine(
-            loaded, found, compared, allow, job, ask_spark=ask_spark
+            loaded,
+            found,
+            compared,
+            allow,
+            job,
+            ask_spark=ask_spark,
+            location=location,
+            latest=restore_from == LATEST,
         )
         return examined
 

@@ -31,12 +31,16 @@ TIMEOUT_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as described by the brokers; its settings are empty if reading them is not permitted."""
+    """A topic as described by the brokers.
+
+    Its settings are empty if reading them is not permitted, and brokers before 2.8 give no id.
+    """
 
     partitions: int
     readable: bool
     writable: bool
     settings: Mapping[str, str]
+    id: str | None = None
 
 
 class KafkaAdmin:

@@ -33,9 +33,19 @@ if TYPE_CHECKING:
 
 
 def examine(
-    loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId, *, ask_spark: bool
+    loaded: LoadedJob,
+    found: Found | None,
+    compared: Comparison,
+    allow: bool,
+    job: JobId,
+    *,
+    ask_spark: bool,
+    location: str | None = None,
+    latest: bool = False,
 ) -> Comparison:
     """Return a comparison extended by problems beyond the graphs, if the graphs allow the start.
+
+    If the job starts from the newest completion of its log, the log is compared with what the sinks have published.
 
     Args:
         loaded: the job.
@@ -44,13 +54,20 @@ def examine(
         allow: discard state for which the job has no operator.
         job: the job's identity in its store.
         ask_spark: whether to start a Spark that plans the job; otherwise only sinks that need none are asked.
+        location: the location of the job's snapshots; None for the job file's.
+        latest: whether the job starts from the newest completion of its log.
 
     Raises:
         InvalidInput: Spark refuses a part of the job.
         CannotRestore: the snapshot's files are unusable.
+        StoreError: the store failed.
     """
+
+    def with_output(examined: Comparison, spark: SparkSession | None = None) -> Comparison:
+        return _with_output(loaded, location, examined, job, spark) if latest else examined
+
     if compared.refusals:
-        return compared
+        return with_output(compared)
     surroundings = _surroundings(loaded, job)
     compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
     if found is not None and found.foreign:
@@ -61,29 +78,22 @@ def examine(
         compared = compared.noting(refused(Kind.SINK, uid, error) for uid, error in gone)
         compared = compared.adding(Kind.SINK, {uid: error.what for uid, error in verified})
     if compared.refusals or not ask_spark:
-        return compared
+        return with_output(compared)
     with spark_to_ask("check", loaded, compared.max_parallelism) as (spark, scratch):
-        return examine_with(spark, scratch, loaded, found, compared, allow, job)
+        examined = examine_with(spark, scratch, loaded, found, compared, allow, job)
+        return with_output(examined, spark)
 
 
-def compare_with_output(loaded: LoadedJob, location: str | None, compared: Comparison, job: JobId) -> Comparison:
-    """Return a comparison extended by refusals of sinks that have published a checkpoint that the log does not know.
+def _with_output(
+    loaded: LoadedJob, location: str | None, compared: Comparison, job: JobId, spark: SparkSession | None
+) -> Comparison:
+    """Return a comparison with refusals of sinks that have published more than the log knows, or cannot tell.
 
-    So are sinks whose record of what they have published is damaged.
-
-    Kafka sinks are not asked: they have to be open.
-
-    Args:
-        loaded: the job.
-        location: the location of the job's snapshots; None for the job file's.
-        compared: the comparison with the log's newest snapshot.
-        job: the job's identity in its store.
-
-    Raises:
-        StoreError: the store failed.
+    Kafka sinks are asked only if there is a Spark.
     """
+    surroundings = _surroundings(loaded, job, None if spark is None else lambda: spark)
     # First the sinks: a running job publishes what its log names already.
-    found = dict(previewed_published(loaded.spec.sinks, _surroundings(loaded, job)))
+    found = dict(previewed_published(loaded.spec.sinks, surroundings))
     errors = {uid: each for uid, each in found.items() if isinstance(each, StreamJobError)}
     published = {uid: each for uid, each in found.items() if not isinstance(each, StreamJobError)}
     compared = compared.noting(refused(Kind.SINK, uid, each) for uid, each in errors.items())

@@ -130,7 +130,7 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
     if is_python_sink(spec.format):
         return _custom_sink(spec, surroundings.directory)
     if spec.format == kafka_sink.FORMAT and spec.delivery == "exactly-once":
-        return _kafka_sink(spec, surroundings)
+        return KafkaSink(spec.name, surroundings.spark)
     if (of_extra := _OF_EXTRAS.get((spec.format, spec.delivery))) is not None:
         with from_extra(f"sink {spec.name}", spec.format):
             return of_extra(spec)
@@ -175,12 +175,6 @@ _OF_EXTRAS: Mapping[tuple[str, str], Callable[[SinkSpec], Sink]] = {
     (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
 }
 """By format and delivery; the format is also the name of the extra."""
-
-
-def _kafka_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
-    if surroundings.spark is None:
-        raise UnusableSink(f"sink {spec.name}: the Kafka client runs in Spark, and no Spark is running")
-    return KafkaSink(spec.name, surroundings.spark)
 
 
 def _file_sink(spec: SinkSpec, options: Mapping[str, str]) -> Sink:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 
 import pytest
-from tests.integration.sinks.topics import Topics
+from tests.integration.sinks.topics import UID, Topics
 from tests.servers.process import LOOPBACK, free_port
 
+from streamjob.ids import Epoch
+from streamjob.sink import SinkContext
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 
@@ -83,3 +85,15 @@ def test_columns_that_no_record_has_a_place_for_are_told_all_at_once(topics: Top
     assert "no column value" in caught.value.what
     assert "the column key is int, and has to be string or binary" in caught.value.what
     assert "no place for the column price" in caught.value.what
+
+
+def test_what_was_published_is_known_without_the_right_to_commit(topics: Topics) -> None:
+    running = topics.open()
+    preview = topics.sink()
+    preview.preview(SinkContext(topics.job, "default", UID, Epoch(0), topics.options()), None)
+    assert preview.newest_published() is None
+    topics.commit(running, 7, topics.stage(running, "a"))
+    assert preview.newest_published() == 7
+
+    topics.commit(running, 8, topics.stage(running, "b"))
+    assert topics.values() == ["a", "b"]

@@ -131,6 +131,18 @@ def test_a_job_that_begins_anew_is_refused_where_a_start_would_refuse_it(tmp_pat
     assert "belongs to sink report of job default/job" in done.output
 
 
+def test_without_spark_brokers_are_not_asked_and_the_options_of_a_kafka_sink_are_checked(tmp_path: Path) -> None:
+    options = {"kafka.bootstrap.servers": "nowhere.invalid:9092", "topic": "counts"}
+
+    def checked(**more: str) -> Any:
+        sink = FUSED.sinks[0].model_copy(update={"format": "kafka", "options": options | more})
+        spec = FUSED.model_copy(update={"sinks": (sink,)})
+        return check(tmp_path, spec, "--from", "latest", "--location", str(tmp_path / "location"))
+
+    assert checked().exit_code == 0
+    assert checked(commitsTopic="").exit_code == 2
+
+
 def test_a_check_leaves_the_place_of_a_sink_as_it_is(tmp_path: Path, savepoint: str) -> None:
     assert check(tmp_path, FILED, "--from", savepoint).exit_code == 0
 

@@ -19,12 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.kafka_sink import COMMITS_TOPIC, parse_options
-from streamjob.sink import SinkContext, Staged
+from streamjob.sink import NO_TARGET, SinkContext, Staged
 from streamjob.store.base import StoreError
 from streamjob_runtime.kafka.admin import KafkaAdmin, Topic
 from streamjob_runtime.kafka.errors import KafkaRefuses, TopicMissing
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone
+from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone, UnusableSink
 from streamjob_runtime.sinks.few_rows import few_of
 from streamjob_runtime.sinks.kafka.commits import (
     CommitRecord,
@@ -86,18 +86,22 @@ class KafkaSink:
 
     Args:
         name: the sink's name, for messages.
-        spark: starts Spark or returns its session, whose JVM has Kafka's client.
+        spark: starts Spark or returns its session, whose JVM has Kafka's client; None if only `preview` without a
+            schema is to be called.
         brokers: creates the connection to the brokers.
     """
 
-    def __init__(self, name: str, spark: Callable[[], SparkSession], *, brokers: Callable[..., Kafka] = Kafka) -> None:
+    def __init__(
+        self, name: str, spark: Callable[[], SparkSession] | None, *, brokers: Callable[..., Kafka] = Kafka
+    ) -> None:
         self._label = f"sink {name}"
         self._spark = spark
         self._brokers = brokers
         self._producer: Producer | None = None
         self._record: CommitRecord | None = None
         self._committed: tuple[str, ...] = ()
-        self._topic_id: str | None = None
+        self._target_id: str | None = None
+        self._previewed: SinkContext | None = None
         self._topics: dict[str, Topic] = {}
         """Topics for which rows were staged."""
 
@@ -115,8 +119,8 @@ class KafkaSink:
         self._bind(context)
         with self._kafka.admin() as admin:
             if self._options.topic is not None:
-                self._check_topic(self._options.topic, admin)
-                self._topic_id = admin.topic_ids([self._options.topic]).get(self._options.topic)
+                topic = self._check_topic(self._options.topic, admin)
+                self._target_id = NO_TARGET if topic is None else topic.id
             self._partitions = self._commits_topic(admin).partitions
         # The right to commit is acquired again when there is something to commit. In between, a former sink with the
         # same uid, which is a different sink in the job now, may have to commit.
@@ -126,10 +130,11 @@ class KafkaSink:
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
         """Check the options and, with Spark, the brokers, the topic and the rows. Raises the errors of `open`."""
         self._options = parse_options(context.options, self._label)
+        self._previewed = context
         if schema is None:
             return
-        identity = identity_of(context.namespace, context.job, context.uid)
-        with self._brokers(self._spark(), self._label, self._options, transactional_id(identity)).admin() as admin:
+        self._bind(context)
+        with self._kafka.admin() as admin:
             if self._options.topic is not None:
                 self._check_topic(self._options.topic, admin)
         self.check_schema(schema)
@@ -141,11 +146,7 @@ class KafkaSink:
         """
         self._bind(context)
         self._kafka.producer().close()
-        with self._kafka.admin() as admin:
-            commits = admin.describe(self._options.commits_topic)
-        if commits is not None:
-            self._partitions = commits.partitions
-            self._newest_record()
+        self._find_record()
         self.stage(rows, BatchId(0))
 
     def check_schema(self, schema: StructType) -> None:
@@ -214,8 +215,8 @@ class KafkaSink:
             self._delete_committed()
 
     def target_id(self) -> str | None:
-        """Return the topic's id; None if each row names a topic, or if the brokers give no ids."""
-        return self._topic_id
+        """Return the topic's id; NO_TARGET if the brokers are to make it; None if rows name topics, or without ids."""
+        return self._target_id
 
     def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
         """Write records to a file instead of their topics; keys, values and headers are in base64.
@@ -240,7 +241,13 @@ class KafkaSink:
         return rows
 
     def newest_published(self) -> CheckpointId | None:
-        """Return the checkpoint of the newest record in the commits topic, as of `open`."""
+        """Return the checkpoint of the newest record in the commits topic, as of `open`.
+
+        After `preview` alone it is looked for now, if there is a Spark. Raises the errors of `open`.
+        """
+        if self._previewed is not None and self._spark is not None:
+            self._bind(self._previewed)
+            self._record = self._find_record()
         return None if self._record is None else CheckpointId(self._record.checkpoint)
 
     def abort(self) -> None:
@@ -253,6 +260,8 @@ class KafkaSink:
         self._disconnect()
 
     def _bind(self, context: SinkContext) -> None:
+        if self._spark is None:
+            raise UnusableSink(f"{self._label}: the Kafka client runs in Spark, and no Spark is running")
         self._context = context
         self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
@@ -347,13 +356,22 @@ class KafkaSink:
         if producer is not None:
             producer.close()
 
+    def _find_record(self) -> CommitRecord | None:
+        """Return the newest record without the right to commit."""
+        with self._kafka.admin() as admin:
+            commits = admin.describe(self._options.commits_topic)
+        if commits is None:
+            return None
+        self._partitions = commits.partitions
+        return self._newest_record()
+
     def _newest_record(self) -> CommitRecord | None:
         own = partition_of(self._identity, self._partitions)
         # Partitions may have been added since the sink's first record.
         partitions = (own, *(each for each in range(self._partitions) if each != own))
         return read_record(self._kafka.newest(self._options.commits_topic, partitions, self._identity), self._label)
 
-    def _check_topic(self, name: str, admin: KafkaAdmin) -> None:
+    def _check_topic(self, name: str, admin: KafkaAdmin) -> Topic | None:
         topic = admin.describe(name)
         if topic is not None:
             self._check_writable(name, topic)
@@ -368,6 +386,7 @@ class KafkaSink:
             raise TopicMissing(f"{self._label}: there is no topic {name}", "make it, or correct the option topic")
         else:
             log.warning("%s: there is no topic %s; the brokers make it with their own settings", self._label, name)
+        return topic
 
     def _check_writable(self, name: str, topic: Topic) -> None:
         if not topic.writable:

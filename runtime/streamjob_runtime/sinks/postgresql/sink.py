@@ -82,6 +82,7 @@ class PostgresqlSink:
         with self._server.transaction() as connection:
             end_sessions_below(connection, self._identity, context.epoch)
             self._target = self._find_target(connection)
+            self._target_id = id_of(connection, self._target)
             self._set_up(connection)
             self._conninfo = self._server.portable(connection)
 
@@ -217,12 +218,8 @@ class PostgresqlSink:
         return rows
 
     def target_id(self) -> str | None:
-        """Return the ids of cluster, database and table; None if the role may not read them.
-
-        Raises the errors of `open`.
-        """
-        with self._server.transaction() as connection:
-            return id_of(connection, self._target)
+        """Return the ids of cluster, database and table, as of `open`; None if the role may not read them."""
+        return self._target_id
 
     def newest_published(self) -> CheckpointId | None:
         """Return the checkpoint of the newest record in the table of commits. Raises the errors of `open`."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.sinks.kafka.brokers import UID, BrokersAndStore, commit
 
 from streamjob.ids import CheckpointId, Epoch
+from streamjob.sink import NO_TARGET
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.interception import Crash
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableRecord
@@ -244,3 +245,10 @@ def test_each_row_is_published_once_whenever_processes_die_or_wake_up(
         sink.abort()
         assert world.rows == expected
         assert world.staged() == 0
+
+
+def test_a_topic_that_the_brokers_are_to_make_is_no_target_yet(tmp_path: Path) -> None:
+    world = BrokersAndStore(tmp_path)
+    assert world.open(1).target_id() == "id-of-alerts"
+    world.topic_id = None
+    assert world.open(2).target_id() == NO_TARGET

@@ -47,8 +47,8 @@ public final class KafkaAdmin implements AutoCloseable {
   private final Admin admin;
   private final long patience;
 
-  /** The description of a topic; the configuration is empty if reading it is not permitted. */
-  public record Topic(int partitions, boolean readable, boolean writable, Map<String, String> settings) {}
+  /** The description of a topic; the configuration is empty if reading it is not permitted, and old brokers give no id. */
+  public record Topic(int partitions, boolean readable, boolean writable, Map<String, String> settings, String id) {}
 
   /** Connects, with the settings of any kind of client; each answer must come within those milliseconds. */
   public KafkaAdmin(Map<String, String> settings, long milliseconds) {
@@ -91,9 +91,9 @@ public final class KafkaAdmin implements AutoCloseable {
     for (Map.Entry<String, KafkaFuture<TopicDescription>> each :
         admin.describeTopics(topics).topicNameValues().entrySet()) {
       try {
-        Uuid id = get(each.getValue()).topicId();
-        if (!Uuid.ZERO_UUID.equals(id)) {
-          found.put(each.getKey(), id.toString());
+        String id = id(get(each.getValue()));
+        if (id != null) {
+          found.put(each.getKey(), id);
         }
       } catch (UnknownTopicOrPartitionException e) {
         continue;
@@ -145,7 +145,13 @@ public final class KafkaAdmin implements AutoCloseable {
     boolean readable = allowed == null || allowed.contains(AclOperation.READ);
     boolean writable = allowed == null || allowed.contains(AclOperation.WRITE);
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-    return JSON.writeValueAsString(new Topic(found.partitions().size(), readable, writable, config(resource)));
+    return JSON.writeValueAsString(
+        new Topic(found.partitions().size(), readable, writable, config(resource), id(found)));
+  }
+
+  /** Returns a topic's id; null from brokers before 2.8. */
+  private static String id(TopicDescription topic) {
+    return Uuid.ZERO_UUID.equals(topic.topicId()) ? null : topic.topicId().toString();
   }
 
   /** Returns whether brokers make a topic that is written to; null where that may not be asked for. */
