@@ -25,6 +25,7 @@ ReasonCode = Literal[
     "times-ahead",
     "watermark-held-back",
     "files-changed",
+    "files-too-old",
     "rewriting",
     "restoring",
     "starting",

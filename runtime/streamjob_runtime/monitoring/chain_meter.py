@@ -186,7 +186,7 @@ class ChainMeter:
             return {}
         uids = _numbered(chain)
         found = enumerate(self._progress.positions)
-        return {uids[number]: each for number, each in found if each.read or each.files_changed}
+        return {uids[number]: each for number, each in found if each.read or each.files_changed or each.files_too_old}
 
     def _lags(self, positions: Mapping[OperatorUid, Positions], now: float) -> Mapping[OperatorUid, float]:
         found = {}

@@ -161,9 +161,16 @@ def _source_metrics(job: JobView) -> Iterator[Metric]:
         "Files that have changed since a source has read them, and are not read again.",
         labels=["source"],
     )
+    too_old = GaugeMetricFamily(
+        "streamjob_source_files_too_old",
+        "Files that came with a time beyond the `maxFileAge` of a source, and are not read.",
+        labels=["source"],
+    )
     for source in (each for chain in job.chains for each in chain.inputs if each.chain is None):
         if source.files_changed:
             changed.add_metric([source.uid], source.files_changed)
+        if source.files_too_old:
+            too_old.add_metric([source.uid], source.files_too_old)
         for each in source.partitions:
             names = [source.uid, each.topic, str(each.partition)]
             position.add_metric(names, each.position)
@@ -175,7 +182,7 @@ def _source_metrics(job: JobView) -> Iterator[Metric]:
             behind.add_metric([source.uid], source.lag_seconds)
         if source.offset_report_failures is not None:
             failures.add_metric([source.uid], source.offset_report_failures)
-    yield from (position, lag, behind, failures, not_decoded, changed)
+    yield from (position, lag, behind, failures, not_decoded, changed, too_old)
 
 
 def _backpressure_metrics(job: JobView) -> Iterator[Metric]:

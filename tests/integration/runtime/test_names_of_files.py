@@ -1,9 +1,10 @@
-"""A source of files reads each file once, under its own name, whatever its time; and tells of those that changed."""
+"""A source of files reads each file once, under its own name, whatever its time; and tells of those it leaves out."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,51 @@ def test_a_file_that_comes_with_an_old_time_is_read_and_one_that_changed_is_told
     assert figures == {"filesChanged": "2", "changedFile": f"file:{place}/a.json"}
 
 
+def test_a_file_beyond_the_greatest_age_is_told_and_one_that_was_read_is_not_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place, scratch = tmp_path / "in", tmp_path / "checkpoint"
+    hour = 3600
+
+    def write_at(time: int, *names: str) -> None:
+        write(place, *names)
+        for name in names:
+            os.utime(place / name, (time, time))
+
+    write_at(LONG_AGO, "kept.json", "touched.json")
+    assert names_of(read(spark, str(place), scratch, maxFileAge="1h")[0]) == ["kept.json", "touched.json"]
+    write_at(LONG_AGO + 2 * hour, "new.json")
+    assert read(spark, str(place), scratch, maxFileAge="1h")[1] == {}
+
+    write_at(LONG_AGO, "old.json")
+    write_at(LONG_AGO + 2 * hour, "touched.json", "last.json")
+    rows, figures = read(spark, str(place), scratch, maxFileAge="1h")
+
+    assert names_of(rows) == ["last.json"]
+    assert figures == {
+        "filesChanged": "1",
+        "changedFile": f"file:{place}/touched.json",
+        "filesTooOld": "1",
+        "tooOldFile": f"file:{place}/old.json",
+    }
+
+
+def test_of_a_directory_that_was_made_again_other_files_are_read_and_those_of_the_same_names_are_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place, scratch = tmp_path / "in", tmp_path / "checkpoint"
+    write(place, "a.json", "b.json")
+    read(spark, str(place), scratch)
+
+    shutil.rmtree(place)
+    write(place, "a.json", "c.json", text="made again")
+    os.utime(place / "c.json", (LONG_AGO, LONG_AGO))
+    rows, figures = read(spark, str(place), scratch)
+
+    assert names_of(rows) == ["made again"]
+    assert figures == {"filesChanged": "1", "changedFile": f"file:{place}/a.json"}
+
+
 COLON = "2024-05-01T10:00:00.json"
 
 
@@ -122,13 +168,14 @@ def changes(runs: EmbeddedJob) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_running_job_says_which_file_changed_and_ends_at_one_with_a_colon(
+def test_a_running_job_whose_directory_is_made_again_says_which_file_changed_and_ends_at_one_with_a_colon(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     write(tmp_path / "in", "a.json")
     with running(spark, life_of(tmp_path)) as runs:
         runs.wait_for_batches()
         runs.checkpoint()
+        shutil.rmtree(tmp_path / "in")
         write(tmp_path / "in", "a.json", text="other")
         write(tmp_path / "in", "b*.json")
         runs.wait_for_batches()

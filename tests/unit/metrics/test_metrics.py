@@ -46,14 +46,16 @@ def source() -> Source:
     return Source()
 
 
-def test_files_that_changed_are_counted_by_source(source: Source) -> None:
-    assert source.value("streamjob_source_files_changed", source="flights") is None
+def test_files_that_are_not_read_are_counted_by_source(source: Source) -> None:
+    changed, too_old = (f"streamjob_source_files_{why}" for why in ("changed", "too_old"))
+    assert source.value(changed, source="flights") is source.value(too_old, source="flights") is None
     (chain,) = source.job.chains
-    changed = chain.inputs[0].model_copy(update={"files_changed": 2})
+    unread = chain.inputs[0].model_copy(update={"files_changed": 2, "files_too_old": 3})
 
-    source.job = a_job(chains=(chain.model_copy(update={"inputs": (changed,)}),))
+    source.job = a_job(chains=(chain.model_copy(update={"inputs": (unread,)}),))
 
-    assert source.value("streamjob_source_files_changed", source="flights") == 2
+    assert source.value(changed, source="flights") == 2
+    assert source.value(too_old, source="flights") == 3
 
 
 def test_what_the_views_know_is_there_when_it_is_asked_for(source: Source) -> None:

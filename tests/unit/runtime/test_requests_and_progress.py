@@ -121,17 +121,23 @@ def test_idle_reports_are_no_batches() -> None:
     assert ProgressReader().new_batches([query(Report(0))]) == []
 
 
-def test_files_that_changed_are_told_also_by_an_idle_report() -> None:
+def test_files_that_are_not_read_are_told_also_by_an_idle_report() -> None:
     report = Report(0)
     report._json["sources"] = [
         {"description": "FileStreamSource[in]", "numInputRows": 0, "endOffset": {"logOffset": 3}, "metrics": figures}
-        for figures in ({"filesChanged": "2", "changedFile": "file:/in/a.json"}, {})
+        for figures in (
+            {"filesChanged": "2", "changedFile": "file:/in/a.json"},
+            {"filesTooOld": "3", "tooOldFile": "file:/in/b.json"},
+        )
     ]
     reader = ProgressReader()
 
     reader.new_batches([query(report)])
 
-    assert [(each.files_changed, each.changed_file) for each in reader.positions] == [(2, "file:/in/a.json"), (0, None)]
+    found = [
+        (each.files_changed, each.changed_file, each.files_too_old, each.too_old_file) for each in reader.positions
+    ]
+    assert found == [(2, "file:/in/a.json", 0, None), (0, None, 3, "file:/in/b.json")]
 
 
 def test_there_is_nothing_to_read_before_the_query_runs() -> None:

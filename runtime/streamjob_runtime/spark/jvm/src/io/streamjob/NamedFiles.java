@@ -3,13 +3,15 @@ package io.streamjob;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeSet;
+import java.util.Set;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
@@ -27,12 +29,14 @@ import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Spark's stream of files, in which each file is read once under its own name, and a file that changed later is counted.
+ * Spark's stream of files, in which each file is read once under its own name, or counted: one that changed later, and
+ * one that came with a time beyond {@code maxFileAge}.
  *
  * <p>Spark lists the files of a batch by their names. For a name with a character of a pattern, such as {@code a*.json},
  * it takes the whole batch instead: {@code DataSource.checkAndGlobPathIfNecessary} returns all paths for each path that
@@ -103,7 +107,7 @@ public final class NamedFiles extends DataSource {
 
     @Override
     public Map<String, String> metrics(Optional<Offset> latest) {
-      return seen.changed();
+      return seen.unread();
     }
 
     @Override
@@ -150,58 +154,116 @@ public final class NamedFiles extends DataSource {
     }
   }
 
-  /** The files that Spark has read. It compares paths only, but keeps the time at which each file had last changed. */
+  /**
+   * The files that Spark has read, by path; and those that the last listing found and Spark does not read.
+   *
+   * <p>Spark forgets files that are older than {@code maxFileAge}. Then it cannot tell them from files that came too
+   * late, and reads them again if they change. Here a hash remains of each.
+   */
   private static final class Seen extends FileStreamSource.SeenFilesMap {
-    private final FileStreamSource.SeenFilesMap read;
-    private final Map<?, ?> times;
-    private final TreeSet<String> changed = new TreeSet<>();
+    private final long maxAge;
+    private final boolean namesOnly;
+    private final Map<String, Long> times = new HashMap<>();
+    private final Set<Long> forgotten = new HashSet<>();
+    private long newest;
+    private long oldest;
+    private boolean isListing;
+    private Unread changed = new Unread();
+    private Unread tooOld = new Unread();
 
-    Seen(FileStreamSource.SeenFilesMap read) {
+    Seen(FileStreamSource.SeenFilesMap given) {
       super(0, false);
-      this.read = read;
+      maxAge = (long) field(given, "maxAgeMs");
+      String scope = FileStreamSource.SeenFilesMap.class.getName().replace('.', '$');
+      namesOnly = (boolean) field(given, scope + "$$fileNameOnly");
+    }
+
+    private static Object field(FileStreamSource.SeenFilesMap of, String name) {
       try {
-        Field map = FileStreamSource.SeenFilesMap.class.getDeclaredField("map");
-        map.setAccessible(true);
-        times = (HashMap<?, ?>) map.get(read);
+        Field field = FileStreamSource.SeenFilesMap.class.getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(of);
       } catch (ReflectiveOperationException error) {
         throw new IllegalStateException(error);
       }
     }
 
-    /** Returns the number of files that have changed since they were read, and one of them; nothing if there is none. */
-    Map<String, String> changed() {
-      return changed.isEmpty()
-          ? Map.of()
-          : Map.of("filesChanged", Integer.toString(changed.size()), "changedFile", changed.first());
+    /** Returns how many files have changed and how many came too late, and one of each; nothing if there are none. */
+    Map<String, String> unread() {
+      Map<String, String> result = new HashMap<>();
+      changed.addTo(result, "filesChanged", "changedFile");
+      tooOld.addTo(result, "filesTooOld", "tooOldFile");
+      return result;
     }
 
     @Override
     public boolean isNewFile(SparkPath path, long timestamp) {
-      boolean isNew = read.isNewFile(path, timestamp);
-      if (!isNew) {
-        Object before = times.get(path.urlEncoded());
-        // With the option fileNameOnly, the names are the keys.
-        before = before != null ? before : times.get(path.toPath().getName());
-        if (before != null && !before.equals(timestamp)) {
-          changed.add(path.toPath().toString());
-        }
+      if (!isListing) {
+        isListing = true;
+        changed = new Unread();
+        tooOld = new Unread();
       }
-      return isNew;
+      String key = key(path);
+      Long before = times.get(key);
+      boolean wasForgotten = before == null && !forgotten.isEmpty() && forgotten.contains(hash(key));
+      if (before == null && !wasForgotten) {
+        if (timestamp < oldest) {
+          tooOld.add(path);
+        }
+        return timestamp >= oldest;
+      }
+      if (wasForgotten ? timestamp >= oldest : before != timestamp) {
+        changed.add(path);
+      }
+      return false;
     }
 
     @Override
     public void add(SparkPath path, long timestamp) {
-      read.add(path, timestamp);
+      times.put(key(path), timestamp);
+      newest = Math.max(newest, timestamp);
     }
 
+    /** Spark calls it behind each listing. */
     @Override
     public int purge() {
-      return read.purge();
+      isListing = false;
+      oldest = newest - maxAge;
+      int before = times.size();
+      times.entrySet().removeIf(each -> each.getValue() < oldest && forgotten.add(hash(each.getKey())));
+      return before - times.size();
     }
 
     @Override
     public int size() {
-      return read.size();
+      return times.size();
+    }
+
+    private String key(SparkPath path) {
+      return namesOnly ? path.toPath().getName() : path.urlEncoded();
+    }
+
+    private static long hash(String key) {
+      return XXH64.hashUTF8String(UTF8String.fromString(key), 0);
+    }
+  }
+
+  /** Files that are not read. */
+  private static final class Unread {
+    private int number;
+    private String first;
+
+    void add(SparkPath path) {
+      String name = path.toPath().toString();
+      first = number == 0 || name.compareTo(first) < 0 ? name : first;
+      number++;
+    }
+
+    void addTo(Map<String, String> result, String count, String one) {
+      if (number > 0) {
+        result.put(count, Integer.toString(number));
+        result.put(one, first);
+      }
     }
   }
 }
