@@ -8,6 +8,7 @@ import java.io.StringReader;
 import java.math.BigDecimal;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
@@ -45,8 +46,11 @@ public final class CsvDecoder implements FileDecoder {
 
   private static final Pattern LINE_END = Pattern.compile("\\r?\\n\\z");
 
-  /** A line behind the last one: if a quote is not closed, it is in the last value. */
-  private static final String END = "\u0003\u0004end of records\u0004\u0003";
+  /** A value behind the last one: if a quote is not closed, it is in the last value. No text has its first character. */
+  private static final String END = "\uFDD0end of records";
+
+  /** The largest buffer of a parser, in characters. Its default, 1 Mi characters, would be allocated for each text. */
+  private static final int BUFFER = 1 << 12;
 
   private final StructType type;
   private final Map<String, String> options;
@@ -57,7 +61,14 @@ public final class CsvDecoder implements FileDecoder {
   /** The objects that a task needs, made from the fields that Spark sends to it. */
   private static final class Task {
     final CSVOptions options;
-    final CsvParser parser;
+
+    /** Parses lines, each of which is a record. */
+    final CsvParser lines;
+
+    /** Parses texts of several records. */
+    final CsvParser texts;
+
+    final String delimiter;
     final Charset charset;
     final Conversion[] conversions;
 
@@ -69,9 +80,15 @@ public final class CsvDecoder implements FileDecoder {
     boolean headerIsDue;
 
     Task(
-        CSVOptions options, CsvParser parser, Conversion[] conversions, boolean[] hasEmpty, TreeMap<String, String> given) {
+        CSVOptions options,
+        CsvParserSettings settings,
+        Conversion[] conversions,
+        boolean[] hasEmpty,
+        TreeMap<String, String> given) {
       this.options = options;
-      this.parser = parser;
+      this.lines = new CsvParser(settings);
+      this.texts = new CsvParser(settings);
+      this.delimiter = settings.getFormat().getDelimiterString();
       this.charset = Charset.forName(options.charset());
       this.conversions = conversions;
       this.hasEmpty = hasEmpty;
@@ -139,19 +156,22 @@ public final class CsvDecoder implements FileDecoder {
 
   /** The records of a text, as texts. */
   private static final class Records {
-    private final CsvParser parser;
+    private final Task own;
     private final String text;
-    private final boolean severalLines;
+    private final boolean isLine;
     private int begin;
     private int end;
 
     Records(Task own, String text) {
-      this.parser = own.parser;
+      this.own = own;
       this.text = text;
-      this.severalLines = own.options.multiLine();
-      boolean returns = text.indexOf('\n') < 0 && text.indexOf('\r') >= 0;
-      String separator = own.options.lineSeparator().getOrElse(() -> returns ? "\r" : "\n");
-      parser.beginParsing(new StringReader(text + separator + END));
+      boolean breaks = text.indexOf('\n') >= 0;
+      boolean returns = text.indexOf('\r') >= 0;
+      String separator = own.options.lineSeparator().getOrElse(() -> returns && !breaks ? "\r" : "\n");
+      this.isLine = !own.options.multiLine() && !breaks && !returns && !text.contains(separator) && !text.isBlank();
+      if (!isLine) {
+        own.texts.beginParsing(new StringReader(text + separator + END));
+      }
     }
 
     /** Returns the values of the next record; null behind the last one. */
@@ -159,8 +179,12 @@ public final class CsvDecoder implements FileDecoder {
       begin = end;
       String[] values;
       try {
-        values = parser.parseNext();
-        end = Math.min(text.length(), (int) parser.getContext().currentChar());
+        if (isLine) {
+          end = text.length();
+          return begin == end ? null : withoutEnd(own.lines.parseLine(text + own.delimiter + END));
+        }
+        values = own.texts.parseNext();
+        end = Math.min(text.length(), (int) own.texts.getContext().currentChar());
       } catch (TextParsingException | ArrayIndexOutOfBoundsException broken) {
         end = text.length();
         throw new BrokenRecord(
@@ -173,10 +197,25 @@ public final class CsvDecoder implements FileDecoder {
       }
       String last = values[values.length - 1];
       if (last != null && last.endsWith(END)) {
-        String how = severalLines ? "" : " (a value with line breaks needs the option multiLine: true)";
-        throw new BrokenRecord("a quote in it is not closed" + how);
+        throw notClosed();
       }
       return values;
+    }
+
+    private String[] withoutEnd(String[] values) throws BrokenRecord {
+      if (values == null) {
+        return null;
+      }
+      int last = values.length - 1;
+      if (!END.equals(values[last])) {
+        throw notClosed();
+      }
+      return Arrays.copyOf(values, last);
+    }
+
+    private BrokenRecord notClosed() {
+      String how = own.options.multiLine() ? "" : " (a value with line breaks needs the option multiLine: true)";
+      return new BrokenRecord("a quote in it is not closed" + how);
     }
 
     /** Returns the text of the record that {@link #next} has read, or could not read. */
@@ -272,6 +311,8 @@ public final class CsvDecoder implements FileDecoder {
       // Spark takes "" for NULL, and a carriage return in quotes for a line feed.
       settings.setNullValue(null);
       settings.setNormalizeLineEndingsWithinQuotes(false);
+      settings.setMaxColumns(settings.getMaxColumns() + 1);
+      settings.setInputBufferSize(BUFFER);
       if (!given.containsKey("unescapedQuoteHandling")) {
         settings.setUnescapedQuoteHandling(UnescapedQuoteHandling.RAISE_ERROR);
       }
@@ -284,7 +325,7 @@ public final class CsvDecoder implements FileDecoder {
         conversions[index] = conversion(values, rules, read, field);
         hasEmpty[index] = field.dataType() instanceof StringType || field.dataType() instanceof BinaryType;
       }
-      task = new Task(read, new CsvParser(settings), conversions, hasEmpty, given);
+      task = new Task(read, settings, conversions, hasEmpty, given);
     }
     return task;
   }
