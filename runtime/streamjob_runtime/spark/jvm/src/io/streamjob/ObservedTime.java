@@ -61,7 +61,8 @@ final class ObservedTime extends Expression implements Serializable {
   @Override
   public ExprCode doGenCode(CodegenContext context, ExprCode code) {
     ExprCode value = time.genCode(context);
-    ExprCode clock = now.genCode(context);
+    // As a literal it would be in the code, which Spark would then compile for each batch.
+    String clock = context.addReferenceObj("now", now.eval(null), "Long");
     ExprCode number = partition.genCode(context);
     String seen = context.addReferenceObj("times", times, ObservedTimes.class.getName());
     Block see =
@@ -70,9 +71,9 @@ final class ObservedTime extends Expression implements Serializable {
                 List.of(
                     String.format(
                         "if (!%s) { %s.see(%s, %s, %s); }\n",
-                        value.isNull(), seen, number.value(), value.value(), clock.value()))),
+                        value.isNull(), seen, number.value(), value.value(), clock))),
             Plans.seq(List.of()));
-    Block all = value.code().$plus(clock.code()).$plus(number.code()).$plus(see);
+    Block all = value.code().$plus(number.code()).$plus(see);
     return code.copy(all, value.isNull(), value.value());
   }
 
