@@ -131,17 +131,16 @@ class ProgressReader:
         for report in reversed(fresh):
             # An idle query repeats the report of its next batch, without a duration of `addBatch`.
             if "addBatch" in report.get("durationMs", {}):
+                sources = report.get("sources", ())
                 by_batch[report["batchId"]] = BatchProgress(
                     batch=report["batchId"],
-                    rows_in=report["numInputRows"],
+                    rows_in=report["numInputRows"] + sum(map(_surplus, sources)),
                     duration_ms=report["durationMs"]["triggerExecution"],
                     begun=_seconds(report.get("timestamp")),
                     rows_from_chains=sum(
-                        source["numInputRows"]
-                        for source in report.get("sources", ())
-                        if source["description"].startswith(_CHANNEL)
+                        _rows_in(source) for source in sources if source["description"].startswith(_CHANNEL)
                     ),
-                    rows_by_source=tuple(source["numInputRows"] for source in report.get("sources", ())),
+                    rows_by_source=tuple(map(_rows_in, sources)),
                     phases=_phases(report),
                     dropped_late=_dropped_late(report),
                     states=tuple(_state(each) for each in report.get("stateOperators", ())),
@@ -167,6 +166,15 @@ class ProgressReader:
                 for source in sources
                 for figures in [source.get("metrics") or {}]
             ]
+
+
+def _rows_in(source: Mapping[str, Any]) -> int:
+    return int(source["numInputRows"]) + _surplus(source)
+
+
+def _surplus(source: Mapping[str, Any]) -> int:
+    # Of CSV and JSON files Spark counts lines, those of headers as well, or whole files.
+    return int((source.get("metrics") or {}).get("recordsSurplus", 0))
 
 
 def _seconds(timestamp: str | None) -> float | None:

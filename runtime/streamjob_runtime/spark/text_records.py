@@ -21,6 +21,7 @@ from streamjob_runtime.spark.gateway import (
     java_column,
     java_errors,
     java_frame,
+    java_session,
     once,
     our_java,
     thrown,
@@ -129,11 +130,12 @@ def records_of(
         fields = StructType(list(declared.values())).toDDL()
         frame = text.schema(StructType([StructField(_TEXT, StringType()), *columns])).load()
     # A table's rows stay as they are.
-    frame = frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame)))
+    surplus = java_session(spark).sparkContext().longAccumulator()
+    frame = frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame), surplus))
     who = f"{'Source' if isinstance(part, SourceSpec) else 'Table'} {part.name!r}"
     decoder = text_decoder(spark, who, part.format, fields, options)
     read = f.col(_TEXT).cast("binary"), f.col("_metadata.file_path"), f.col("_metadata.file_block_start")
-    records = column_of(our_java(spark).FileRecords.of(*(java_column(each) for each in read), decoder))
+    records = column_of(our_java(spark).FileRecords.of(*(java_column(each) for each in read), decoder, surplus))
     names = cast("StructType", StructType.fromDDL(fields)).names
     rows = records.alias(*names, BROKEN_TEXT, BROKEN_ERROR)
     return frame.select(rows, *(quoted(each) for each in frame.columns[1:]))

@@ -23,7 +23,10 @@ from streamjob.errors import StreamJobError
 from streamjob.job.encoding_spec import Encoding
 from streamjob.job.load import LoadedJob
 from streamjob.job.reading import read_spec
+from streamjob.job.spec import SourceSpec
+from streamjob_runtime.chain.file_records import decoded_files
 from streamjob_runtime.kafka.schemas import decoded, decoder
+from streamjob_runtime.monitoring.query_progress import ProgressReader
 from streamjob_runtime.spark.text_records import UnusableSchema
 from streamjob_runtime.tables.reading import batch_frame, reading_table
 
@@ -441,6 +444,22 @@ def test_files_are_read_in_each_of_their_forms(spark: SparkSession, tmp_path: Pa
     assert files("by-spark", {"a.csv": b"x,1\n"}, "csv", "i INT, j INT", mode="PERMISSIVE") == [(None, 1)]
     cr = {"a.csv": b"1,a\r2,c\r"}
     assert files("returns", cr, "csv", "i INT, s STRING", multiLine=True) == [(1, "a"), (2, "c")]
+
+
+def test_records_of_files_are_counted_and_not_their_lines(spark: SparkSession, tmp_path: Path) -> None:
+    def counted(form: str, content: str, **options: Any) -> list[tuple[int, tuple[int, ...]]]:
+        directory = tmp_path / form
+        directory.mkdir()
+        (directory / "a").write_text(content)
+        (directory / "b").write_text(content)
+        source = SourceSpec(name="rows", format=form, schema="i INT", options={"path": str(directory), **options})
+        rows = decoded_files(spark, source, {**source.options, "maxFilesPerTrigger": "1"})
+        query = rows.writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [(each.rows_in, each.rows_by_source) for each in ProgressReader().new_batches([query])]
+
+    assert counted("csv", "i\n1\n\n2\n3\n", header="true") == [(3, (3,)), (3, (3,))]
+    assert counted("json", '[{"i": 1},\n{"i": 2}]', multiLine="true") == [(2, (2,)), (2, (2,))]
 
 
 @pytest.mark.parametrize(

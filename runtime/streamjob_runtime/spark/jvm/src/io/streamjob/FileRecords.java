@@ -15,6 +15,7 @@ import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.LongAccumulator;
 import scala.collection.IterableOnce;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
@@ -25,12 +26,14 @@ public final class FileRecords extends AbstractFunction1<Row, IterableOnce<Inter
 
   private final FileDecoder decoder;
   private final int columns;
+  private final LongAccumulator surplus;
   private String file;
   private long block = -1;
 
-  private FileRecords(FileDecoder decoder, int columns) {
+  private FileRecords(FileDecoder decoder, int columns, LongAccumulator surplus) {
     this.decoder = decoder;
     this.columns = columns;
+    this.surplus = surplus;
   }
 
   /**
@@ -41,8 +44,9 @@ public final class FileRecords extends AbstractFunction1<Row, IterableOnce<Inter
    * @param file the path of the file.
    * @param block where the part of the file begins that a task reads.
    * @param decoder decodes it.
+   * @param surplus counts how many more records there are than lines, or files.
    */
-  public static Column of(Column bytes, Column file, Column block, FileDecoder decoder) {
+  public static Column of(Column bytes, Column file, Column block, FileDecoder decoder, LongAccumulator surplus) {
     StructType row =
         ((StructType) decoder.type()).add("text", DataTypes.BinaryType, true).add("error", DataTypes.StringType, true);
     List<Expression> read =
@@ -50,7 +54,7 @@ public final class FileRecords extends AbstractFunction1<Row, IterableOnce<Inter
     return ExpressionUtils.column(
         new UserDefinedGenerator(
             row,
-            new FileRecords(decoder, row.length()),
+            new FileRecords(decoder, row.length(), surplus),
             CollectionConverters.asScala(read).toSeq()));
   }
 
@@ -62,11 +66,13 @@ public final class FileRecords extends AbstractFunction1<Row, IterableOnce<Inter
       block = line.getLong(2);
       decoder.begin(block == 0);
     }
-    return CollectionConverters.asScala(new Rows(bytes, columns, decoder.records(bytes)));
+    surplus.add(-1L);
+    return CollectionConverters.asScala(new Rows(bytes, columns, decoder.records(bytes), surplus));
   }
 
   /** The rows of records. */
-  private record Rows(byte[] bytes, int columns, Iterator<FileDecoder.Decoded> records) implements Iterator<InternalRow> {
+  private record Rows(byte[] bytes, int columns, Iterator<FileDecoder.Decoded> records, LongAccumulator surplus)
+      implements Iterator<InternalRow> {
     @Override
     public boolean hasNext() {
       return records.hasNext();
@@ -75,6 +81,7 @@ public final class FileRecords extends AbstractFunction1<Row, IterableOnce<Inter
     @Override
     public InternalRow next() {
       FileDecoder.Decoded read = records.next();
+      surplus.add(1L);
       if (read.error() == null) {
         return new GenericInternalRow(Arrays.copyOf(((GenericInternalRow) read.value()).values(), columns));
       }

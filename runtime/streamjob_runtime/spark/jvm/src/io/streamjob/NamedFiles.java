@@ -21,6 +21,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.execution.datasources.DataSource;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.FileStatusCache;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
@@ -30,6 +31,7 @@ import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.LongAccumulator;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -45,7 +47,10 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class NamedFiles extends DataSource {
   private static final long serialVersionUID = 1L;
 
-  private NamedFiles(DataSource of) {
+  private final DataSource of;
+  private final LongAccumulator surplus;
+
+  private NamedFiles(DataSource of, LongAccumulator surplus) {
     super(
         of.sparkSession(),
         of.className(),
@@ -56,10 +61,27 @@ public final class NamedFiles extends DataSource {
         of.options(),
         of.catalogTable(),
         of.userSpecifiedStreamingSourceName());
+    this.of = of;
+    this.surplus = surplus;
+  }
+
+  /** Spark has found it before by listing all files. */
+  @Override
+  public SourceInfo sourceInfo() {
+    return of.sourceInfo();
   }
 
   /** Returns the rows of a stream of files, read in this way; those of any other stream as they are. */
   public static Dataset<Row> of(org.apache.spark.sql.Dataset<Row> rows) {
+    return of(rows, new LongAccumulator());
+  }
+
+  /**
+   * Returns the rows of a stream of files, as {@link #of(org.apache.spark.sql.Dataset)} does.
+   *
+   * @param surplus counts how many more records than rows of Spark there are in the files.
+   */
+  public static Dataset<Row> of(org.apache.spark.sql.Dataset<Row> rows, LongAccumulator surplus) {
     Dataset<Row> given = (Dataset<Row>) rows;
     if (!(given.queryExecution().analyzed() instanceof StreamingRelation files)) {
       return given;
@@ -67,21 +89,23 @@ public final class NamedFiles extends DataSource {
     return Dataset$.MODULE$.ofRows(
         given.sparkSession(),
         new StreamingRelation(
-            new NamedFiles(files.dataSource()), files.sourceName(), files.output(), files.sourceIdentifyingName()));
+            new NamedFiles(files.dataSource(), surplus), files.sourceName(), files.output(), files.sourceIdentifyingName()));
   }
 
   @Override
   public Source createSource(String metadataPath) {
-    Source made = super.createSource(metadataPath);
-    return made instanceof FileStreamSource ? new Stream(this, metadataPath) : made;
+    boolean isOfFiles = FileFormat.class.isAssignableFrom(providingClass());
+    return isOfFiles ? new Stream(this, metadataPath, surplus) : super.createSource(metadataPath);
   }
 
   private static final class Stream extends FileStreamSource implements ReportsSourceMetrics {
     private final SparkSession session;
     // Spark's constructor asks for it. An initial value would replace it after that.
     private Seen seen;
+    private final LongAccumulator surplus;
+    private long reported;
 
-    Stream(DataSource of, String metadataPath) {
+    Stream(DataSource of, String metadataPath, LongAccumulator surplus) {
       super(
           (SparkSession) of.sparkSession(),
           options(of).get("path").get(),
@@ -91,6 +115,8 @@ public final class NamedFiles extends DataSource {
           metadataPath,
           options(of));
       session = (SparkSession) of.sparkSession();
+      this.surplus = surplus;
+      this.reported = surplus.sum();
     }
 
     private static CaseInsensitiveMap<String> options(DataSource of) {
@@ -107,7 +133,13 @@ public final class NamedFiles extends DataSource {
 
     @Override
     public Map<String, String> metrics(Optional<Offset> latest) {
-      return seen.unread();
+      Map<String, String> figures = seen.unread();
+      long sum = surplus.sum();
+      if (sum != reported) {
+        figures.put("recordsSurplus", Long.toString(sum - reported));
+        reported = sum;
+      }
+      return figures;
     }
 
     @Override
