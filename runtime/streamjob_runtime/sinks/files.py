@@ -136,14 +136,9 @@ class FileSink:
     ) -> Iterator[StreamJobError]:
         """Yield an error for each problem of the owner, the records of commits, and the staged files."""
         try:
-            self._check_owner(context)
-            batches = [self._parsed(committable) for committable in committables]
-            staged = _moves(checkpoint, batches)
-            self._check_content(checkpoint, staged)
-            lacking = any(self._place.size(move.staged) is None for move, _ in staged)
-            # A commit records that it has begun before it moves the first file.
-            if lacking and not self._records.covers(checkpoint, [batch.id for batch in batches]):
-                self._check_presence(checkpoint, staged)
+            older = self._is_older(self._check_owner(context))
+            if batches := [self._parsed(committable) for committable in committables]:
+                self._begun(checkpoint, batches, _moves(checkpoint, batches), older=older)
         except StreamJobError as error:
             yield error
         yield from self._records.problems()
@@ -210,14 +205,10 @@ class FileSink:
         if not batches:
             return
         staged = _moves(checkpoint, batches)
-        identities = [batch.id for batch in batches]
         there = any(self._place.exists(batch.directory) for batch in batches)
-        self._check_content(checkpoint, staged)
-        if not self._records.covers(checkpoint, identities):
-            if not self._older:
-                self._check_presence(checkpoint, staged)
+        if not self._begun(checkpoint, batches, staged, older=self._older):
             self._older = False
-            self._records.add(checkpoint, identities)
+            self._records.add(checkpoint, [batch.id for batch in batches])
         # Remove directories last: if one is missing, its files are visible and listed, or a consumer has taken them.
         if not there:
             return
@@ -254,13 +245,32 @@ class FileSink:
     def _take(self, context: SinkContext) -> None:
         if self._place.create(OWNER, owner_record(context, _WITH_RECORDS)):
             return
-        owner = self._check_owner(context)
-        # An older version left no record of a commit in progress there, so missing files count as committed.
-        self._older = owner is not None and owner.formatVersion < _WITH_RECORDS and not self._place.exists(COMMITTED)
+        self._older = self._is_older(self._check_owner(context))
+
+    def _is_older(self, owner: Owner | None) -> bool:
+        """Return whether an older version wrote last: it recorded no commits, so missing files count as committed."""
+        return owner is not None and owner.formatVersion < _WITH_RECORDS and not self._place.exists(COMMITTED)
 
     def _check_owner(self, context: SinkContext) -> Owner | None:
         stored = self._place.read(OWNER)
         return None if stored is None else read_owner(stored, context, name=OWNER, place=self._place.label)
+
+    def _begun(
+        self,
+        checkpoint: CheckpointId,
+        batches: Sequence[_StagedBatch],
+        staged: Sequence[tuple[Move, _StagedFile]],
+        *,
+        older: bool,
+    ) -> bool:
+        """Return whether the commit of a checkpoint is recorded; raise the errors of `commit` if it is not possible."""
+        self._check_content(checkpoint, staged)
+        # In this order: a commit, which may be another process's, records that it has begun before it moves a file.
+        lacking = any(self._place.size(move.staged) is None for move, _ in staged)
+        begun = self._records.covers(checkpoint, [batch.id for batch in batches])
+        if lacking and not begun and not older:
+            self._check_presence(checkpoint, staged)
+        return begun
 
     def _check_content(self, checkpoint: CheckpointId, staged: Sequence[tuple[Move, _StagedFile]]) -> None:
         """Refuse to commit a checkpoint with a damaged file, also if its commit has begun before."""

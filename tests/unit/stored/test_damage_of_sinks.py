@@ -91,6 +91,14 @@ def test_rows_that_could_not_be_published_any_more_are_named(world: World, conte
         assert f"rows of checkpoint 1 are neither published nor whole in {STAGED}" in result.output
 
 
+def test_a_file_that_an_older_version_may_have_published_without_a_record_is_no_problem(world: World) -> None:
+    owner = world.out / "_streamjob/owner.json"
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), "formatVersion": 1}))
+    (world.out / STAGED).unlink()
+
+    assert (world.verify().exit_code, world.check().exit_code) == (0, 0), world.verify().output
+
+
 @pytest.mark.parametrize("name", ["owner.json", "committed/7-v.json"])
 def test_a_damaged_record_is_named(world: World, name: str) -> None:
     record = world.out / "_streamjob" / name
