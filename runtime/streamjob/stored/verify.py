@@ -13,7 +13,7 @@ from streamjob.ids import Key
 from streamjob.protocol.repair import plan_repair
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef
-from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable
+from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable
 from streamjob.store.effects import drive
 from streamjob.store.names import InvalidKey
 from streamjob.store.opening import References
@@ -131,20 +131,24 @@ def damaged_rows(location: JobLocation, threads: int = 4) -> list[str]:
         StoreUnavailable, StoreDenied: the store did not answer or refused.
     """
 
-    def problem(key: Key) -> str | None:
-        recorded = keys.staged_sha256(key)
+    def problem(entry: ObjectInfo) -> str | None:
+        recorded = keys.staged_sha256(entry.key)
         if recorded is None:
             return None
+        subject = _Object(location.store, entry.key, entry.key)
+        subject.parts[(0, entry.size, recorded)] = []
         try:
-            found = hashlib.sha256(location.store.get(key)).hexdigest()
+            ((_, found),) = _hashes(subject)
         except ObjectMissing:
             # Its sink has published the rows meanwhile.
             return None
-        return None if found == recorded else f"{key}, which holds staged rows, is damaged: its SHA-256 is {found}"
+        return (
+            None if found == recorded else f"{entry.key}, which holds staged rows, is damaged: its SHA-256 is {found}"
+        )
 
-    staged = [entry.key for entry in location.store.list(keys.STAGED_PREFIX)]
     with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
-        return [each for each in pool.map(problem, staged) if each is not None]
+        found = pool.map(problem, location.store.list(keys.STAGED_PREFIX))
+        return [each for each in found if each is not None]
 
 
 def _add(objects: dict[str, _Object], references: References, number: int, file: FileRef) -> None:

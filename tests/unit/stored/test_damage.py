@@ -24,6 +24,9 @@ from streamjob.protocol.ownership import Identity
 from streamjob.protocol.restore import ClaimMode
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind, FileRef, Manifest
+from streamjob.store.local import LocalStore
+from streamjob.stored import verify as verifying
+from streamjob.stored.locations import JobLocation
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing, download
 
@@ -257,3 +260,17 @@ def test_damage_is_reported_by_name_or_harmless(world: StoredJob, tmp_path: Path
     else:
         assert started.id == (4 if wanted == "latest" else 3)
     assert world.job.objects() >= before_start, "a start deletes nothing"
+
+
+def test_large_staged_rows_are_compared_in_pieces(world: StoredJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = world.path("staged rows")
+    monkeypatch.setattr(verifying, "_WHOLE_BELOW", len(ROWS) - 1)
+    monkeypatch.setattr(verifying, "_PIECE", 3)
+    monkeypatch.setattr(LocalStore, "get", lambda *_: pytest.fail("reads a large object at once"))
+    location = JobLocation(OWNER, world.job.store)
+
+    assert verifying.damaged_rows(location) == []
+    rows.chmod(0o644)
+    rows.write_bytes(ROWS[:-1] + b"?")
+    (problem,) = verifying.damaged_rows(location)
+    assert f"is damaged: its SHA-256 is {sha256(ROWS[:-1] + b'?')}" in problem
