@@ -47,26 +47,44 @@ def check_published(ledger: Ledger, outputs: Outputs, resolution: Resolution, wa
     Raises:
         PublishedBeyondTheLog: rows would be published again without anybody's decision.
     """
-    found = published_beyond(outputs.published(), ledger.store, resolution.last_id, resolution.reference)
+    found = published_beyond(outputs.published(), ledger.store, resolution.last_id)
     if found is None:
         return
     if wanted == LATEST:
-        raise found.error
+        raise found.error(resolution.reference)
     log.warning("%s: rows published since are published again", found.told)
     ledger.skip_ids(found.newest)
 
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """What sinks have published beyond the log: the newest checkpoint, a clause about it, and the error of a start."""
+    """What sinks have published beyond the log in a store: the newest checkpoint, and a clause about it."""
 
     newest: CheckpointId
     told: str
-    error: PublishedBeyondTheLog
+    store: Store
+
+    def error(self, reference: str | None) -> PublishedBeyondTheLog:
+        """Return the error of a start. Raises StoreError.
+
+        Args:
+            reference: the snapshot that the job would start from; None if it would start from nothing.
+        """
+        manifest = _manifest_of(self.store, self.newest)
+        start = reference or NONE
+        fork = f"--from {start} makes a fork: what was published since stays published, and is published again"
+        repair = f"streamjob log repair {self.store.uri} --newest {manifest} --yes"
+        return PublishedBeyondTheLog(
+            f"{self.told}: its record of checkpoint {self.newest} is lost with its copy, "
+            "it was restored from an older backup, or the job had another location then",
+            f"name the location that the job had; or bring back the newest records; {fork}"
+            if manifest is None
+            else f"{manifest} is there: `{repair}` continues from it, and publishes nothing again; {fork}",
+        )
 
 
 def published_beyond(
-    published: Mapping[OperatorUid, CheckpointId], store: Store, last_id: CheckpointId, reference: str | None
+    published: Mapping[OperatorUid, CheckpointId], store: Store, last_id: CheckpointId
 ) -> Beyond | None:
     """Return what sinks have published beyond the log of a job; None if they have published nothing else.
 
@@ -74,7 +92,6 @@ def published_beyond(
         published: the checkpoint that each sink published last.
         store: the store at the job's root.
         last_id: the last id of the log.
-        reference: the snapshot that the job would start from; None if it would start from nothing.
     """
     beyond = {uid: newest for uid, newest in published.items() if newest > last_id}
     if not beyond:
@@ -82,26 +99,14 @@ def published_beyond(
     newest = max(beyond.values())
     who = ", ".join(f"sink {uid} has published checkpoint {each}" for uid, each in beyond.items())
     last = f"ends with checkpoint {last_id}" if last_id else "names no checkpoint"
-    told = f"{who}, and the log at {store.uri} {last}"
-    manifest = _manifest_of(store, newest)
-    start = reference or NONE
-    fork = f"--from {start} makes a fork: what was published since stays published, and is published again"
-    repair = f"streamjob log repair {store.uri} --newest {manifest} --yes"
-    error = PublishedBeyondTheLog(
-        f"{told}: its record of checkpoint {newest} is lost with its copy, "
-        "it was restored from an older backup, or the job had another location then",
-        f"name the location that the job had; or bring back the newest records; {fork}"
-        if manifest is None
-        else f"{manifest} is there: `{repair}` continues from it, and publishes nothing again; {fork}",
-    )
-    return Beyond(newest, told, error)
+    return Beyond(newest, f"{who}, and the log at {store.uri} {last}", store)
 
 
 def _manifest_of(store: Store, checkpoint: CheckpointId) -> Key | None:
-    for each in store.list(keys.CHECKPOINTS_PREFIX):
-        if (ids := keys.manifest_ids(each.key)) is not None and ids[1] == checkpoint:
-            return each.key
-    return None
+    """Return the manifest of a checkpoint; of several, that of the highest epoch, whose owner superseded the others."""
+    found = ((keys.manifest_ids(each.key), each.key) for each in store.list(keys.CHECKPOINTS_PREFIX))
+    manifests = [(ids[0], key) for ids, key in found if ids is not None and ids[1] == checkpoint]
+    return max(manifests)[1] if manifests else None
 
 
 def recover_output(

@@ -101,14 +101,13 @@ def _with_output(
     try:
         view = drive(store, read(job))
         newest = None if view.newest is None else view.newest.manifest
-        beyond = published_beyond(published, store, view.last_id, newest)
+        beyond = published_beyond(published, store, view.last_id)
+        if beyond is None:
+            return compared
+        error = beyond.error(newest)
     finally:
         store.close()
-    if beyond is None:
-        return compared
-    return compared.noting(
-        refused(Kind.SINK, uid, beyond.error) for uid, each in published.items() if each > view.last_id
-    )
+    return compared.noting(refused(Kind.SINK, uid, error) for uid, each in published.items() if each > view.last_id)
 
 
 def examine_with(

@@ -91,6 +91,16 @@ def test_a_newest_record_that_is_lost_with_its_copy_is_noticed_and_the_repair_co
     assert "--from checkpoints/1-2/manifest.json makes a fork" in refused.value.fix
 
 
+def test_of_several_manifests_of_a_checkpoint_the_one_of_the_highest_epoch_is_named(job: Job) -> None:
+    lose_the_newest_record(job)
+    for epoch in (10, 2):
+        job.store.put(keys.manifest(Epoch(epoch), CheckpointId(3)), b"{}")
+    with pytest.raises(PublishedBeyondTheLog) as refused:
+        start(job, 3)
+
+    assert "--newest checkpoints/10-3/manifest.json --yes" in refused.value.fix
+
+
 def test_a_store_from_an_older_backup_or_at_another_place_is_noticed(job: Job, tmp_path: Path) -> None:
     with pytest.raises(PublishedBeyondTheLog, match="bring back the newest records; --from checkpoints/1-3/manifest"):
         start(job, 50)
