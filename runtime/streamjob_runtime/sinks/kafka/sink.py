@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -40,7 +41,7 @@ from streamjob_runtime.sinks.kafka.commits import (
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import mismatches, records
 from streamjob_runtime.sinks.kafka.staging import StagedParts, stage_parts, stage_parts_here
-from streamjob_runtime.sinks.kafka.topics import refusal
+from streamjob_runtime.sinks.kafka.topics import TopicUse, refusal
 from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
 
 if TYPE_CHECKING:
@@ -272,20 +273,26 @@ class KafkaSink:
         if staged.refusal is not None:
             return staged.refusal, "correct the rows of the job, or raise kafka.max.request.size"
         compressed = self._options.client.get("compression.type", "none") != "none"
-        for name, use in staged.topics.items():
+
+        def fits(name: str, use: TopicUse) -> bool:
             known = self._topics.get(name)
-            if known is not None and refusal(name, use, known, compressed=compressed) is None:
-                continue
-            # A topic that did not fit may have been changed since.
-            with self._kafka.admin() as admin:
+            return known is not None and refusal(name, use, known, compressed=compressed) is None
+
+        # A topic that did not fit may have been changed since.
+        to_ask = {name: use for name, use in staged.topics.items() if not fits(name, use)}
+        if not to_ask:
+            return None
+        with self._kafka.admin() as admin:
+            makes_topics = cache(admin.makes_topics)
+            for name, use in to_ask.items():
                 topic = admin.describe(name)
-                if topic is None and admin.makes_topics() is not False:
+                if topic is None and makes_topics() is not False:
                     continue
-            found = refusal(name, use, topic, compressed=compressed)
-            if found is not None:
-                return found
-            assert topic is not None
-            self._topics[name] = topic
+                found = refusal(name, use, topic, compressed=compressed)
+                if found is not None:
+                    return found
+                assert topic is not None
+                self._topics[name] = topic
         return None
 
     def _send(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
