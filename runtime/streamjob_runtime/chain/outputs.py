@@ -126,7 +126,7 @@ class Outputs:
             metered: uids of the sinks whose work counts.
         """
         for together in transactions(output):
-            commit: Callable[[], None] = partial(_commit, checkpoint, together)
+            commit: Callable[[], None] = partial(commit_transaction, checkpoint, together)
             for state, _ in together:
                 if state.uid in metered:
                     commit = partial(self.meters.of(state.uid).commit, commit, checkpoint, state.committables)
@@ -213,7 +213,13 @@ def transactions(output: Iterable[tuple[SinkState, Sink]]) -> list[list[tuple[Si
     return list(groups.values())
 
 
-def _commit(checkpoint: CheckpointId, together: Sequence[tuple[SinkState, Sink]]) -> None:
+def commit_transaction(checkpoint: CheckpointId, together: Sequence[tuple[SinkState, Sink]]) -> None:
+    """Commit the output of sinks that `transactions` has put together. Raises errors of the sinks.
+
+    Args:
+        checkpoint: the completed checkpoint that covers the output.
+        together: the sinks' committables, each with its sink.
+    """
     state, first = together[0]
     if isinstance(first, CommitsTogether):
         first.commit_together(checkpoint, [(sink, each.committables) for each, sink in together])

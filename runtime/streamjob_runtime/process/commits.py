@@ -23,7 +23,7 @@ from streamjob.snapshot.manifest import ChannelEntry, FileRef, Manifest, SinkSta
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob.store.staging import StoreStaging
-from streamjob_runtime.chain.outputs import Outputs, transactions
+from streamjob_runtime.chain.outputs import commit_transaction, transactions
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink_from_graph
@@ -127,7 +127,7 @@ class Commits:
         for together in transactions(sinks):
             failure: StreamJobError | None = None
             try:
-                Outputs({}).commit_in(self._newest.id, together, frozenset())
+                commit_transaction(self._newest.id, together)
             except StreamJobError as error:
                 failure = error
             found += [Outcome(state.uid, self._newest.id, len(state.committables), failure) for state, _ in together]
