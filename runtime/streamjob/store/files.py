@@ -6,6 +6,7 @@ import errno
 import os
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, unquote, urlsplit
@@ -50,6 +51,16 @@ def write_whole(target: Path, fill: Callable[[BinaryIO], None]) -> None:
         raise store_error("write", target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable; do nothing if it has disappeared. Raises OSError."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def path_uri(path: Path) -> str:

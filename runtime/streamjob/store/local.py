@@ -26,7 +26,7 @@ from streamjob.store.base import (
     StoreUnavailable,
     UnsuitableStore,
 )
-from streamjob.store.files import path_uri, store_error, write_whole
+from streamjob.store.files import path_uri, store_error, sync_directory, write_whole
 from streamjob.store.names import RESERVED, check_key, check_prefix
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
@@ -124,7 +124,7 @@ class LocalStore:
                 touched.add(path.parent)
         for directory in touched:
             with _failures("delete", directory):
-                _sync_directory(self._prune(directory))
+                sync_directory(self._prune(directory))
 
     def close(self) -> None:
         """Remove the temporary directory if it is empty."""
@@ -172,7 +172,7 @@ class LocalStore:
                         os.fsync(file.fileno())
                         self._make(path.parent)
                         created = place(temporary, path)
-                    _sync_directory(path.parent)
+                    sync_directory(path.parent)
                     return created
                 except FileNotFoundError:
                     self._synced.clear()
@@ -191,7 +191,7 @@ class LocalStore:
                 # Private, since snapshots contain the job's data.
                 directory.mkdir(mode=0o700)
             # Even if it existed: its creator may not have synced it yet.
-            _sync_directory(directory.parent)
+            sync_directory(directory.parent)
         self._synced.add(directory)
 
     def _prune(self, directory: Path) -> Path:
@@ -257,13 +257,3 @@ def _link(temporary: Path, path: Path) -> bool:
             ) from error
         raise
     return True
-
-
-def _sync_directory(directory: Path) -> None:
-    # If another deletion has pruned the directory meanwhile, there is nothing to sync.
-    with contextlib.suppress(FileNotFoundError):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
+from streamjob.store.files import sync_directory
 from streamjob_runtime.sinks.errors import PlaceFull, UnusablePlace
 from streamjob_runtime.sinks.staged_hashes import sha256_of
 from streamjob_runtime.spark.gateway import has_class
@@ -179,7 +180,7 @@ class LocalPlace:
                 target.hardlink_to(temporary)
             except FileExistsError:
                 return False
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
             return True
 
     def write(self, name: str, content: bytes) -> None:
@@ -187,7 +188,7 @@ class LocalPlace:
             target = self._root / name
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary.replace(target)
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
 
     def read(self, name: str) -> bytes | None:
         with _explained(self._root):
@@ -240,10 +241,10 @@ class LocalPlace:
                         file = Path(parent, name)
                         size, sha256 = _sync_file(file)
                         found.append(PlacedFile(file.relative_to(self._root).as_posix(), size, sha256))
-                _sync_directory(Path(parent))
+                sync_directory(Path(parent))
             if found:
                 for above in top.relative_to(self._root).parents:
-                    _sync_directory(self._root / above)
+                    sync_directory(self._root / above)
         return sorted(found, key=lambda file: file.name)
 
     def move(self, moves: Sequence[Move]) -> None:
@@ -252,7 +253,7 @@ class LocalPlace:
                 self._rename(self._root / move.staged, self._root / move.visible)
             # A later checkpoint may complete before the file system has made these renames durable.
             for parent in sorted({above for move in moves for above in Path(move.visible).parents}):
-                _sync_directory(self._root / parent)
+                sync_directory(self._root / parent)
 
     def discard(self, directory: str) -> None:
         # A superseded process may still write there; the next epoch deletes what it adds.
@@ -292,17 +293,6 @@ def _sync_file(file: Path) -> tuple[int, str]:
     with file.open("rb", buffering=0) as opened:
         os.fsync(opened.fileno())
         return os.fstat(opened.fileno()).st_size, sha256_of(opened)
-
-
-def _sync_directory(directory: Path) -> None:
-    try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
