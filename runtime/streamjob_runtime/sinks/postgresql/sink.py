@@ -212,9 +212,11 @@ class PostgresqlSink:
         rows = 0
         with self._server.transaction() as connection, target.open("a", encoding="utf-8") as file:
             for batch in self._due(connection, checkpoint, [self._parsed(each) for each in committables]):
-                for (row,) in connection.execute(statements.staged_rows(batch.staging), (list(batch.tasks),)):
-                    file.write(f"{row}\n")
-                    rows += 1
+                # On the server, so that this process need not hold all rows.
+                with connection.cursor("rescued") as cursor:
+                    for (row,) in cursor.execute(statements.staged_rows(batch.staging), (list(batch.tasks),)):
+                        file.write(f"{row}\n")
+                        rows += 1
         return rows
 
     def target_id(self) -> str | None:
