@@ -74,6 +74,8 @@ def commits_command(
             return
         with from_extra("`streamjob commits --fence`", "runtime"):
             commits = import_module(_COMMITS)
+        if rows_to is not None:
+            commits.check_rows_file(rows_to)
         with commits.opened(loaded, store, job) as opened:
             if give_up is not None:
                 done = opened.give_up(OperatorUid(give_up), rows_to)

@@ -6,15 +6,15 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.ids import Attempt, CheckpointId, OperatorUid, Owner
-from streamjob.job import kafka_sink
 from streamjob.job.load import LoadedJob
 from streamjob.protocol.log import JOBS_OWN, JobId, read
 from streamjob.protocol.ownership import Identity
@@ -22,11 +22,15 @@ from streamjob.sink import Rescues, Sink
 from streamjob.snapshot.manifest import ChannelEntry, FileRef, Manifest, SinkState
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
+from streamjob.store.files import sync_directory
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.chain.outputs import commit_transaction, transactions
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink_from_graph
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _File = TypeVar("_File", bound=FileRef)
 
@@ -68,16 +72,24 @@ class Commits:
         ledger: the claimed log.
         newest: the newest completion.
         sinks: its sinks with something to commit, opened.
+        unopened: those that cannot be opened.
     """
 
-    def __init__(self, ledger: Ledger, newest: Manifest, sinks: Sequence[tuple[SinkState, Sink]]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        newest: Manifest,
+        sinks: Sequence[tuple[SinkState, Sink]],
+        unopened: Sequence[Outcome] = (),
+    ) -> None:
         self._ledger = ledger
         self._newest = newest
         self._sinks = tuple(sinks)
+        self._unopened = tuple(unopened)
 
     def retry(self) -> list[Outcome]:
         """Commit all output that can be committed, as a start would, and return what became of each sink's."""
-        return self._commit(self._sinks)
+        return [*self._commit(self._sinks), *self._unopened]
 
     def give_up(self, uid: OperatorUid, target: Path) -> GivenUp:
         """Write a sink's rows to a file, and complete a checkpoint after which they are no longer due.
@@ -87,34 +99,38 @@ class Commits:
 
         Args:
             uid: the sink.
-            target: a file that does not exist, for JSON lines.
+            target: a file for JSON lines that passes `check_rows_file`.
 
         Raises:
-            CannotGiveUp: the sink has nothing to commit, or cannot write to a file; or the file exists.
+            CannotGiveUp: the sink has nothing to commit, or cannot write to a file.
             OthersFail: another sink cannot commit.
             StagedRowsGone: rows are neither committed nor staged.
+            StreamJobError: the sink cannot be opened.
         """
+        for each in self._unopened:
+            if each.sink == uid and each.failure is not None:
+                raise each.failure
         mine = [each for each in self._sinks if each[0].uid == uid]
         rescuing = [sink for _, sink in mine if isinstance(sink, Rescues)]
         if not rescuing:
             checkpoint = self._newest.id
             problem = "writes no such file" if mine else f"has nothing to commit in checkpoint {checkpoint}"
             raise CannotGiveUp(f"sink {uid} {problem}", "`streamjob commits --fence` shows which sinks fail")
-        if target.exists():
-            raise CannotGiveUp(f"{target} exists", "name a new file")
         outcome = self._failing(uid, mine)
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-") as rescued:
             rows = rescuing[0].rescue(self._newest.id, mine[0][0].committables, Path(rescued.name))
             # The rows are durable before the log no longer needs them.
             os.fsync(rescued.fileno())
             target.hardlink_to(rescued.name)
+            sync_directory(target.parent)
         return GivenUp(outcome, rows, self._complete(outcome, rows, target))
 
     def _failing(self, uid: OperatorUid, mine: Sequence[tuple[SinkState, Sink]]) -> Outcome:
         """Publish all that can be published, with a sink and without it; return its failure. Raises as `give_up`."""
         failing = {each.sink for each in self.retry() if each.failure is not None}
         if uid in failing:
-            for other in self._commit([each for each in self._sinks if each[0].uid in failing - {uid}]):
+            others = [each for each in self._sinks if each[0].uid in failing - {uid}]
+            for other in (*self._commit(others), *self._unopened):
                 if other.failure is not None:
                     raise OthersFail(f"sink {other.sink} fails, too: {other.failure.what}", other.failure.fix)
             (outcome,) = self._commit(mine)
@@ -179,6 +195,14 @@ class Commits:
         return number
 
 
+def check_rows_file(target: Path) -> None:
+    """Check that rows can be written to a new file. Raises CannotGiveUp."""
+    if target.exists():
+        raise CannotGiveUp(f"{target} exists", "name a new file")
+    if not (target.parent.is_dir() and os.access(target.parent, os.W_OK | os.X_OK)):
+        raise CannotGiveUp(f"{target.parent} is not a directory that may be written", "name a file in another one")
+
+
 @contextmanager
 def opened(loaded: LoadedJob, store: Store, job: JobId) -> Iterator[Commits]:
     """Claim a job's log, and yield the output of its newest completion; a process that runs the job is superseded.
@@ -191,7 +215,6 @@ def opened(loaded: LoadedJob, store: Store, job: JobId) -> Iterator[Commits]:
     Raises:
         CannotGiveUp: the job has completed nothing, or its newest completion is a savepoint.
         CannotRestore: the newest completion cannot be read.
-        InvalidInput: a sink cannot be opened.
     """
     view = drive(store, read(job))
     if view.newest is None or view.newest.kind not in JOBS_OWN:
@@ -203,26 +226,30 @@ def opened(loaded: LoadedJob, store: Store, job: JobId) -> Iterator[Commits]:
     assert newest is not None
     described = {each["uid"]: each for each in newest.graph.get("sinks", [])}
     due = [state for state in newest.sinks if state.committables and state.uid in described]
-    asks = any(described[state.uid].get("format") == kafka_sink.FORMAT for state in due)
-    partitions = newest.graph.get("maxParallelism", loaded.spec.max_parallelism)
-    with (
-        TemporaryDirectory(prefix="streamjob-commits-") as scratch,
-        spark_to_ask("commits", loaded, partitions) if asks else nullcontext() as spark,
-        ExitStack() as stack,
-    ):
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="streamjob-commits-")))
+
+        @cache
+        def spark() -> SparkSession:
+            partitions = newest.graph.get("maxParallelism", loaded.spec.max_parallelism)
+            return stack.enter_context(spark_to_ask("commits", loaded, partitions))[0]
+
         surroundings = SinkSurroundings(
             job.name,
             job.namespace,
             ledger.epoch,
             loaded.directory,
-            staging=lambda sink: StoreStaging(store, sink, ledger.epoch, Path(scratch) / sink),
+            staging=lambda sink: StoreStaging(store, sink, ledger.epoch, scratch / sink),
+            spark=spark,
         )
-        if spark is not None:
-            session = spark[0]
-            surroundings = replace(surroundings, spark=lambda: session)
-        sinks = []
+        sinks: list[tuple[SinkState, Sink]] = []
+        unopened: list[Outcome] = []
         for state in due:
-            sink = build_sink_from_graph(described[state.uid], surroundings)
+            try:
+                sink = build_sink_from_graph(described[state.uid], surroundings)
+            except StreamJobError as error:
+                unopened.append(Outcome(state.uid, newest.id, len(state.committables), error))
+                continue
             stack.callback(sink.close)
             sinks.append((state, sink))
-        yield Commits(ledger, newest, sinks)
+        yield Commits(ledger, newest, sinks, unopened)

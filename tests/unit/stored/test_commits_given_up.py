@@ -33,6 +33,8 @@ class Table:
 
     def open(self, context):
         self.path = Path(context.options["path"])
+        if self.path.with_suffix(".locked").exists():
+            raise StreamJobError(f"sink {context.uid}: the target is locked", "unlock it")
 
     def stage(self, batch, batch_id):
         return Staged(None)
@@ -200,6 +202,28 @@ def test_a_child_and_its_bad_parent_in_one_transaction_are_not_given_up_one_by_o
     assert result.exit_code == ExitCode.CANNOT_RESTORE
     assert f"sink {fails} fails, too" in result.stderr
     assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_a_sink_that_cannot_be_opened_fails_alone_and_is_not_given_up(world: World) -> None:
+    (world.directory / "two.locked").touch()
+    result = world.commits("--fence")
+
+    assert result.exit_code == ExitCode.CANNOT_RESTORE
+    assert [(each["sink"], each["published"]) for each in lines(result)] == [("one", False), ("two", False)]
+    assert lines(result)[1]["failure"] == "sink two: the target is locked\n  fix: unlock it"
+    assert "sink two fails, too: sink two: the target is locked" in world.give_up("one").stderr
+    assert "sink two: the target is locked" in world.give_up("two").stderr
+    assert not (world.directory / "rows.jsonl").exists()
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_log_is_claimed(world: World) -> None:
+    before = world.job.objects()
+    bad = world.directory / "missing" / "rows.jsonl"
+    result = world.commits("--fence", "--give-up", "one", "--rows-to", str(bad))
+
+    assert result.exit_code == ExitCode.INVALID_INPUT
+    assert f"{bad.parent} is not a directory that may be written" in result.stderr
+    assert world.job.objects() == before
 
 
 def test_a_file_that_exists_is_not_overwritten(world: World) -> None:
