@@ -1,4 +1,4 @@
-"""Hashes parts of stored objects, a few at a time and in bounded memory."""
+"""Hashes local files, and parts of stored objects a few at a time and in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from streamjob.errors import InvalidInput
 from streamjob.store.base import ObjectMissing, StoreDenied, StoreError, StoreUnavailable
@@ -24,6 +25,12 @@ class Part:
     reference: str
     offset: int
     length: int
+
+
+def file_sha256(file: Path) -> str:
+    """Return the SHA-256 of a local file's content, 64 hex digits. Raises OSError."""
+    with file.open("rb", buffering=0) as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def hash_parts(parts: Sequence[Part], read: ReadRange, must_answer: Callable[[str], bool]) -> list[str | None]:

@@ -19,6 +19,7 @@ from streamjob.ids import Epoch, Key, OperatorUid
 from streamjob.sink import StagedObject, StagedRowsGone
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, Store, StoreError
+from streamjob.store.hashing import file_sha256
 from streamjob.store.opening import open_location
 
 _NAME = re.compile(r"(\d+)/([0-9a-f]+)")
@@ -29,14 +30,9 @@ def _draw() -> str:
 
 
 def _put(store: Store, sink: OperatorUid, epoch: Epoch, content: bytes | Path, random: str) -> str:
-    part = random + (_sha256_of(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest())
+    part = random + (file_sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest())
     store.put(keys.staged_object(sink, epoch, part), content)
     return f"{epoch}/{part}"
-
-
-def _sha256_of(file: Path) -> str:
-    with file.open("rb", buffering=0) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @lru_cache(maxsize=4)
@@ -116,7 +112,7 @@ class StoreStaging:
         except ObjectMissing:
             return False
         recorded = keys.staged_sha256(key)
-        if recorded is not None and (found := _sha256_of(target)) != recorded:
+        if recorded is not None and (found := file_sha256(target)) != recorded:
             raise StagedRowsGone(
                 f"sink {self._sink}: {key} is damaged: its SHA-256 is {found}, and was another one when it was staged",
                 "bring it back from a copy of the store",

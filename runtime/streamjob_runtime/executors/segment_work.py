@@ -8,10 +8,10 @@ from functools import partial
 from streamjob.ids import ChainUid, Key
 from streamjob.protocol.segment_places import SegmentFile
 from streamjob.snapshot.manifest import FileRef
+from streamjob.store.hashing import file_sha256
 from streamjob.store.opening import References
 from streamjob_runtime.chain.channels.in_flight import segment_folder
 from streamjob_runtime.checkpointing.segment_holds import keep_segments
-from streamjob_runtime.checkpointing.upload.uploader import hash_file
 from streamjob_runtime.executors.client import DriverClient
 from streamjob_runtime.executors.disk import ExecutorDisk
 from streamjob_runtime.executors.messages import (
@@ -70,7 +70,7 @@ class SegmentWork:
         """Put a segment into the store, where another executor finds it."""
         segment = SegmentFile.at(asked.path)
         file = self._disk.segments(segment.epoch, segment.producer) / segment.name
-        sha256 = hash_file(file)
+        sha256 = file_sha256(file)
         key = Key(self._client.ask("lend", Lend(executor=self._executor, sha256=sha256), Allocated).key)
         store, own = self._references(self._home).find(key)
         store.put(own, file)

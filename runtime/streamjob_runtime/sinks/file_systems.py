@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from streamjob.store.files import sync_directory
+from streamjob.store.hashing import file_sha256
 from streamjob_runtime.sinks.errors import PlaceFull, UnusablePlace
 from streamjob_runtime.sinks.staged_hashes import sha256_of
 from streamjob_runtime.spark.gateway import has_class
@@ -208,8 +209,7 @@ class LocalPlace:
 
     def sha256(self, name: str) -> str | None:
         try:
-            with (self._root / name).open("rb", buffering=0) as file:
-                return sha256_of(file)
+            return file_sha256(self._root / name)
         except (FileNotFoundError, NotADirectoryError):
             return None
 

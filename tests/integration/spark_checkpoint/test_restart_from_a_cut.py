@@ -13,7 +13,7 @@ import pytest
 from tests.integration.core import core
 
 from streamjob.ids import BatchId
-from streamjob_runtime.checkpointing.upload.uploader import hash_file
+from streamjob.store.hashing import file_sha256
 from streamjob_runtime.spark.checkpoint_dir import Hold, force_batch, hold, read_offsets
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def restart(lab: Lab, make: Callable[[Lab], DataFrame], held: Hold, *, forced: b
 
 
 def hashes(held: Hold) -> dict[str, str]:
-    return {path: hash_file(held.directory / path) for path in held.files}
+    return {path: file_sha256(held.directory / path) for path in held.files}
 
 
 def wait_for_snapshot(checkpoint: Path, above: int) -> None:

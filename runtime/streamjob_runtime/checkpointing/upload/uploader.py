@@ -16,6 +16,7 @@ from streamjob.ids import Epoch, Key
 from streamjob.snapshot.keys import shared_file
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import Store
+from streamjob.store.hashing import file_sha256
 from streamjob_runtime.checkpointing.upload.packing import (
     PACK_BELOW,
     PACK_TARGET,
@@ -225,7 +226,7 @@ class Uploader:
     def _alone(self, directory: Path, file: HeldFile, key_of: KeyOf, progress: Progress) -> list[FileRef]:
         # A piece is never larger than a pack.
         content = _content(directory, file) if file.size <= PACK_TARGET else directory / file.path
-        sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else hash_file(content)
+        sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else file_sha256(content)
         key = key_of(sha256)
         progress.announce(key)
         self._store.put(key, content)
@@ -279,12 +280,6 @@ def _content(directory: Path, file: HeldFile) -> bytes:
     with (directory / file.path).open("rb") as stream:
         stream.seek(file.at)
         return stream.read(file.size)
-
-
-def hash_file(file: Path) -> str:
-    """Return the SHA-256 of a file's content, 64 hex digits."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _results(tasks: Iterable[Future[list[FileRef]]]) -> list[FileRef]:

@@ -15,9 +15,9 @@ from streamjob.job.plan import Plan
 from streamjob.job.spec import JobSpec
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import FileRef
+from streamjob.store.hashing import file_sha256
 from streamjob.store.local import LocalStore
 from streamjob.stored.start_snapshot import Found
-from streamjob_runtime.checkpointing.upload.uploader import hash_file
 from streamjob_runtime.restoring.from_spark.errors import NotTaken
 from streamjob_runtime.restoring.from_spark.reading import describe, query_location, read_query, reading
 from streamjob_runtime.restoring.from_spark.suitability import the_chain
@@ -77,7 +77,7 @@ def _files(hold: Hold) -> tuple[FileRef, ...]:
             path=path,
             object=path,
             length=(hold.directory / path).stat().st_size,
-            sha256=hash_file(hold.directory / path),
+            sha256=file_sha256(hold.directory / path),
         )
         for path in sorted(set(hold.files))
     )
