@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from uuid import uuid4
 from streamjob.store.files import sync_directory
 from streamjob.store.hashing import file_sha256
 from streamjob_runtime.sinks.errors import PlaceFull, UnusablePlace
-from streamjob_runtime.sinks.staged_hashes import sha256_of
+from streamjob_runtime.sinks.staged_hashes import READERS, sha256_of
 from streamjob_runtime.spark.gateway import has_class
 from streamjob_runtime.spark.jvm import OUTPUT_FILE_SYSTEM
 
@@ -232,16 +233,14 @@ class LocalPlace:
         (self._root / name).unlink(missing_ok=True)
 
     def secure(self, directory: str) -> Sequence[PlacedFile]:
-        found: list[PlacedFile] = []
         top = self._root / directory
         with _explained(self._root):
-            for parent, _, names in os.walk(top):
-                for name in names:
-                    if not name.startswith(("_", ".")):
-                        file = Path(parent, name)
-                        size, sha256 = _sync_file(file)
-                        found.append(PlacedFile(file.relative_to(self._root).as_posix(), size, sha256))
-                sync_directory(Path(parent))
+            walked = [(Path(parent), names) for parent, _, names in os.walk(top)]
+            files = [parent / name for parent, names in walked for name in names if not name.startswith(("_", "."))]
+            with ThreadPoolExecutor(READERS, thread_name_prefix="secure") as pool:
+                found = list(pool.map(self._secured, files))
+            for parent, _ in walked:
+                sync_directory(parent)
             if found:
                 for above in top.relative_to(self._root).parents:
                     sync_directory(self._root / above)
@@ -258,6 +257,13 @@ class LocalPlace:
     def discard(self, directory: str) -> None:
         # A superseded process may still write there; the next epoch deletes what it adds.
         shutil.rmtree(self._root / directory, ignore_errors=True)
+
+    def _secured(self, file: Path) -> PlacedFile:
+        """Make a file's content durable, and describe it."""
+        with file.open("rb", buffering=0) as opened:
+            os.fsync(opened.fileno())
+            size = os.fstat(opened.fileno()).st_size
+            return PlacedFile(file.relative_to(self._root).as_posix(), size, sha256_of(opened))
 
     def _rename(self, staged: Path, visible: Path) -> None:
         while True:
@@ -286,13 +292,6 @@ class LocalPlace:
             yield temporary
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def _sync_file(file: Path) -> tuple[int, str]:
-    """Make a file's content durable, and return its size in bytes and its SHA-256."""
-    with file.open("rb", buffering=0) as opened:
-        os.fsync(opened.fileno())
-        return os.fstat(opened.fileno()).st_size, sha256_of(opened)
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

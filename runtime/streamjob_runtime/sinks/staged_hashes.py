@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from io import FileIO
 
-_READERS = 4
+READERS = 4
+"""Files that are read at a time for their hashes."""
 
 
 class HashingStream:
@@ -75,7 +76,7 @@ def changed(
     known = [(name, recorded) for name, recorded in staged if recorded is not None]
     if not known:
         return
-    with ThreadPoolExecutor(min(_READERS, len(known)), thread_name_prefix="compare-hashes") as pool:
+    with ThreadPoolExecutor(min(READERS, len(known)), thread_name_prefix="compare-hashes") as pool:
         for (name, recorded), found in zip(known, pool.map(sha256_at, [name for name, _ in known]), strict=True):
             if found is not None and found != recorded:
                 yield name, found
