@@ -53,6 +53,12 @@ def option(options: Mapping[str, str], name: str) -> str | None:
     return next((value for key, value in options.items() if key.lower() == name.lower()), None)
 
 
+def without(options: Mapping[str, str], *names: str) -> dict[str, str]:
+    """Return the options without some; like Spark, ignores the case of their names."""
+    lower = {name.lower() for name in names}
+    return {key: value for key, value in options.items() if key.lower() not in lower}
+
+
 def environment_names(value: str) -> Iterator[str]:
     """Yield the environment variables that a value refers to."""
     yield from names_in(value, ENVIRONMENT)

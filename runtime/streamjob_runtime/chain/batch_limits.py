@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from streamjob.ids import OperatorUid
 from streamjob.job.formats import FILE_FORMATS
 from streamjob.job.kafka import FORMAT as KAFKA
+from streamjob.job.options import without
 from streamjob.protocol.batch_size import BatchSize, Bounds
 from streamjob_runtime.spark.gateway import java_query, our_java
 
@@ -74,7 +75,7 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
 
 
 def _replaced(options: Mapping[str, str], name: str, value: int) -> dict[str, str]:
-    return {**{key: each for key, each in options.items() if key.lower() != name.lower()}, name: str(value)}
+    return {**without(options, name), name: str(value)}
 
 
 class BatchLimits:

@@ -18,7 +18,7 @@ from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.kafka import SUBSCRIPTIONS, reads_committed, subscription
 from streamjob.job.kafka_end import ENDING_OFFSETS, TopicPartition, ending_offsets
-from streamjob.job.options import option
+from streamjob.job.options import option, without
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.positions import Offsets, assignment, read_offsets, write_offsets
 from streamjob_runtime.kafka.starting import earliest_by_default
@@ -32,8 +32,6 @@ FORMAT = "io.streamjob.BoundedKafkaSource"
 
 Latest = Callable[[Mapping[str, str]], Offsets]
 """Returns the current ends of the partitions that a stream with these options would read."""
-
-_SUBSCRIPTIONS = frozenset(each.lower() for each in SUBSCRIPTIONS)
 
 
 class EndingOffsetsDoNotFit(InvalidInput):
@@ -97,7 +95,7 @@ def bound_topics(
         RecordsBeforeEndGone: a topic ends before the source's end.
     """
     given = earliest_by_default(options)
-    others = {key: value for key, value in given.items() if key.lower() != ENDING_OFFSETS.lower()}
+    others = without(given, ENDING_OFFSETS)
     if known is None:
         end = fix_end(uid, latest(others), option(options, ENDING_OFFSETS))
         left = end.offsets
@@ -180,5 +178,4 @@ def latest_offsets(spark: SparkSession, uid: OperatorUid, *, known: bool) -> Lat
 
 def _assigned(options: Mapping[str, str], partitions: Iterable[TopicPartition]) -> dict[str, str]:
     """Return the options of a stream of exactly these partitions."""
-    others = {key: value for key, value in options.items() if key.lower() not in _SUBSCRIPTIONS}
-    return {**others, "assign": assignment(partitions)}
+    return {**without(options, *SUBSCRIPTIONS), "assign": assignment(partitions)}

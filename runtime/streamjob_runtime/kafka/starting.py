@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.job.kafka import STARTING_OFFSETS
 from streamjob.job.kafka_end import ENDING_OFFSETS
-from streamjob.job.options import option, secrets_in
+from streamjob.job.options import option, secrets_in, without
 from streamjob_runtime.kafka.client import client_settings, explaining, with_defaults
 from streamjob_runtime.kafka.explaining import Circumstances, explained
 from streamjob_runtime.kafka.positions import Offsets, TopicPartition, read_offsets, write_offsets
@@ -66,7 +66,7 @@ def first_offsets(spark: SparkSession, options: Mapping[str, str], who: str) -> 
     Raises:
         KafkaUnreachable, KafkaRefuses, TopicMissing, UnusableBeginning: the connector finds no offsets.
     """
-    given = {key: value for key, value in with_defaults(options).items() if key.lower() != ENDING_OFFSETS.lower()}
+    given = without(with_defaults(options), ENDING_OFFSETS)
     servers = client_settings(options).get("bootstrap.servers", "no address")
     at = Circumstances(who=who, servers=servers, doing="ask where its topics begin")
     with (
@@ -78,8 +78,7 @@ def first_offsets(spark: SparkSession, options: Mapping[str, str], who: str) -> 
 
 def beginning_at(options: Mapping[str, str], offsets: Offsets) -> dict[str, str]:
     """Return the options of a stream that begins at given offsets, and at the earliest of other assigned partitions."""
-    beginnings = {each.lower() for each in BEGINNINGS}
-    others = {key: value for key, value in options.items() if key.lower() not in beginnings}
+    others = without(options, *BEGINNINGS)
     assigned = option(options, "assign")
     if assigned is not None:
         partitions = (

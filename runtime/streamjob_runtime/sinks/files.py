@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.options import without
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.commit_records import CommitRecords
 from streamjob_runtime.sinks.committables import read_committable, read_record
@@ -308,7 +309,7 @@ class FileSink:
         return frozenset(file.path for file in published.files)
 
     def _write(self, batch: DataFrame, directory: str) -> None:
-        given = {key: value for key, value in self._opened.options.items() if key.lower() != "path"}
+        given = without(self._opened.options, "path")
         batch = without_blank_lines(batch, self._format, given, self._partition_by, f"sink path {self._place.label}")
         batch = readable_rows(batch, f"sink path {self._place.label}", self._format)
         writer = batch.write.format(self._format).options(**writer_options(self._format, given))

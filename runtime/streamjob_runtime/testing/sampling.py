@@ -12,7 +12,7 @@ from streamjob.job.dead_letters import DEAD_LETTER
 from streamjob.job.kafka import FORMAT as KAFKA
 from streamjob.job.kafka_end import ENDING_OFFSETS
 from streamjob.job.load import LoadedJob
-from streamjob.job.options import option
+from streamjob.job.options import option, without
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.source_rows import read_stream
 from streamjob_runtime.kafka.client import with_defaults
@@ -32,8 +32,7 @@ _ONLY_CONTINUOUS = frozenset({"rate", "socket"})
 def _from_the_beginning(options: Mapping[str, str]) -> dict[str, str]:
     """Return options of a Kafka source without its end, which Spark takes for batches only, and with a beginning."""
     latest = (option(options, "startingOffsets") or "").strip().lower() == "latest"
-    left_out = {ENDING_OFFSETS.lower(), *(("startingoffsets",) if latest else ())}
-    kept = {key: value for key, value in options.items() if key.lower() not in left_out}
+    kept = without(options, ENDING_OFFSETS, *(("startingOffsets",) if latest else ()))
     if all(option(kept, name) is None for name in _STARTING):
         kept["startingOffsets"] = "earliest"
     return kept

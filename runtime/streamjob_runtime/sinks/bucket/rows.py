@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.job.bucket_files import compression_of
-from streamjob.job.options import option
+from streamjob.job.options import option, without
 from streamjob_runtime.sinks.bucket.encoding import Encoding
 from streamjob_runtime.sinks.column_mismatches import CAST
 from streamjob_runtime.spark.quoting import quoted
@@ -97,7 +97,7 @@ def encoding_of(
 
 
 def _formatting(file_format: str, options: Mapping[str, str]) -> dict[str, str]:
-    return writer_options(file_format, {name: value for name, value in options.items() if name.lower() not in _OURS})
+    return writer_options(file_format, without(options, *_OURS))
 
 
 def _csv_head(batch: DataFrame, names: Sequence[str], options: Mapping[str, str]) -> str:
