@@ -92,14 +92,20 @@ class KafkaAdmin:
 
     def partitions(self, topics: Collection[str]) -> list[TopicPartition]:
         """Return the partitions of those topics that exist."""
-        with self._explained("describe topics"):
-            found = json.loads(self._client.partitions(list(topics)))
-        return sorted(TopicPartition(topic, number) for topic, numbers in found.items() for number in numbers)
+        return self.partitions_and_ids(topics)[0]
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """Return the ids of those topics that exist; brokers before 2.8 give none."""
+        return self.partitions_and_ids(topics)[1]
+
+    def partitions_and_ids(self, topics: Collection[str]) -> tuple[list[TopicPartition], dict[str, str]]:
+        """Return what `partitions` and `topic_ids` return, from one request."""
         with self._explained("describe topics"):
-            return dict(json.loads(self._client.ids(list(topics))))
+            found = json.loads(self._client.existing(list(topics)))
+        partitions = sorted(
+            TopicPartition(topic, number) for topic, each in found.items() for number in each["partitions"]
+        )
+        return partitions, {topic: each["id"] for topic, each in found.items() if each["id"] is not None}
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first available offset of each partition; the partitions must exist."""

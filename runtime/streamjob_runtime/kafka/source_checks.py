@@ -151,12 +151,11 @@ def check_input(
         if left is not None:
             wanted &= left
         topics = {each.topic for each in positions.keys() | wanted}
-        ids: TopicIds = admin.topic_ids(topics)
+        known, found = admin.partitions_and_ids(topics)
         if source.position is None:
             _check_beginning(source, wanted, admin)
-            return KafkaStart(begin(source), first=True, ids=ids)
-        ids = same_topics(source.who, {each: source.ids[each] for each in topics & source.ids.keys()}, ids)
-        known = admin.partitions(topics)
+            return KafkaStart(begin(source), first=True, ids=found)
+        ids = same_topics(source.who, {each: source.ids[each] for each in topics & source.ids.keys()}, found)
         beginnings, ends = admin.beginning_offsets(known), admin.end_offsets(known)
         losses = find_losses(positions, wanted, beginnings, ends)
         if losses:

@@ -125,6 +125,9 @@ class Brokers:
             raise self.failure
         return {topic: self.ids.get(topic, f"id-of-{topic}") for topic in topics if self.partitions([topic])}
 
+    def partitions_and_ids(self, topics: Collection[str]) -> tuple[list[TopicPartition], dict[str, str]]:
+        return self.partitions(topics), self.topic_ids(topics)
+
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {each: self._ranges[each][0] for each in partitions}
 

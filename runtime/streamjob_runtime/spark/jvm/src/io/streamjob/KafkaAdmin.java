@@ -50,6 +50,9 @@ public final class KafkaAdmin implements AutoCloseable {
   /** The description of a topic; the configuration is empty if reading it is not permitted, and old brokers give no id. */
   public record Topic(int partitions, boolean readable, boolean writable, Map<String, String> settings, String id) {}
 
+  /** The partitions and the id of a topic; old brokers give no id. */
+  public record Existing(List<Integer> partitions, String id) {}
+
   /** Connects, with the settings of any kind of client; each answer must come within those milliseconds. */
   public KafkaAdmin(Map<String, String> settings, long milliseconds) {
     Map<String, Object> own = KafkaClients.settings(settings, AdminClientConfig.configNames());
@@ -70,32 +73,16 @@ public final class KafkaAdmin implements AutoCloseable {
     return JSON.writeValueAsString(names.stream().filter(compiled.asMatchPredicate()).toList());
   }
 
-  /** Returns the partitions of those of the topics that exist. */
-  public String partitions(List<String> topics) throws Exception {
-    Map<String, List<Integer>> found = new HashMap<>();
+  /** Returns those of the topics that exist, as {"topic": {"partitions": [0, 1], "id": "…"}}; old brokers give no id. */
+  public String existing(List<String> topics) throws Exception {
+    Map<String, Existing> found = new HashMap<>();
     for (Map.Entry<String, KafkaFuture<TopicDescription>> each :
         admin.describeTopics(topics).topicNameValues().entrySet()) {
       try {
-        List<TopicPartitionInfo> partitions = get(each.getValue()).partitions();
-        found.put(each.getKey(), partitions.stream().map(TopicPartitionInfo::partition).toList());
+        TopicDescription topic = get(each.getValue());
+        List<Integer> partitions = topic.partitions().stream().map(TopicPartitionInfo::partition).toList();
+        found.put(each.getKey(), new Existing(partitions, id(topic)));
       } catch (UnknownTopicOrPartitionException | InvalidTopicException e) {
-        continue;
-      }
-    }
-    return JSON.writeValueAsString(found);
-  }
-
-  /** Returns the ids of those of the topics that exist; those of brokers before 2.8 have none. */
-  public String ids(List<String> topics) throws Exception {
-    Map<String, String> found = new HashMap<>();
-    for (Map.Entry<String, KafkaFuture<TopicDescription>> each :
-        admin.describeTopics(topics).topicNameValues().entrySet()) {
-      try {
-        String id = id(get(each.getValue()));
-        if (id != null) {
-          found.put(each.getKey(), id);
-        }
-      } catch (UnknownTopicOrPartitionException e) {
         continue;
       }
     }
