@@ -170,7 +170,6 @@ class Epoch(ChainListener, CheckpointListener):
         self._cause: StreamJobError | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
-        self._begins = False
         self._first_positions: FirstPositions | None = None
         self._start = StartPhases(ledger.epoch, job.clock)
 
@@ -292,7 +291,6 @@ class Epoch(ChainListener, CheckpointListener):
             if not there:
                 return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while it waited for executors")
         starts = check_sources(spark, job.loaded, job.plan, restored)
-        self._begins = any(each.first for each in starts.values())
         with self._start.part("rewrite"):
             self._rewrite_state(restoration, spark, max_parallelism)
         state = None if executors is None else executors.state
@@ -310,7 +308,8 @@ class Epoch(ChainListener, CheckpointListener):
         self._reporter = report_offsets(spark, job.loaded, job.namespace, job.name, job.offset_reports)
         try:
             with nullcontext() if executors is None else executors.followed(self._chain_failed, self._restart):
-                return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir)
+                begins = any(each.first for each in starts.values())
+                return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir, begins=begins)
         finally:
             assembled.close()
             self._reporter.close()
@@ -328,7 +327,14 @@ class Epoch(ChainListener, CheckpointListener):
             self._view = replace(self._view, rewriting=None)
 
     def _run_assembled(
-        self, spark: SparkSession, assembled: Assembled, outputs: Outputs, max_parallelism: int, workdir: Workdir
+        self,
+        spark: SparkSession,
+        assembled: Assembled,
+        outputs: Outputs,
+        max_parallelism: int,
+        workdir: Workdir,
+        *,
+        begins: bool,
     ) -> EpochOutcome:
         self._view = replace(self._view, emission=assembled.emission, partitions=max_parallelism)
         self._checkpoints = Checkpoints(
@@ -347,7 +353,7 @@ class Epoch(ChainListener, CheckpointListener):
         drop_epochs(self._job.workdir, (self._ledger.epoch,))
         self._coordination.restored(self._view.restored)
         assembled.emission.open_channels(assembled.streams)
-        if self._begins:
+        if begins:
             self._first_positions = FirstPositions(
                 self._ledger.epoch, assembled.emission, self._coordination, self.post, self._job.clock
             )
@@ -398,7 +404,7 @@ class Epoch(ChainListener, CheckpointListener):
         """Record a completed checkpoint, and report its positions."""
         self._coordination.completed(action, manifest)
         if self._first_positions is not None:
-            self._first_positions.stored()
+            self._first_positions.release()
         if self._reporter is not None:
             self._reporter.note(manifest)
 
@@ -450,7 +456,8 @@ class Epoch(ChainListener, CheckpointListener):
         statuses = [self._statuses.get(chain.uid) for chain in self._job.plan.chains]
         if all(status is m.ChainStatus.FINISHED for status in statuses):
             self._coordination.enter_if_possible(JobState.FINISHING)
-            self._first_positions = None
+            if self._first_positions is not None:
+                self._first_positions.release()
         elif all(status in (m.ChainStatus.RUNNING, m.ChainStatus.FINISHED) for status in statuses):
             self._coordination.enter_if_possible(JobState.RUNNING)
             if self._first_positions is not None:

@@ -17,7 +17,7 @@ from streamjob_runtime.job.coordination import Coordination
 
 
 class FirstPositions:
-    """Holds all batches of an epoch until a checkpoint has completed.
+    """Holds all batches of an epoch until a checkpoint has completed. `release` may be called from any thread.
 
     Args:
         epoch: the epoch.
@@ -40,7 +40,7 @@ class FirstPositions:
         self._coordination = coordination
         self._post = post
         self._clock = clock
-        self._stored = False
+        self._released = False
         emission.hold()
 
     def chains_run(self) -> None:
@@ -53,15 +53,17 @@ class FirstPositions:
         if not checkpoint.properties.unaligned:
             self._emission.release()
 
-    def stored(self) -> None:
-        """Let the chains read: a checkpoint has completed."""
-        self._stored = True
+    def release(self) -> None:
+        """Let the chains read: a checkpoint has completed, or all chains have finished."""
+        self._released = True
         self._emission.release()
 
     def failure(self) -> str | None:
         """Return why the positions could not be stored, so that the epoch has to end; None while that is not so."""
+        if self._released:
+            return None
         status = self._coordination.request(self._trigger_id)
-        if self._stored or status is None or status.state is not TriggerState.FAILED:
+        if status is None or status.state is not TriggerState.FAILED:
             return None
         if self._coordination.is_stopping() is not False:
             # The snapshot of the stop has the positions, too.
