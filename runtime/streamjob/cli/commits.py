@@ -70,7 +70,8 @@ def commits_command(
             newest = read_job(JobLocation(job, store)).named(None)
             sinks = () if newest.manifest is None else newest.manifest.sinks
             for state in (each for each in sinks if each.committables):
-                _show(as_json, {"checkpoint": newest.id, "sink": state.uid, "batches": len(state.committables)})
+                fields = {"checkpoint": newest.id, "sink": state.uid, "batches": len(state.committables)}
+                _show(as_json, fields, "batches to publish: {batches}")
             return
         with from_extra("`streamjob commits --fence`", "runtime"):
             commits = import_module(_COMMITS)
@@ -80,22 +81,25 @@ def commits_command(
             if give_up is not None:
                 done = opened.give_up(OperatorUid(give_up), rows_to)
                 given_up = {"checkpoint": done.outcome.checkpoint, "sink": give_up, "rows": done.rows}
-                _show(as_json, {**given_up, "file": str(rows_to), "continuesFrom": done.successor})
+                fields = {**given_up, "file": str(rows_to), "continuesFrom": done.successor}
+                _show(
+                    as_json,
+                    fields,
+                    "rows given up: {rows}, in {file}; the job continues from checkpoint {continuesFrom}",
+                )
                 return
             outcomes = opened.retry()
         for each in outcomes:
             failure = None if each.failure is None else str(each.failure)
             fields = {"checkpoint": each.checkpoint, "sink": each.sink, "batches": each.batches}
-            _show(as_json, {**fields, "published": failure is None, "failure": failure})
+            text = "published" if failure is None else "not published: {failure}"
+            _show(as_json, {**fields, "published": failure is None, "failure": failure}, text)
         if any(each.failure is not None for each in outcomes):
             raise typer.Exit(int(ExitCode.CANNOT_RESTORE))
     finally:
         store.close()
 
 
-def _show(as_json: bool, fields: dict[str, object]) -> None:
-    if as_json:
-        typer.echo(json.dumps(fields, ensure_ascii=False))
-        return
-    told = [f"checkpoint {fields.pop('checkpoint')}, sink {fields.pop('sink')}"]
-    typer.echo(": ".join([*told, ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)]))
+def _show(as_json: bool, fields: dict[str, object], text: str) -> None:
+    told = f"checkpoint {{checkpoint}}, sink {{sink}}: {text}".format_map(fields)
+    typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else told)

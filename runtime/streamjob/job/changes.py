@@ -14,7 +14,7 @@ CHANGE_TIME = "_commit_timestamp"
 DEBEZIUM = "debezium"
 
 UNAVAILABLE = "__debezium_unavailable_value"
-"""What stands in a column that the database did not send with a change, unless Debezium is told otherwise."""
+"""Debezium's default placeholder for a column that the database did not send with a change."""
 
 WRITES = ("insert", "update_postimage", "update_after")
 """Kinds of changes after which there is a row with this key; the last one is the name in Flink and Iceberg."""

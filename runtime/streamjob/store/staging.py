@@ -1,8 +1,8 @@
 """Stages a sink's rows as objects in the store of its job's snapshots.
 
 These objects belong to their sink alone: neither the log nor the garbage collector refers to them, and no key is used
-twice. So a late or repeated deletion does no harm. A name ends with the SHA-256 of its content, so whoever holds the
-name, such as a committable, can tell damage.
+twice. So a late or repeated deletion does no harm. A name ends with the SHA-256 of the object's content. A
+committable contains the name, so damage is detected.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class StoreStaging:
         recorded = keys.staged_sha256(key)
         if recorded is not None and (found := file_sha256(target)) != recorded:
             raise StagedRowsGone(
-                f"sink {self._sink}: {key} is damaged: its SHA-256 is {found}, and was another one when it was staged",
+                f"sink {self._sink}: {key} is damaged: its SHA-256 is {found}, and was {recorded} when it was staged",
                 "bring it back from a copy of the store",
             )
         return True

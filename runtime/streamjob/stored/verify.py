@@ -142,9 +142,10 @@ def damaged_rows(location: JobLocation, threads: int = 4) -> list[str]:
         except ObjectMissing:
             # Its sink has published the rows meanwhile.
             return None
-        return (
-            None if found == recorded else f"{entry.key}, which holds staged rows, is damaged: its SHA-256 is {found}"
-        )
+        if found == recorded:
+            return None
+        hashes = f"its SHA-256 is {found}, and was {recorded} when it was staged"
+        return f"{entry.key}, which holds staged rows, is damaged: {hashes}"
 
     with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
         found = pool.map(problem, location.store.list(keys.STAGED_PREFIX))

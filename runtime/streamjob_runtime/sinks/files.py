@@ -278,8 +278,8 @@ class FileSink:
         for move, file in staged:
             if self._place.size(move.staged) not in (None, file.size):
                 self._refuse(checkpoint, f"{move.staged}, which has another size than it was staged with")
-        for name, found in changed([(move.staged, file.sha256) for move, file in staged], self._place.sha256):
-            self._refuse(checkpoint, f"{name}, whose SHA-256 is {found} and was another one when it was staged")
+        for name, how in changed([(move.staged, file.sha256) for move, file in staged], self._place.sha256):
+            self._refuse(checkpoint, f"{name}, {how}")
 
     def _check_presence(self, checkpoint: CheckpointId, staged: Sequence[tuple[Move, _StagedFile]]) -> None:
         """Refuse to commit a checkpoint with a lost file."""

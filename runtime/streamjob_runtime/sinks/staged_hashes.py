@@ -67,7 +67,7 @@ def sha256_of(stream: FileIO) -> str:
 def changed(
     staged: Sequence[tuple[str, str | None]], sha256_at: Callable[[str], str | None]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the staged files that have changed, each with the hash that it has now. Missing files are left out.
+    """Yield the staged files that have changed, each with a clause about both hashes. Missing files are left out.
 
     Args:
         staged: the name of each file, and its recorded hash; None for a file staged by a version that recorded none.
@@ -79,4 +79,4 @@ def changed(
     with ThreadPoolExecutor(min(READERS, len(known)), thread_name_prefix="compare-hashes") as pool:
         for (name, recorded), found in zip(known, pool.map(sha256_at, [name for name, _ in known]), strict=True):
             if found is not None and found != recorded:
-                yield name, found
+                yield name, f"whose SHA-256 is {found} and was {recorded} when it was staged"

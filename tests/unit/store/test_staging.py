@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def test_an_object_with_a_changed_byte_is_an_error_that_names_it(tmp_path: Path)
     name = here.put(b"rows")
     store.put(keys.staged_object(REPORT, Epoch(1), name.partition("/")[2]), b"rowt")
 
-    with pytest.raises(StagedRowsGone, match=f"sink report: staged/report/{name} is damaged: its SHA-256 is"):
+    hashes = f"its SHA-256 is {sha256(b'rowt').hexdigest()}, and was {sha256(b'rows').hexdigest()} when it was staged"
+    with pytest.raises(StagedRowsGone, match=f"sink report: staged/report/{name} is damaged: {hashes}"):
         here.fetch(name, tmp_path / "rows")
 
 

@@ -102,8 +102,8 @@ class World:
         states = tuple(SinkState(uid=OperatorUid(uid), committables=tuple(rows)) for uid, rows in output.items())
         self.job.complete(2, chains=chains, graph=graph, sinks=states, **parts)
 
-    def commits(self, *arguments: str) -> Result:
-        places = ["--location", str(self.job.location), "--json"]
+    def commits(self, *arguments: str, output: Sequence[str] = ("--json",)) -> Result:
+        places = ["--location", str(self.job.location), *output]
         return CliRunner().invoke(app, ["commits", str(self.file), *places, *arguments])
 
     def give_up(self, uid: str) -> Result:
@@ -202,6 +202,19 @@ def test_a_child_and_its_bad_parent_in_one_transaction_are_not_given_up_one_by_o
     assert result.exit_code == ExitCode.CANNOT_RESTORE
     assert f"sink {fails} fails, too" in result.stderr
     assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_people_read_sentences(world: World) -> None:
+    assert world.commits(output=()).stdout.splitlines()[0] == "checkpoint 2, sink one: batches to publish: 2"
+    assert world.commits("--fence", output=()).stdout.splitlines() == [
+        "checkpoint 2, sink one: not published: sink one: the target refuses the row 'bad'",
+        "  fix: correct it",
+        "checkpoint 2, sink two: published",
+    ]
+    rows = world.directory / "rows.jsonl"
+    given_up = world.commits("--fence", "--give-up", "one", "--rows-to", str(rows), output=())
+    where = f"in {rows}; the job continues from checkpoint 3"
+    assert given_up.stdout == f"checkpoint 2, sink one: rows given up: 2, {where}\n"
 
 
 def test_a_sink_that_cannot_be_opened_fails_alone_and_is_not_given_up(world: World) -> None:

@@ -412,8 +412,8 @@ class DeltaSink:
         """Refuse damaged files."""
         staged = [(path, recorded_sha256(path)) for batch in due for path in batch.paths()]
         with self._storage.explaining("has data files that cannot be looked at"):
-            for path, found in changed(staged, partial(sha256_at, self._files())):
-                self._rows_gone(what, f"{path}, whose SHA-256 is {found} and was another one when it was staged")
+            for path, how in changed(staged, partial(sha256_at, self._files())):
+                self._rows_gone(what, f"{path}, {how}")
 
     def _rows_gone(self, what: str, where: str) -> NoReturn:
         raise StagedRowsGone(

@@ -377,9 +377,8 @@ class IcebergSink:
         """Refuse damaged files."""
         staged = [each for batch in due for each in batch.staged()]
         with self._explainer.explaining("data files cannot be looked at"):
-            for location, found in changed(staged, self._sha256):
-                where = f"{location}, whose SHA-256 is {found} and was another one when it was staged"
-                self._rows_gone(checkpoint, where)
+            for location, how in changed(staged, self._sha256):
+                self._rows_gone(checkpoint, f"{location}, {how}")
 
     def _sha256(self, location: str) -> str | None:
         """Return the SHA-256 of a file; None if there is none."""

@@ -62,7 +62,9 @@ class Kafka:
         return runs_tasks(self._spark)
 
     def parts(self, rows: DataFrame, longest: int, few: int, directory: Path | None) -> DataFrame:
-        """Return a frame whose tasks write rows to files, and describe them: `file`, `content`, `records`, `refusal`.
+        """Return a frame whose tasks write rows to files, and describe them.
+
+        Its columns are `file`, `content`, `records`, `topics` and `refusal`; `KafkaStager` says what is in them.
 
         Args:
             rows: rows in the staged form.
