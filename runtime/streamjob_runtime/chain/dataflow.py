@@ -24,7 +24,7 @@ from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_
 from streamjob_runtime.chain.changes import check_changes, with_available
 from streamjob_runtime.chain.channels.stream import Reading
 from streamjob_runtime.chain.event_times import ObservedInput, Watermarked
-from streamjob_runtime.chain.file_names import RENAME, unusable_name_in
+from streamjob_runtime.chain.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.self_joins import without_self_join
@@ -362,11 +362,8 @@ class DataflowBuilder:
             rows = source_rows(self._spark, self._job, source, frame)
         except PySparkException as error:
             if (name := unusable_name_in(str(error))) is not None:
-                raise InvalidOperator(
-                    f"Source {source.name!r}: Spark cannot list a file with a colon in its name, {name}, below "
-                    f"{self._job.options(source)['path']}",
-                    RENAME,
-                ) from error
+                paths = {source.name: self._job.options(source)["path"]}
+                raise InvalidOperator(*unusable_name(name, paths)) from error
             raise InvalidOperator(f"Source {source.name!r}: {reason(error)}") from error
         if source.watermark is not None:
             self._time(source.uid, rows, source.watermark)

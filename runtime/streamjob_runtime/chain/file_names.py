@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from urllib.parse import unquote
-
-RENAME = "rename it without the colon, and let its producer write such names, as in 2024-05-01T10-00-00.json"
 
 # Spark fails when it lists all files, or else when it reads the one.
 _LISTING = re.compile(r"Relative path in absolute URI: ([^\n]+)")
@@ -17,3 +16,17 @@ def unusable_name_in(text: str) -> str | None:
     if (listed := _LISTING.search(text)) is not None:
         return listed[1].strip()
     return unquote(read[1]) if (read := _READING.search(text)) is not None else None
+
+
+def unusable_name(name: str, paths: Mapping[str, str]) -> tuple[str, str]:
+    """Return what is wrong with a file that Spark cannot list, and what to do.
+
+    Args:
+        name: the name of the file.
+        paths: the paths of the sources that may have it, by the names of the sources.
+    """
+    sources, places = ", ".join(map(repr, paths)), ", ".join(paths.values())
+    return (
+        f"Source {sources}: Spark cannot list a file with a colon in its name, {name}, below {places}",
+        "rename it without the colon, and let its producer write such names, as in 2024-05-01T10-00-00.json",
+    )

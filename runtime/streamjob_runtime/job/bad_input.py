@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from streamjob.job.changes import DEBEZIUM
 from streamjob.job.formats import FILE_FORMATS
 from streamjob.job.load import LoadedJob
 from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
-from streamjob_runtime.chain.file_names import RENAME, unusable_name_in
+from streamjob_runtime.chain.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.file_records import described
 from streamjob_runtime.chain.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.trying import FailedRow, failed_row_in
@@ -132,12 +133,8 @@ def unusable_file_name(name: str, loaded: LoadedJob) -> UnusableFileName:
         loaded: the job.
     """
     paths = {each.name: loaded.options(each)["path"] for each in loaded.spec.sources if each.format in FILE_FORMATS}
-    there = {source: path for source, path in paths.items() if next(Path(path).rglob(name), None)} or paths
-    return UnusableFileName(
-        f"Source {', '.join(map(repr, there))}: Spark cannot list a file with a colon in its name, {name}, below "
-        f"{', '.join(there.values())}",
-        RENAME,
-    )
+    there = {source: path for source, path in paths.items() if next(Path(path).rglob(glob.escape(name)), None)} or paths
+    return UnusableFileName(*unusable_name(name, there))
 
 
 def row_failed(row: FailedRow, loaded: LoadedJob) -> RowFailed:
