@@ -11,8 +11,8 @@ from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.readable_rows import readable_rows
-from streamjob_runtime.spark.text_forms import unwritable, without_blank_lines, writer_options
+from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,8 +65,8 @@ class BatchSink(AtLeastOnceSink):
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Append the batch, in one Spark action."""
         options = self.context.options
-        batch = readable_rows(batch, f"sink {self.context.uid}", self._format)
-        batch = without_blank_lines(batch, self._format, options, self._partition_by, f"sink {self.context.uid}")
+        who = f"sink {self.context.uid}"
+        batch = readable_rows(batch, who, self._format, options=options, partition_by=self._partition_by)
         writer = batch.write.format(self._format).mode("append").options(**writer_options(self._format, options))
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,15 @@ def given_twice(names: Sequence[str]) -> Iterator[Mismatch]:
         if len(alike) > 1:
             what = f"is given the columns {' and '.join(map(repr, alike))}, which differ in case only"
             yield Mismatch(what, "give each column a name of its own: Spark and other readers take them for one")
+
+
+def two_of_one_name(names: Iterable[str]) -> Iterator[Mismatch]:
+    """Yield the names, in lower case, that several columns of the rows share; their case does not matter."""
+    for name, count in sorted(Counter(name.lower() for name in names).items()):
+        if count > 1:
+            yield Mismatch(
+                f"the rows have two columns {name!r}", "give each column a name of its own; case does not matter"
+            )
 
 
 def no_column(name: str, columns: Iterable[str], *, exactly: bool = True) -> Mismatch:

@@ -22,12 +22,12 @@ from streamjob.sink import ChecksSchema, KnowsPublished, KnowsTarget, Previews, 
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.readable_rows import readable_rows
+from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
 from streamjob_runtime.sinks.rehearsing import Rehearses
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.quoting import quoted
-from streamjob_runtime.spark.text_forms import unwritable, writer_options
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -85,9 +85,9 @@ class EncodingSink:
         """Stage the encoded rows; raises the errors of the other sink."""
         encodings = encodings_of(self._spec)
         plain = _OF_KAFKA - encodings.keys()
-        for encoding in encodings.values():
-            names = [name for name in batch.columns if name not in plain]
-            batch = readable_rows(batch, f"sink {self._spec.name}", encoding.format, names)
+        form = next((each.format for each in encodings.values() if each.format != "text"), "text")
+        names = [name for name in batch.columns if name not in plain]
+        batch = readable_rows(batch, f"sink {self._spec.name}", form, names=names)
         return self._inner.stage(self._encoded(batch, self._writing), batch_id)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:

@@ -22,9 +22,9 @@ from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable
 from streamjob_runtime.sinks.file_systems import LocalPlace, Move, Place, PlacedFile, place_full
 from streamjob_runtime.sinks.newest_files import NewestFiles
 from streamjob_runtime.sinks.owners import Owner, owner_record, read_owner
-from streamjob_runtime.sinks.readable_rows import readable_rows
+from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
 from streamjob_runtime.sinks.staged_hashes import changed
-from streamjob_runtime.spark.text_forms import unwritable, without_blank_lines, writer_options
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -310,8 +310,8 @@ class FileSink:
 
     def _write(self, batch: DataFrame, directory: str) -> None:
         given = without(self._opened.options, "path")
-        batch = without_blank_lines(batch, self._format, given, self._partition_by, f"sink path {self._place.label}")
-        batch = readable_rows(batch, f"sink path {self._place.label}", self._format)
+        who = f"sink path {self._place.label}"
+        batch = readable_rows(batch, who, self._format, options=given, partition_by=self._partition_by)
         writer = batch.write.format(self._format).options(**writer_options(self._format, given))
         for key, value in {**_WRITER_OPTIONS, **self._place.writer_options(batch.sparkSession)}.items():
             writer = writer.option(key, value)

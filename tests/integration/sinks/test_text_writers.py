@@ -29,7 +29,7 @@ from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.file_systems import LocalPlace
 from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.postgresql.copying import csv_line
-from streamjob_runtime.spark.text_forms import unwritable, without_blank_lines
+from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -257,7 +257,7 @@ def test_null_in_the_only_column_of_a_csv_file_fails_its_batch(spark: SparkSessi
     with pytest.raises(PySparkException, match=lost):
         at_least_once(tmp_path / "b", "csv", batch.select("s"))
     with pytest.raises(PySparkException, match=lost):
-        without_blank_lines(batch, "csv", {}, ["part"], "sink b").collect()
+        readable_rows(batch, "sink b", "csv", options={}, partition_by=["part"]).collect()
     assert file_of(tmp_path / "c", "csv", batch.select("s"), nullValue="-").read_text() == '""\n-\n'
     assert records(batch.select("s"), "csv") == ['""', ""]
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from streamjob.job.bucket_files import compression_of
 from streamjob.job.options import option, without
 from streamjob_runtime.sinks.bucket.encoding import Encoding
-from streamjob_runtime.sinks.column_mismatches import CAST
+from streamjob_runtime.sinks.column_mismatches import CAST, two_of_one_name
+from streamjob_runtime.sinks.readable_rows import unwritable
 from streamjob_runtime.spark.quoting import quoted
-from streamjob_runtime.spark.text_forms import unwritable, writer_options
+from streamjob_runtime.spark.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,8 +33,7 @@ def mismatches(file_format: str, schema: StructType, partition_by: Sequence[str]
         partition_by: the names of the partition columns; their case does not matter.
     """
     lower = [name.lower() for name in schema.names]
-    for name in sorted({name for name in lower if lower.count(name) > 1}):
-        yield f"the rows have two columns {name!r}", "give each column a name of its own; case does not matter"
+    yield from two_of_one_name(lower)
     missing = [name for name in partition_by if name.lower() not in lower]
     for name in missing:
         yield f"the rows have no column {name!r} to partition by", f"name columns of theirs: {', '.join(schema.names)}"

@@ -39,7 +39,6 @@ from streamjob_runtime.sinks.errors import StagedRowsGone, UnusableSink
 from streamjob_runtime.sinks.owners import owner_record, read_owner
 from streamjob_runtime.sinks.readable_rows import readable_rows
 from streamjob_runtime.sinks.task_files import write_batch
-from streamjob_runtime.spark.text_forms import without_blank_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -180,8 +179,7 @@ class BucketSink:
             encoding=encoding_of(batch, self._format, options, self._partition_by),
             partitions=self._partition_by,
         )
-        batch = without_blank_lines(batch, self._format, options, self._partition_by, self._label)
-        batch = readable_rows(batch, self._label, self._format)
+        batch = readable_rows(batch, self._label, self._format, options=options, partition_by=self._partition_by)
         rows = prepared(batch, self._format, options, self._partition_by)
         files = write_batch(rows, partial(UploadedFiles, target), UploadedFiles(target, self._uploads))
         if not files:

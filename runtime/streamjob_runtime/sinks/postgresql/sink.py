@@ -36,9 +36,8 @@ from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
-from streamjob_runtime.sinks.readable_rows import readable_rows
+from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
 from streamjob_runtime.sinks.unavailable import with_left_out
-from streamjob_runtime.spark.text_forms import unwritable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
