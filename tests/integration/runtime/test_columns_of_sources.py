@@ -46,7 +46,7 @@ def written(second: float) -> str:
 
 
 def add_events(directory: Path) -> Counter[Any]:
-    """Write files of two minutes each, the rows of each one out of order; return the windows of their rows."""
+    """Write files of two minutes each, out of order and with a row that has no time; return the windows of the rest."""
     windows: Counter[Any] = Counter()
     for number in range(FILES):
         seconds = [number * 120 + each for each in (100, 5, 70, 30)]
@@ -67,7 +67,7 @@ def events(directory: Path, **fields: Any) -> dict[str, Any]:
         "schema": "k STRING, written STRING",
         "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
         "bounded": True,
-        "watermark": {"column": "at", "delay": "1m"},
+        "watermark": {"column": "at", "delay": "1m", "nullEventTime": "drop"},
         **fields,
     }
 
@@ -83,7 +83,10 @@ def timed_by_an_operator(directory: Path, *, split: bool) -> Path:
     source |= {"name": "raw", "columns": ["*", "_metadata.file_name AS file"]}
     raw = f"SELECT array(k) AS ks, file, try_to_timestamp(written, '{FORM}') AS at FROM raw"
     operators = [
-        {**sql("parsed", ["raw"], raw, chain=not split), "watermark": {"column": "at", "delay": "1m"}},
+        {
+            **sql("parsed", ["raw"], raw, chain=not split),
+            "watermark": {"column": "at", "delay": "1m", "nullEventTime": "drop"},
+        },
         sql("events", ["parsed"], "SELECT explode(ks) AS k, file, at FROM parsed"),
         sql("counts", ["events"], COUNTS),
     ]

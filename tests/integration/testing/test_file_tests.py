@@ -66,7 +66,11 @@ sinks:
         "expect": {"out": [{"k": "a", "n": 1}], "copy": [{"k": "a"}, {"k": "late"}]},
     }
     loaded = load_job(tmp_path / "job.yaml")
-    wrong = {"name": "wrong", "given": {"rows": [{"k": "a"}]}, "expect": {"copy": [], "out": [{"m": 1}]}}
+    wrong = {
+        "name": "wrong",
+        "given": {"rows": [{"k": "a", "at": "2026-01-01T12:30:00Z"}]},
+        "expect": {"copy": [], "out": [{"m": 1}]},
+    }
     (passed,) = run(spark, loaded, [test], tmp_path)
     killed, failed = run(spark, loaded, [test, wrong], tmp_path, kills=True)
 

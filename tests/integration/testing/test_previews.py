@@ -122,7 +122,7 @@ sinks:
 def test_a_topic_is_shown_as_the_job_decodes_it_and_no_offset_is_committed(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
-    values = ['{"id": 1, "at": "2026-01-01T12:00:00Z"}', "no json", '{"id": 2}']
+    values = ['{"id": 1, "at": "2026-01-01T12:00:00Z"}', "no json", '{"at": "2026-01-01T12:30:00Z"}']
     kafka_server.produce(topic, [(None, each) for each in values], partition=0)
     (tmp_path / "job").mkdir()
     file = tmp_path / "job" / "job.yaml"
@@ -135,7 +135,7 @@ def test_a_topic_is_shown_as_the_job_decodes_it_and_no_offset_is_committed(
     file.write_text(unbounded)
     letters = shown(spark, load_job(file), "orders_dead_letters")
 
-    assert rows.texts() == [["1", "2026-01-01T12:00:00Z", "0"], ["2", "null", "2"]]
+    assert rows.texts() == [["1", "2026-01-01T12:00:00Z", "0"], ["null", "2026-01-01T12:30:00Z", "2"]]
     assert [(row["value"], row["offset"]) for row in letters.rows] == [(b"no json", 1)]
     groups = [each.group_id for each in kafka_server.admin.list_consumer_groups().result().valid]
     assert [group for group in groups for of, _ in kafka_server.committed_offsets(group) if of == topic] == []
