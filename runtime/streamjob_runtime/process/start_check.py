@@ -64,7 +64,7 @@ def examine(
     """
 
     def with_output(examined: Comparison, spark: SparkSession | None = None) -> Comparison:
-        return _with_output(loaded, location, examined, job, spark) if latest else examined
+        return compare_with_output(loaded, location, examined, job, spark) if latest else examined
 
     if compared.refusals:
         return with_output(compared)
@@ -84,12 +84,20 @@ def examine(
         return with_output(examined, spark)
 
 
-def _with_output(
+def compare_with_output(
     loaded: LoadedJob, location: str | None, compared: Comparison, job: JobId, spark: SparkSession | None
 ) -> Comparison:
     """Return a comparison with refusals of sinks that have published more than the log knows, or cannot tell.
 
-    Kafka sinks are asked only if there is a Spark.
+    Args:
+        loaded: the job.
+        location: the location of the job's snapshots; None for the job file's.
+        compared: the comparison with the log's newest snapshot.
+        job: the job's identity in its store.
+        spark: a session; None if Kafka sinks are not to be asked.
+
+    Raises:
+        StoreError: the store failed.
     """
     surroundings = _surroundings(loaded, job, None if spark is None else lambda: spark)
     # First the sinks: a running job publishes what its log names already.

@@ -6,18 +6,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import running
+from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import add_rows, job, numbered, source, sql
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.test_kafka_source import life_of, stopped_behind
 from tests.servers.kafka import KafkaServer
 
+from streamjob.comparison.verdicts import Comparison
+from streamjob.job.load import load_job
+from streamjob.protocol.log import JobId
 from streamjob_runtime.job.targets import TargetMadeAgain
+from streamjob_runtime.process.start_check import compare_with_output
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+
+def refusals_of_a_check(spark: SparkSession, life: Life, location: str) -> list[str]:
+    """Return what a check of a start from the newest checkpoint at a location says about the output."""
+    loaded = load_job(life.file)
+    nothing = Comparison(findings=(), origins={}, max_parallelism=1)
+    compared = compare_with_output(loaded, location, nothing, JobId("default", life.name), spark)
+    return [each.what for each in compared.refusals]
 
 
 def test_a_topic_that_was_made_again_gets_rows_only_from_a_sink_with_another_uid(
@@ -31,6 +43,10 @@ def test_a_topic_that_was_made_again_gets_rows_only_from_a_sink_with_another_uid
     life = life_of(tmp_path, spec)
     stopped_behind(spark, life, 5)
     assert len(kafka_server.consume(topic)) == 5
+    assert refusals_of_a_check(spark, life, life.location) == []
+    (beyond,) = refusals_of_a_check(spark, life, str(tmp_path / "elsewhere"))
+    assert "sink out has published checkpoint " in beyond
+    assert "names no checkpoint" in beyond
 
     kafka_server.delete_topic(topic)
     kafka_server.create_topic(topic, 2)
