@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -70,8 +71,8 @@ def commits_command(
             newest = read_job(JobLocation(job, store)).named(None)
             sinks = () if newest.manifest is None else newest.manifest.sinks
             for state in (each for each in sinks if each.committables):
-                fields = {"checkpoint": newest.id, "sink": state.uid, "batches": len(state.committables)}
-                _show(as_json, fields, "batches to publish: {batches}")
+                due = {"checkpoint": newest.id, "sink": state.uid, "batches": len(state.committables)}
+                _show(as_json, due, "batches to publish: {batches}")
             return
         with from_extra("`streamjob commits --fence`", "runtime"):
             commits = import_module(_COMMITS)
@@ -81,10 +82,10 @@ def commits_command(
             if give_up is not None:
                 done = opened.give_up(OperatorUid(give_up), rows_to)
                 given_up = {"checkpoint": done.outcome.checkpoint, "sink": give_up, "rows": done.rows}
-                fields = {**given_up, "file": str(rows_to), "continuesFrom": done.successor}
+                shown = {**given_up, "file": str(rows_to), "continuesFrom": done.successor}
                 _show(
                     as_json,
-                    fields,
+                    shown,
                     "rows given up: {rows}, in {file}; the job continues from checkpoint {continuesFrom}",
                 )
                 return
@@ -100,6 +101,6 @@ def commits_command(
         store.close()
 
 
-def _show(as_json: bool, fields: dict[str, object], text: str) -> None:
+def _show(as_json: bool, fields: Mapping[str, object], text: str) -> None:
     told = f"checkpoint {{checkpoint}}, sink {{sink}}: {text}".format_map(fields)
     typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else told)
