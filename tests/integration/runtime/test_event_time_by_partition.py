@@ -14,17 +14,22 @@ import pytest
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
 from tests.integration.runtime.graphs import job, manifests, output, rows_of, sql
 from tests.integration.runtime.power import Power
+from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.integration.runtime.stories import NEVER
 from tests.servers.kafka import KafkaServer
 
+from streamjob.client.client import ControlClient
+from streamjob.client.discovery import find_endpoint
 from streamjob.errors import ExitCode
+from streamjob.ids import TriggerId
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark]
 
+ROOT = Path(__file__).parents[3]
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOWS = """
     SELECT k, date_format(window.start, 'dd HH:mm') AS s, count(*) AS n FROM rows GROUP BY k, window(at, '1 hour')
@@ -41,9 +46,16 @@ def produce(server: KafkaServer, topic: str, partition: int, hours: Iterable[flo
 
 
 def topic_job(
-    directory: Path, server: KafkaServer, topic: str, *, bounded: bool = False, interval: str = "1h", **how: Any
+    directory: Path,
+    server: KafkaServer,
+    topic: str,
+    *,
+    bounded: bool = False,
+    interval: str = "1h",
+    channel: bool = False,
+    **how: Any,
 ) -> Life:
-    """Return a job that counts the rows of each partition by the hour."""
+    """Return a job that counts the rows of each partition by the hour, behind a channel or in the source's chain."""
     where = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     source = {
         "name": "rows",
@@ -54,9 +66,8 @@ def topic_job(
         "columns": ["value.*"],
         "watermark": {"column": "at", "delay": "10m", **how},
     }
-    spec = job(
-        directory, [source], [sql("counts", ["rows"], WINDOWS)], ["counts"], checkpointing={"interval": interval}
-    )
+    counts = sql("counts", ["rows"], WINDOWS, chain=not channel)
+    spec = job(directory, [source], [counts], ["counts"], name="job", checkpointing={"interval": interval})
     return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
 
 
@@ -74,7 +85,8 @@ def hours(partition: int, *times: float) -> Counter[Any]:
 def watermarks(life: Life) -> dict[str, Any]:
     """Return the watermarks of partitions in the newest snapshot."""
     newest = manifests(Path(life.location) / "default" / life.name)[-1]
-    return newest.chains[0].inputs[0].partitions
+    (source,) = (each for chain in newest.chains for each in chain.inputs if each.partitions)
+    return source.partitions
 
 
 def watermark(running_job: EmbeddedJob) -> int | None:
@@ -142,6 +154,50 @@ def test_a_silent_partition_holds_the_watermark_back_until_it_is_idle_and_a_new_
         closed = hours(0, 0.5, 5.5) + hours(1, 2.5)
         idle.wait_for(lambda: counted(tmp_path) == closed, "the windows before it")
         assert idle.stop() is ExitCode.OK
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_no_row_of_a_backlog_is_late_with_more_task_slots_and_fewer_and_with_a_new_partition(
+    spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    silent = [20.0, 20.5]
+    slow = [*(each / 20 for each in range(60)), *(27 + each / 20 for each in range(60))]
+    new = [3 + each / 4 for each in range(80)]
+    produce(kafka_server, topic, 0, silent)
+    produce(kafka_server, topic, 1, slow)
+    life = topic_job(tmp_path, kafka_server, topic, interval="300ms", channel=True)
+    with running(spark, life) as two_slots:
+        two_slots.wait_for_batches(2)
+        two_slots.control.stop(savepoint=True, location=None, drain=False, trigger_id=TriggerId("stop"))
+        assert two_slots.wait() is ExitCode.OK
+    before = watermarks(life)[topic]
+    assert before["1"] < before["0"] == milliseconds(20.5)
+
+    kafka_server.add_partitions(topic, 3)
+    produce(kafka_server, topic, 2, new)
+    environment = {"PYTHONPATH": str(ROOT)}
+    with job_runs(life.file, life.location, life.name) as runs:
+        savepoint = (runs.root / str(runs.completions()[-1].manifest)).as_uri()
+        more = ("--parallelism", "3", "--max-parallelism", "3", "--from", savepoint)
+        three_slots = runs.start(*more, environment=environment)
+        runs.wait(lambda: len(watermarks(life)[topic]) == 3, "checkpoint with the new partition", three_slots)
+        three_slots.kill()
+        killed = watermarks(life)[topic]
+        assert max(killed["1"], killed["2"]) < killed["0"] == before["0"]
+
+        one_slot = runs.start("--parallelism", "1", "--max-parallelism", "3", environment=environment)
+        closed = hours(0) + hours(1, *slow[:60]) + hours(2, *(each for each in new if each < 20))
+        runs.wait(lambda: counted(tmp_path) == closed, "the windows before the silent partition", one_slot)
+        endpoint = find_endpoint(workdir=life.file.parent / "work")
+        with ControlClient(endpoint.url, endpoint.token) as client:
+            late = [each.records_late for chain in client.job().chains for each in chain.inputs]
+            client.stop(savepoint=True, drain=True)
+        assert one_slot.wait() == 0, one_slot.output()
+
+    assert set(late) == {0}
+    assert counted(tmp_path) == hours(0, *silent) + hours(1, *slow) + hours(2, *new)
 
 
 @pytest.mark.slow
