@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+from tests.integration.runtime.killing import killer
 from tests.integration.runtime.processes import job_runs
 from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
@@ -44,23 +45,6 @@ STEPS = {
     ],
 }
 """Before which call of a process it is killed, by the number of calls before; the last ones are after a commit."""
-
-KILLER = """
-import importlib, itertools, os, signal
-
-if "KILLED_AT" in os.environ:
-    module, path, number = os.environ["KILLED_AT"].split()
-    kind, name = path.split(".")
-    kind = getattr(importlib.import_module(module), kind)
-    step, calls = getattr(kind, name), itertools.count()
-
-    def call(self, *args, **kwargs):
-        if next(calls) == int(number):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return step(self, *args, **kwargs)
-
-    setattr(kind, name, call)
-"""
 
 
 def write_changes(directory: Path) -> dict[int, int]:
@@ -180,9 +164,7 @@ class Places:
 def test_killed_before_each_step_of_its_commits_it_leaves_what_a_batch_leaves(
     kafka_server: KafkaServer, lake: Lake, tmp_path: Path, form: str
 ) -> None:
-    (tmp_path / "killer").mkdir()
-    (tmp_path / "killer" / "sitecustomize.py").write_text(KILLER)
-    environment = {"PYTHONPATH": str(tmp_path / "killer"), "SECRET": lake.database.server.password}
+    environment = {**killer(tmp_path), "SECRET": lake.database.server.password}
     expected = write_changes(tmp_path / "in")
     places = Places(form, lake, kafka_server, tmp_path / "tables")
 
