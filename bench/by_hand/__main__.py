@@ -8,12 +8,12 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.by_hand.cases import CASES, WARM_UP, Case, Place, Side
-from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_files, make_products
+from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_csv, make_files, make_products
 from bench.by_hand.results import ByHand, Run, render, table
 from bench.compare import Batch, batches_of, our_batches, used_between
 from bench.entry import Benchmark, parser, run
@@ -68,16 +68,17 @@ class _Inputs:
         """Return where a case finds so many records."""
         place = Place(jdbc=self._jdbc, driver=str(jdbc_driver(os.environ)))
         if case.form is None:
-            return replace(place, files=str(self._files(records)))
+            make = make_csv if case is CASES["csv"] else make_files
+            return replace(place, files=str(self._files(make, records)))
         key = case.form, records
         if key not in self._topics:
             self._topics[key] = fill(self._kafka, *key)
         return replace(place, kafka=self._kafka.bootstrap, topic=self._topics[key])
 
-    def _files(self, records: int) -> Path:
-        directory = self._work / f"files-{records}"
+    def _files(self, make: Callable[[Path, int], None], records: int) -> Path:
+        directory = self._work / f"{make.__name__}-{records}"
         if not directory.exists():
-            make_files(directory, records)
+            make(directory, records)
         return directory
 
 

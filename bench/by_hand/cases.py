@@ -102,9 +102,9 @@ def _job(place: Place, sources: list[Job], operators: list[Job], rows: str, **mo
     }
 
 
-def _decoding(value: Job, on_error: str = "fail") -> Callable[[Place], Job]:
+def _decoding(value: Job, on_error: str = "fail", watermark: bool = False) -> Callable[[Place], Job]:
     def job(place: Place) -> Job:
-        source = {
+        source: Job = {
             "name": "orders",
             "format": "kafka",
             "bounded": True,
@@ -118,6 +118,8 @@ def _decoding(value: Job, on_error: str = "fail") -> Callable[[Place], Job]:
             "onError": on_error,
             "columns": ["value.*"],
         }
+        if watermark:
+            source["watermark"] = {"column": "at", "delay": f"{DELAY}s"}
         dead = {"name": "dead", "input": "orders_dead_letters", "format": "json", "options": {"path": place.dead}}
         return _job(place, [source], [], "orders", sinks=[dead] if on_error == "deadLetter" else [])
 
@@ -137,6 +139,12 @@ def _files(place: Place, name: str, schema: str, files: int, time: str | None) -
         "options": {"path": f"{place.files}/{name}", "maxFilesPerTrigger": str(files)},
     }
     return {**source, "watermark": {"column": time, "delay": f"{DELAY}s"}} if time else source
+
+
+def _csv(place: Place) -> Job:
+    options = {"path": f"{place.files}/csv", "maxFilesPerTrigger": "1", "header": "true"}
+    source = {"name": "orders", "format": "csv", "schema": ORDERS_DDL, "bounded": True, "options": options}
+    return _job(place, [source], [], "orders")
 
 
 def _static(place: Place) -> Job:
@@ -194,6 +202,18 @@ CASES: Mapping[str, Case] = {
         sides={
             "by hand": Side(title="plain Spark, `from_json` with `FAILFAST`", query="failfast"),
             "streamjob": Side(title="streamjob, `value: {format: json}`", job=_decoding(_JSON), base="by hand"),
+            "event time by hand": Side(title="plain Spark, with `withWatermark`", query="watermark"),
+            "event time": Side(
+                title="streamjob, with `watermark`", job=_decoding(_JSON, watermark=True), base="event time by hand"
+            ),
+        },
+    ),
+    "csv": Case(
+        title="Decoding CSV",
+        text="Files of orders as CSV with a header, 250,000 in each. A broken record ends the job.",
+        sides={
+            "by hand": Side(title="plain Spark, `csv` with `FAILFAST`", query="csv"),
+            "streamjob": Side(title="streamjob, `format: csv`", job=_csv, base="by hand"),
         },
     ),
     "protobuf": Case(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyarrow import parquet
+from pyarrow.csv import write_csv
 from tests.integration.runtime.avro_records import long, record, text
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer
@@ -134,6 +135,13 @@ def make_files(directory: Path, rows: int) -> None:
         _write(_orders(begin), directory / "orders", number)
         _write(_rates(begin), directory / "rates", number)
     _write(pa.table(dict(zip(("product", "name", "price"), _products(), strict=True))), directory / "products", 0)
+
+
+def make_csv(directory: Path, rows: int) -> None:
+    """Write orders as CSV below a directory."""
+    (directory / "csv").mkdir(parents=True)
+    for number in range(rows // FILE_ROWS):
+        write_csv(_orders(number * FILE_ROWS), directory / "csv" / f"{number:05}.csv")
 
 
 def make_products(server: PostgresqlServer) -> None:

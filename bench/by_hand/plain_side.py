@@ -54,12 +54,27 @@ def _save(frame: DataFrame, place: Place) -> None:
         writer.format("noop").save()
 
 
-def failfast(spark: SparkSession, place: Place) -> Any:
-    """Decode JSON; a broken record fails the query."""
+def _orders_of_json(spark: SparkSession, place: Place) -> DataFrame:
     from pyspark.sql import functions as f
 
     decoded = f.from_json(f.col("value").cast("string"), ORDER_DDL, {"mode": "FAILFAST"})
-    return _start(_values(spark, place).select(decoded.alias("value")).select("value.*"), place)
+    return _values(spark, place).select(decoded.alias("value")).select("value.*")
+
+
+def failfast(spark: SparkSession, place: Place) -> Any:
+    """Decode JSON; a broken record fails the query."""
+    return _start(_orders_of_json(spark, place), place)
+
+
+def watermark(spark: SparkSession, place: Place) -> Any:
+    """Decode JSON, and observe the event times."""
+    return _start(_orders_of_json(spark, place).withWatermark("at", f"{DELAY} seconds"), place)
+
+
+def csv(spark: SparkSession, place: Place) -> Any:
+    """Decode CSV files; a broken record fails the query."""
+    options = {"maxFilesPerTrigger": "1", "header": "true", "mode": "FAILFAST"}
+    return _start(spark.readStream.schema(ORDERS_DDL).options(**options).csv(f"{place.files}/csv"), place)
 
 
 def protobuf(spark: SparkSession, place: Place) -> Any:
@@ -164,7 +179,7 @@ def versions(spark: SparkSession, place: Place) -> Any:
 
 
 QUERIES: dict[str, Callable[[SparkSession, Place], Any]] = {
-    each.__name__: each for each in (failfast, protobuf, drop, dead_letters, table, lookup, versions)
+    each.__name__: each for each in (failfast, watermark, csv, protobuf, drop, dead_letters, table, lookup, versions)
 }
 
 
