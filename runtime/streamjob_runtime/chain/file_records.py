@@ -10,6 +10,7 @@ from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
 from streamjob_runtime.spark.text_records import (
     BROKEN_ERROR,
+    BROKEN_FILE,
     BROKEN_TEXT,
     fields_of,
     is_decoded,
@@ -47,7 +48,7 @@ def decoded_files(spark: SparkSession, source: SourceSpec, options: Mapping[str,
         return records.where(~is_broken).select(*fields_of(records))
     letter = f.struct(
         f.col(BROKEN_TEXT).alias("value"),
-        f.col("_metadata.file_path").alias("file"),
+        f.col(BROKEN_FILE).alias("file"),
         f.concat(f.lit(f"the record is not {described(source)}: "), f.col(BROKEN_ERROR)).alias("error"),
     )
     return records.select(*fields_of(records), *(source.columns or ())[1:], f.when(is_broken, letter).alias(BROKEN))

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.readwriter import DataFrameReader
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-BROKEN_TEXT, BROKEN_ERROR = "__streamjob_text", "__streamjob_error"
-"""The columns with the text of a broken record of a file, and with what is wrong in it; NULL for the others."""
+BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE = "__streamjob_text", "__streamjob_error", "__streamjob_file"
+"""The columns with the text of a broken record, what is wrong in it, and its file; NULL for the others."""
 _KIND = "file-record"
 _LONGEST = 500
 """Characters of a record in the message of a job that ends."""
@@ -134,10 +134,9 @@ def records_of(
     frame = frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame), surplus))
     who = f"{'Source' if isinstance(part, SourceSpec) else 'Table'} {part.name!r}"
     decoder = text_decoder(spark, who, part.format, fields, options)
-    read = f.col(_TEXT).cast("binary"), f.col("_metadata.file_path"), f.col("_metadata.file_block_start")
-    records = column_of(our_java(spark).FileRecords.of(*(java_column(each) for each in read), decoder, surplus))
+    records = column_of(our_java(spark).FileRecords.of(java_column(f.col(_TEXT).cast("binary")), decoder, surplus))
     names = cast("StructType", StructType.fromDDL(fields)).names
-    rows = records.alias(*names, BROKEN_TEXT, BROKEN_ERROR)
+    rows = records.alias(*names, BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE)
     return frame.select(rows, *(quoted(each) for each in frame.columns[1:]))
 
 
@@ -152,7 +151,7 @@ def whole_records(part: str, records: DataFrame) -> DataFrame:
 
     position = f.struct(
         f.lit(part).alias("source"),
-        f.col("_metadata.file_path").alias("file"),
+        f.col(BROKEN_FILE).alias("file"),
         f.left(f.col(BROKEN_TEXT).cast("string"), f.lit(_LONGEST)).alias("record"),
         f.col(BROKEN_ERROR).alias("error"),
     )
@@ -163,4 +162,4 @@ def whole_records(part: str, records: DataFrame) -> DataFrame:
 
 def fields_of(records: DataFrame) -> list[str]:
     """Return the quoted names of the columns of records of files, without those of broken records."""
-    return [quoted(each) for each in records.columns if each not in (BROKEN_TEXT, BROKEN_ERROR)]
+    return [quoted(each) for each in records.columns if each not in (BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE)]

@@ -42,7 +42,9 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class CsvDecoder implements FileDecoder {
   private static final long serialVersionUID = 1;
   private static final Pattern DIGITS = Pattern.compile("-?[0-9]+(\\.[0-9]*)?");
-  private static final Pattern FLOATING = Pattern.compile("\\s*[-+]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][-+]?[0-9]+)?\\s*");
+
+  /** The characters of floating-point numbers. Java takes others as well, as in 0x1p3 and 1d. */
+  private static final String FLOATING = "0123456789+-.eE \t\n\u000B\f\r";
 
   private static final Pattern LINE_END = Pattern.compile("\\r?\\n\\z");
 
@@ -68,7 +70,9 @@ public final class CsvDecoder implements FileDecoder {
     /** Parses texts of several records. */
     final CsvParser texts;
 
-    final String delimiter;
+    /** Stands behind a line: without its line break, the parser would end each record by an exception. */
+    final String end;
+
     final Charset charset;
     final Conversion[] conversions;
 
@@ -88,7 +92,7 @@ public final class CsvDecoder implements FileDecoder {
       this.options = options;
       this.lines = new CsvParser(settings);
       this.texts = new CsvParser(settings);
-      this.delimiter = settings.getFormat().getDelimiterString();
+      this.end = settings.getFormat().getDelimiterString() + END + options.lineSeparator().getOrElse(() -> "\n");
       this.charset = Charset.forName(options.charset());
       this.conversions = conversions;
       this.hasEmpty = hasEmpty;
@@ -181,7 +185,7 @@ public final class CsvDecoder implements FileDecoder {
       try {
         if (isLine) {
           end = text.length();
-          return begin == end ? null : withoutEnd(own.lines.parseLine(text + own.delimiter + END));
+          return begin == end ? null : withoutEnd(own.lines.parseLine(text + own.end));
         }
         values = own.texts.parseNext();
         end = Math.min(text.length(), (int) own.texts.getContext().currentChar());
@@ -345,7 +349,7 @@ public final class CsvDecoder implements FileDecoder {
     if (type instanceof FloatType || type instanceof DoubleType) {
       List<String> names = List.of(options.nanValue(), options.positiveInf(), options.negativeInf());
       return text -> {
-        if (!names.contains(text) && !FLOATING.matcher(text).matches()) {
+        if (!names.contains(text) && !text.chars().allMatch(each -> FLOATING.indexOf(each) >= 0)) {
           throw new BrokenRecord.Field(FieldRules.isNo(FieldRules.quoted(text), type));
         }
         Object value = conversion.of(text);
