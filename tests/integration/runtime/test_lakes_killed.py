@@ -44,7 +44,8 @@ def changes() -> tuple[list[str], list[str], Rows]:
     for number in range(CHANGES):
         key = chance.randrange(KEYS)
         row: dict[str, Any] = {"id": key, "doc": f"doc {number}", "n": number}
-        before, after = None, row
+        before: dict[str, Any] | None = None
+        after: dict[str, Any] | None = row
         if key not in table:
             operation, kind = "c", "insert"
         elif chance.random() < 0.2:
@@ -79,7 +80,7 @@ def job(directory: Path, lake: Lake, server: KafkaServer, topic: str) -> Path:
         "log": "SELECT offset, _change_type AS kind FROM customers",
         "rows": "SELECT id, doc, n, _change_type FROM customers",
     }
-    sinks = []
+    sinks: list[dict[str, Any]] = []
     for name, changed in zip(TABLES, ({}, {"mode": "upsert", "key": "id"}), strict=True):
         delta = {"path": str(directory / "tables" / name), **changed}
         iceberg = lake.options(f"db.{name}", password="${env:SECRET}", createTable="true", **changed)

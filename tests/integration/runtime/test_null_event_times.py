@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,11 @@ from tests.integration.runtime.purchases import add_file, write_job
 
 from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid
+from streamjob.stored.locations import find_jobs
+from streamjob.stored.reading import read_job
+from streamjob.stored.state_stores import read_state_operators
+from streamjob.stored.state_tables import TablesRequest
+from streamjob_runtime.inspection import read_tables
 from streamjob_runtime.job.bad_input import EventTimeMissing
 from streamjob_runtime.monitoring.metrics import Metrics
 
@@ -67,6 +73,15 @@ def written(directory: Path, part: str) -> list[dict[str, Any]]:
     return [json.loads(each) for each in sorted(lines)]
 
 
+def rows_in_state(spark: SparkSession, life: Life) -> dict[str, int]:
+    """Return the number of rows in each table of the operators' state, in the snapshot of the job's end."""
+    (place,) = find_jobs(life.location)
+    with contextlib.closing(place.store):
+        snapshot = read_job(place).named(None)
+        request = TablesRequest(snapshot=snapshot, operators=read_state_operators(snapshot), limit=100)
+        return {table.title: len(table.rows) for table in read_tables(request, spark)}
+
+
 def test_a_job_ends_at_a_row_without_an_event_time(spark: SparkSession, tmp_path: Path) -> None:
     with running(spark, job_of(tmp_path, None)) as job, pytest.raises(EventTimeMissing) as error:
         job.wait()
@@ -94,12 +109,15 @@ def test_a_job_ends_where_an_outer_join_gives_the_groups_behind_it_no_event_time
 
 @pytest.mark.parametrize("said", ["drop", "deadLetter"])
 def test_such_rows_are_dropped_and_counted_or_are_dead_letters(spark: SparkSession, tmp_path: Path, said: str) -> None:
-    with running(spark, job_of(tmp_path, said)) as job:
+    life = job_of(tmp_path, said)
+    with running(spark, life) as job:
         assert job.wait() is ExitCode.OK
         job.control.observe()
         chains = job.control.job().chains
         metrics = Metrics(job.control.job, job.control.checkpoints).render().decode()
 
+    state = rows_in_state(spark, life)
+    assert (len(state), set(state.values())) == (4, {0}), state
     assert written(tmp_path, "pairs") == [{"i": 1, "j": 11}, {"i": 4}]
     (group,) = written(tmp_path, "counts")
     assert (datetime.fromisoformat(group["at"]), group["n"]) == (datetime.fromisoformat(MIDNIGHT), 2)
