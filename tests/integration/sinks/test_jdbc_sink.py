@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.integration.sinks.databases import Database
+from tests.integration.sinks.databases import Database, add_driver
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
 from streamjob_runtime.sinks.jdbc import JdbcSink
-from streamjob_runtime.spark.gateway import java_of
 from streamjob_runtime.spark.jdbc import NoDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 
 @pytest.fixture(scope="module")
-def driver(spark: SparkSession, postgresql_driver: Path) -> Iterator[None]:
-    """Let Spark have the driver as if `spark.jars` named it."""
-    jvm = java_of(spark)
-    gateway: Any = spark.sparkContext._gateway
-    spark.sparkContext._jsc.sc().addJar(str(postgresql_driver))
-    thread = jvm.java.lang.Thread.currentThread()
-    before = thread.getContextClassLoader()
-    urls = gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(str(postgresql_driver)).toURI().toURL()
-    thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, before))
-    yield
-    thread.setContextClassLoader(before)
+def driver(spark: SparkSession, postgresql_driver: Path) -> None:
+    """Let Spark have the driver, in the one class loader that all tests of this process use.
+
+    Java refuses the driver's classes to each other when two loaders have defined some of them.
+    """
+    add_driver(spark, postgresql_driver)
 
 
 def options_of(database: Database, **changes: str) -> Mapping[str, str]:
