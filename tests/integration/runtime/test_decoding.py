@@ -278,7 +278,7 @@ def test_what_a_sink_encodes_a_source_decodes(
             "format": "kafka",
             "delivery": delivery,
             "value": {"format": "json", "options": {"timestampFormat": "yyyy"}},
-            "options": {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": f"{topic}-out"},
+            "options": sink_options(kafka_server, f"{topic}-out"),
         }
     ]
 

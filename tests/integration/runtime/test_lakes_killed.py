@@ -21,7 +21,7 @@ from tests.servers.kafka import KafkaServer
 
 from streamjob.job.changes import UNAVAILABLE
 
-pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow, pytest.mark.thorough]
 
 CHANGES, KEYS = 320, 12
 STEPS = [

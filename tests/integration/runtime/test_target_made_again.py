@@ -9,6 +9,7 @@ import pytest
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.graphs import add_rows, job, numbered, source, sql
 from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.test_decoding import sink_options
 from tests.integration.runtime.test_kafka_source import life_of, stopped_behind
 from tests.servers.kafka import KafkaServer
 
@@ -38,7 +39,7 @@ def test_a_topic_that_was_made_again_gets_rows_only_from_a_sink_with_another_uid
     add_rows(tmp_path / "in", 0, numbered(0, 5))
     rows = sql("rows", ["in"], "SELECT CAST(k AS BINARY) AS key, CAST(n AS STRING) AS value FROM in")
     spec = job(tmp_path, [source("in", tmp_path / "in")], [rows], ["rows"], checkpointing={"interval": "1h"})
-    options = {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": topic}
+    options = sink_options(kafka_server, topic)
     spec["sinks"] = [{"name": "out", "input": "rows", "format": "kafka", "options": options}]
     life = life_of(tmp_path, spec)
     stopped_behind(spark, life, 5)
