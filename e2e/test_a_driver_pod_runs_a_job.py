@@ -41,7 +41,7 @@ def visits(files: int) -> dict[str, str]:
 def expected(files: int) -> Counter[tuple[str, str]]:
     """Return what there is to be counted: visits per page and ten seconds."""
     return Counter(
-        (f"2024-01-01T00:00:{number // 10}0.000Z", PAGES[row % 3])
+        (f"2024-01-01T00:00:{number // 10}0.000000Z", PAGES[row % 3])
         for number in range(files)
         for row in range(number + 1)
     )

@@ -50,7 +50,7 @@ def last_visit() -> dict[str, str]:
 def expected(end: int) -> Counter[tuple[str, str]]:
     """Return what there is to be counted in the files of that many seconds."""
     return Counter(
-        (f"{_stamp(number // 10 * 10).replace(' ', 'T')}.000Z", PAGES[row % 3])
+        (f"{_stamp(number // 10 * 10).replace(' ', 'T')}.000000Z", PAGES[row % 3])
         for number in range(end)
         for row in range(number % 10 + 1)
     )
