@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.by_hand.cases import CASES, WARM_UP, Case, Place, Side
-from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_csv, make_files, make_products
+from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_products
 from bench.by_hand.results import ByHand, Run, render, table
 from bench.compare import Batch, batches_of, our_batches, used_between
 from bench.entry import Benchmark, parser, run
@@ -68,8 +68,7 @@ class _Inputs:
         """Return where a case finds so many records."""
         place = Place(jdbc=self._jdbc, driver=str(jdbc_driver(os.environ)))
         if case.form is None:
-            make = make_csv if case is CASES["csv"] else make_files
-            return replace(place, files=str(self._files(make, records)))
+            return replace(place, files=str(self._files(case.make, records)))
         key = case.form, records
         if key not in self._topics:
             self._topics[key] = fill(self._kafka, *key)

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from bench.by_hand.data import DELAY, FILE_ROWS, ORDER_AVRO, ORDER_DDL, ORDER_PROTO, ORDERS_DDL, RATES_DDL
+from bench.by_hand.data import (
+    DELAY,
+    FILE_ROWS,
+    ORDER_AVRO,
+    ORDER_DDL,
+    ORDER_PROTO,
+    ORDERS_DDL,
+    RATES_DDL,
+    make_csv,
+    make_files,
+)
 
 BATCH = FILE_ROWS
 """Most records that a batch from Kafka has."""
@@ -72,6 +83,7 @@ class Case:
         batch: records of a batch.
         batches: how many batches a run has.
         open: so many of the last rows plain Spark leaves open, so they are not compared.
+        make: makes the files.
     """
 
     title: str
@@ -81,6 +93,7 @@ class Case:
     batch: int = BATCH
     batches: int = 24
     open: int = 0
+    make: Callable[[Path, int], None] = make_files
 
     @property
     def records(self) -> int:
@@ -211,6 +224,7 @@ CASES: Mapping[str, Case] = {
     "csv": Case(
         title="Decoding CSV",
         text="Files of orders as CSV with a header, 250,000 in each. A broken record ends the job.",
+        make=make_csv,
         sides={
             "by hand": Side(title="plain Spark, `csv` with `FAILFAST`", query="csv"),
             "streamjob": Side(title="streamjob, `format: csv`", job=_csv, base="by hand"),
