@@ -5,7 +5,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Objects;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -35,14 +34,13 @@ import scala.jdk.javaapi.CollectionConverters;
  * Makes rows of the lines of files, or of whole files: those of the decoder, with the text of a broken record, what is
  * wrong with it, and its file in three further columns.
  */
-public final class FileRecords extends Expression implements Generator, Serializable {
+public final class FileRecords extends OneChild implements Generator {
   private static final long serialVersionUID = 1;
 
-  private final Expression bytes;
   private final Reader reader;
 
   private FileRecords(Expression bytes, Reader reader) {
-    this.bytes = bytes;
+    super(bytes);
     this.reader = reader;
   }
 
@@ -122,12 +120,12 @@ public final class FileRecords extends Expression implements Generator, Serializ
 
   @Override
   public IterableOnce<InternalRow> eval(InternalRow input) {
-    return reader.rows((byte[]) bytes.eval(input));
+    return reader.rows((byte[]) child.eval(input));
   }
 
   @Override
   public ExprCode doGenCode(CodegenContext context, ExprCode code) {
-    ExprCode line = bytes.genCode(context);
+    ExprCode line = child.genCode(context);
     String rows = context.addReferenceObj("records", reader, "io.streamjob.FileRecords.Reader");
     String call = "scala.collection.IterableOnce %s = %s.rows(%s);\n".formatted(code.value(), rows, line.value());
     Block made = new CodeBlock(Plans.seq(List.of(call)), Plans.seq(List.of()));
@@ -150,11 +148,6 @@ public final class FileRecords extends Expression implements Generator, Serializ
   }
 
   @Override
-  public boolean foldable() {
-    return false;
-  }
-
-  @Override
   public Seq<Enumeration.Value> nodePatterns() {
     return Plans.seq(List.of(TreePattern.GENERATOR()));
   }
@@ -165,37 +158,7 @@ public final class FileRecords extends Expression implements Generator, Serializ
       Seq<Enumeration.Value> patterns) {}
 
   @Override
-  public Seq<Expression> children() {
-    return Plans.seq(List.of(bytes));
-  }
-
-  @Override
   public Expression withNewChildrenInternal(IndexedSeq<Expression> changed) {
     return new FileRecords(changed.head(), reader);
-  }
-
-  @Override
-  public int productArity() {
-    return 2;
-  }
-
-  @Override
-  public Object productElement(int number) {
-    return number == 0 ? bytes : reader;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof FileRecords;
-  }
-
-  @Override
-  public boolean equals(Object other) {
-    return other instanceof FileRecords that && reader == that.reader && bytes.equals(that.bytes);
-  }
-
-  @Override
-  public int hashCode() {
-    return Objects.hash(bytes, System.identityHashCode(reader));
   }
 }
