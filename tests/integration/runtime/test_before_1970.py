@@ -84,6 +84,7 @@ def _seen(job: EmbeddedJob) -> ChainView:
     return chain
 
 
+@pytest.mark.slow
 def test_windows_sessions_joins_and_distinct_times_are_those_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     """The rows lie before the year 1900, in 1969 and behind 1970, in order, a file for each batch."""
     starts = [datetime(1, 1, 2, tzinfo=UTC), datetime(1899, 12, 31, 23, tzinfo=UTC), MOON]

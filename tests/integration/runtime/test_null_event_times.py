@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.purchases import add_file, write_job
 
@@ -107,7 +108,8 @@ def test_a_job_ends_where_an_outer_join_gives_the_groups_behind_it_no_event_time
     assert "waits for the watermark of 'bat', and reads a row in which it is NULL" in str(error.value)
 
 
-@pytest.mark.parametrize("said", ["drop", "deadLetter"])
+@pytest.mark.slow
+@pytest.mark.parametrize("said", core(["drop", "deadLetter"], "deadLetter"))
 def test_such_rows_are_dropped_and_counted_or_are_dead_letters(spark: SparkSession, tmp_path: Path, said: str) -> None:
     life = job_of(tmp_path, said)
     with running(spark, life) as job:

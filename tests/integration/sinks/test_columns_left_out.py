@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
+from tests.integration.core import core
 from tests.integration.sinks.databases import Database
 from tests.integration.sinks.lakes import Lake
 
@@ -123,8 +124,7 @@ def into_delta(database: Database, lake: Lake, path: Path) -> tuple[Sink, Callab
     )
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("into", [into_postgresql, into_iceberg, into_delta])
+@pytest.mark.parametrize("into", core([into_postgresql, into_iceberg, into_delta], into_iceberg))
 def test_a_table_is_what_all_changes_make_of_it_whatever_they_leave_out(
     spark: SparkSession, database: Database, lake: Lake, tmp_path: Path, into: Into
 ) -> None:
