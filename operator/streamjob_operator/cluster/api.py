@@ -16,6 +16,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from streamjob.errors import InvalidInput, StreamJobError
+from streamjob_operator.cluster.canonical import send_canonically
 from streamjob_operator.cluster.kinds import POD, Kind, Object
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
@@ -123,6 +124,7 @@ async def connect(environment: Mapping[str, str]) -> ApiClient:
         ) from None
     # Retries would delay callers with a deadline, such as the lease; the next reconciliation is the retry.
     configuration.retries = None
+    configuration.client_session_kwargs = {"middlewares": (send_canonically,)}
     return ApiClient(configuration)
 
 
