@@ -26,9 +26,15 @@ class EnsureRevision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRevision:
-    """Delete a revision that nothing names any more, with its job file."""
+    """Delete a revision that nothing names any more.
+
+    Args:
+        name: the revision.
+        job_file: whether its job file goes, too; a pod that runs on has it mounted.
+    """
 
     name: str
+    job_file: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from streamjob_operator.decisions import autoscaling, executors, pod_dry_run, re
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
-from streamjob_operator.decisions.deletion import deleting
+from streamjob_operator.decisions.deletion import deleting, orphaning
 from streamjob_operator.decisions.history import forgotten
 from streamjob_operator.decisions.memory import intends_otherwise, memory_of, remember
 from streamjob_operator.decisions.not_running import created, failed, finished, suspended
@@ -48,7 +48,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     s = Situation(resource=resource, memory=before, seen=seen, limits=limits or Limits())
     grown = autoscaling.after_a_kill(s)
     # A driver with more memory is another revision: it is wanted before the end of this one is handled.
-    step = Step(memory=before, requeue=0) if grown is not None else recording.settled(s) or _next(s)
+    step = Step(memory=before, requeue=0) if grown is not None else orphaning(s) or recording.settled(s) or _next(s)
     if seen.log_damage and step.reason == "StoreUnreachable":
         step = replace(step, reason=LOG_DAMAGED, message=seen.log_damage)
     after, scaling = step.memory, grown or autoscaling.look(s, step)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamjob_operator.decisions.actions import (
     DeleteDriver,
+    DeleteRevision,
     DisposeCheckpoints,
     Emit,
     RemoveExecutors,
@@ -12,12 +15,33 @@ from streamjob_operator.decisions.actions import (
 from streamjob_operator.decisions.observation import PodPhase, Reach
 from streamjob_operator.decisions.recording import recordings
 from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.resources.status import LifecycleState
 
 _LIVE = frozenset({PodPhase.PENDING, PodPhase.RUNNING, PodPhase.UNKNOWN})
 _OUT_OF_REACH = {
     Reach.VOLUME: "its checkpoints are on a volume, which the controller cannot reach",
     Reach.NO_CREDENTIALS: "the StreamJob names no credentials with which its checkpoints could be deleted",
 }
+
+
+def orphaning(s: Situation) -> Step | None:
+    """Let go at once of a job that outlives its resource; None for any other.
+
+    Its driver runs on, and its checkpoints stay whatever the deletion policy says. Its revisions go: those that an
+    older controller stored refuse every change of their metadata, and the garbage collector would wait for them for
+    ever.
+    """
+    if not s.seen.orphans:
+        return None
+    revisions = tuple(DeleteRevision(name=each.name, job_file=False) for each in s.seen.revisions)
+    waiting = () if s.successor_pod is None else (DeleteDriver(name=s.successor_pod.name),)
+    let_go = (RemoveFinalizer(),) if s.seen.finalizer else ()
+    return Step(
+        memory=replace(s.memory, lifecycle=LifecycleState.DELETING, stop=None),
+        actions=(*revisions, *waiting, *let_go),
+        reason="Orphaning",
+        message="the StreamJob is deleted, and its driver runs on without it",
+    )
 
 
 def deleting(s: Situation) -> Step:

@@ -252,6 +252,7 @@ class Observation:
         admissions: the API server's answers to the dry runs that `decisions.wanted_trials` names, and to the last
             creation of a driver if that was rejected and no dry run was of the same revision.
         finalizer: whether the resource carries the controller's finalizer.
+        orphans: whether the resource was deleted so that its objects stay, as `kubectl delete --cascade=orphan` does.
     """
 
     now: float
@@ -272,6 +273,7 @@ class Observation:
     compatibility: Compatibility | None = None
     admissions: tuple[Admission, ...] = ()
     finalizer: bool = True
+    orphans: bool = False
 
     def pod(self, attempt: int) -> DriverPod | None:
         """Return the pod of an attempt, or None."""

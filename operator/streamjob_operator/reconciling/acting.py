@@ -127,8 +127,9 @@ class Actor:
 
     @_do.register
     async def _(self, action: DeleteRevision, job: Object, resource: Resource, seen: Observation) -> None:
-        file = config_map_name(Metadata.model_validate(job["metadata"]), action.name)
-        await self._cluster.delete(CONFIG_MAP, resource.namespace, file)
+        if action.job_file:
+            file = config_map_name(Metadata.model_validate(job["metadata"]), action.name)
+            await self._cluster.delete(CONFIG_MAP, resource.namespace, file)
         await self._cluster.delete(CONTROLLER_REVISION, resource.namespace, action.name)
 
     @_do.register

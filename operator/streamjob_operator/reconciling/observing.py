@@ -63,6 +63,8 @@ _TOKENS = 10_000
 
 ORIGIN_LABEL = "streamjob.io/origin"
 FINALIZER = "streamjob.io/finalizer"
+_ORPHAN = "orphan"
+"""The finalizer with which the garbage collector takes owner references off."""
 STORAGE_ANNOTATION = "streamjob.io/storage"
 """How a savepoint's files are reached when its StreamJob is gone: that one's `storage`, which names a Secret."""
 
@@ -225,6 +227,7 @@ class Observer:
             compatibility=await compatibility(resource, log, storage, self._stored, self._evaluations),
             admissions=await self._admissions_of(job, resource, revisions, current),
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
+            orphans=leaves_orphans(job),
         )
 
     async def _executors(
@@ -334,6 +337,12 @@ class Observer:
         if not resource.deleted:
             self._resting.keep(resource.uid, location, pods, log)
         return log, ""
+
+
+def leaves_orphans(thing: Object) -> bool:
+    """Return whether an object was deleted so that what it owns stays."""
+    meta = thing["metadata"]
+    return bool(meta.get("deletionTimestamp")) and _ORPHAN in (meta.get("finalizers") or ())
 
 
 def place_of(resource: Resource, revisions: Iterable[Revision]) -> tuple[str | None, Storage]:

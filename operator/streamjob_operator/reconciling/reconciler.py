@@ -27,6 +27,7 @@ from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.metrics import JobSample, Metrics, ScalingSample
 from streamjob_operator.objects.names import ATTEMPT_LABEL, UID_LABEL
 from streamjob_operator.reconciling.failing import Failures
+from streamjob_operator.reconciling.observing import leaves_orphans
 from streamjob_operator.reconciling.tracing import Moves
 from streamjob_operator.resources.status import StreamJobStatus
 
@@ -144,6 +145,8 @@ class JobReconciler:
 
     async def _stop_drivers(self, job: Object) -> bool:
         """Have the driver pods of a StreamJob deleted, and return whether none is left that runs."""
+        if leaves_orphans(job):
+            return True
         meta = job["metadata"]
         pods = await self._cluster.list(POD, meta["namespace"], labels=f"{UID_LABEL}={meta['uid']}")
         drivers = [pod for pod in pods if ATTEMPT_LABEL in (pod["metadata"].get("labels") or {})]

@@ -41,6 +41,7 @@ ON_ITS_WAY: Mapping[str, str] = {
     "Finished": "All input has ended, and all of it is processed.",
     "Deleting": "The StreamJob is being deleted.",
     "RecordingSavepoint": "The controller creates the StreamSnapshot for the savepoint of the deletion.",
+    "Orphaning": "The StreamJob was deleted with `--cascade=orphan`; the driver runs on without it.",
     "Disposing": "The checkpoints are being deleted because of `deletionPolicy`.",
     "WaitingForOldDriver": "An older driver's pod must be gone first.",
     "WaitingForSnapshot": "The StreamSnapshot of `initialSnapshotRef` is incomplete or does not exist.",

@@ -325,6 +325,27 @@ def test_a_deleted_job_is_stopped_before_its_finalizer_goes(bench: Bench) -> Non
     assert bench.job_store.objects()
 
 
+def test_the_driver_of_a_job_that_is_deleted_without_its_objects_runs_on(bench: Bench) -> None:
+    async def scenario() -> None:
+        await running(bench, deletionPolicy="Delete")
+        meta = bench.job["metadata"]
+        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, metadata=meta | {"finalizers": ["orphan", *meta["finalizers"]]})
+        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+        await bench.until(lambda: bench.job["metadata"]["finalizers"] == ["orphan"])
+        for _ in range(3):
+            await bench.step()
+
+        assert bench.driver is not None
+        assert bench.driver.asked == []
+        assert not bench.driver.stopped
+        # The garbage collector waits for each object whose metadata it cannot change.
+        assert bench.cluster.names(CONTROLLER_REVISION) == []
+        assert bench.cluster.names(CONFIG_MAP)
+
+    asyncio.run(scenario())
+    assert any(key.startswith("log/") for key in bench.job_store.objects())
+
+
 def test_the_checkpoints_of_a_deleted_job_go_with_it_if_it_says_so(bench: Bench) -> None:
     async def scenario() -> None:
         await running(bench, deletionPolicy="Delete")
