@@ -13,6 +13,7 @@ from pathlib import Path
 
 from streamjob_runtime.executors.messages import Welcome
 from streamjob_runtime.spark import class_data
+from streamjob_runtime.spark.descriptors import ensure_descriptors
 from streamjob_runtime.spark.java import Java, find_java
 from streamjob_runtime.spark.java_logging import logging_options, logging_variables
 from streamjob_runtime.spark.jvm import JAR, JOB_FILES
@@ -53,7 +54,9 @@ def java_of_agent(root: Path, environment: Mapping[str, str]) -> Java:
 
     Raises:
         NoJava: there is no suitable Java.
+        TooFewDescriptors: the process may not open enough files.
     """
+    ensure_descriptors()
     java = find_java(environment, root / "java")
     if hint := class_data.hint(java, environment):
         log.info("%s", hint)

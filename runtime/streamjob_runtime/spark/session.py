@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.connectors.finding import jars as find_jars
+from streamjob_runtime.spark.descriptors import ensure_descriptors
 from streamjob_runtime.spark.gateway import authenticate_callbacks, our_java
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
@@ -252,9 +253,11 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     Raises:
         NoJava: no suitable Java was found.
         CannotFetch: a connector's jars are missing and cannot be downloaded.
+        TooFewDescriptors: the process may not open enough files.
         SparkDoesNotStart: Java does not start, or Spark refuses its settings.
     """
     keep_utc()
+    ensure_descriptors()
     java = find_java(os.environ, settings.workdir / "java")
     if hint := class_data.hint(java, os.environ):
         on_hint(hint)

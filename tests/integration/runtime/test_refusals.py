@@ -238,7 +238,10 @@ def test_a_lower_attempt_than_the_last_claims_is_superseded(copy: Copy) -> None:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("spark.driver.extraJavaOptions=-agentlib:nothing", "Java does not start: "),
+        (
+            "spark.driver.extraJavaOptions=-agentlib:nothing",
+            "Java refuses its options: Could not find agent",
+        ),
         ("spark.memory.fraction=much", "Spark refuses its settings: "),
     ],
 )
@@ -252,6 +255,23 @@ def test_a_spark_that_cannot_start_is_invalid_input_without_a_restart(copy: Copy
     assert code == INVALID, output
     assert words in output
     assert "The job failed" not in output
+
+
+def test_a_package_that_no_repository_has_is_named_without_a_restart(copy: Copy, tmp_path: Path) -> None:
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="empty"/><resolvers><filesystem name="empty" m2compatible="true">'
+        f'<artifact pattern="{tmp_path}/[artifact]-[revision].[ext]"/></filesystem></resolvers></ivysettings>'
+    )
+    job = json.loads(copy.file.read_text())
+    packages = {"spark.jars.packages": "no.group:none_2.13:1.0", "spark.jars.ivySettings": str(settings)}
+    copy.file.write_text(json.dumps({**job, "sparkConf": {**job.get("sparkConf", {}), **packages}}))
+
+    code, output = copy.run()
+
+    assert code == INVALID, output
+    assert "No repository has no.group:none_2.13:1.0" in output
+    assert "memory" not in output.partition("fix:")[2]
 
 
 def test_a_process_says_what_is_wrong_and_ends_with_the_code_of_it(copy: Copy) -> None:
