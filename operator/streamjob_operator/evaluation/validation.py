@@ -24,7 +24,9 @@ from streamjob_operator.decisions.slots import effective
 from streamjob_operator.evaluation.cache import Evaluations, Question
 from streamjob_operator.evaluation.evaluator import NotEvaluated
 from streamjob_operator.evaluation.volumes import place_problems
+from streamjob_operator.objects.spark_settings import HEAP
 from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.pods import HEAP_SHARE
 from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 
@@ -106,7 +108,7 @@ def read_problems(thing: Object) -> tuple[StreamJobSpec | None, tuple[str, ...]]
         return None, (_unexpected("cannot be read", error),)
     try:
         resource = StreamJob(metadata=Metadata.model_validate(thing["metadata"]), spec=spec)
-        return spec, (*_schedule_problems(spec), *place_problems(spec), *_job_problems(resource))
+        return spec, (*_schedule_problems(spec), *place_problems(spec), *_heap_problems(spec), *_job_problems(resource))
     except Exception as error:
         return spec, (_unexpected("cannot be checked", error),)
 
@@ -125,6 +127,17 @@ def _schedule_problems(spec: StreamJobSpec) -> tuple[str, ...]:
     except BadSchedule as error:
         return (f"spec.savepoints.schedule: {error}",)
     return ()
+
+
+def _heap_problems(spec: StreamJobSpec) -> tuple[str, ...]:
+    """The heap follows from the container's memory, so Spark's own setting would be overridden."""
+    own = (spec.job or {}).get("sparkConf")
+    given = {"spec.sparkConf": spec.spark_conf, "spec.job.sparkConf": own if isinstance(own, dict) else {}}
+    return tuple(
+        f"{place}: {HEAP} is set by driver.memory, of which Java gets {HEAP_SHARE:.0%}; leave it out, and set that"
+        for place, conf in given.items()
+        if HEAP in conf
+    )
 
 
 def _job_problems(resource: StreamJob) -> tuple[str, ...]:

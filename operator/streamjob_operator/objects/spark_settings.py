@@ -11,13 +11,14 @@ from streamjob_operator.resources.parts import Dependencies
 from streamjob_operator.resources.pods import HEAP_SHARE, PodSettings
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
+HEAP = "spark.driver.memory"
 _MIB = 1024**2
 
 
 def spark_settings(spec: StreamJobSpec) -> dict[str, str]:
     """Return Spark's settings by the spec. The heap follows from the container's size, so nothing overrides it."""
     hadoop = {f"spark.hadoop.{key}": value for key, value in spec.hadoop_conf.items()}
-    return {**hadoop, **of_dependencies(spec.deps), **spec.spark_conf, "spark.driver.memory": heap(spec.driver)}
+    return {**hadoop, **of_dependencies(spec.deps), **spec.spark_conf, HEAP: heap(spec.driver)}
 
 
 def of_dependencies(dependencies: Dependencies) -> dict[str, str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamjob.errors import InvalidInput, refuse
 from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.connectors.finding import jars as find_jars
 from streamjob_runtime.spark.descriptors import ensure_descriptors
@@ -233,6 +234,33 @@ class SessionSettings:
         return f"-XX:-UsePerfData {quoted_option(f'-Djava.io.tmpdir={self.temporary}')}"
 
 
+class SettingOverridden(InvalidInput):
+    """A setting in the job's `sparkConf` would be overridden."""
+
+
+def refuse_overridden(settings: SessionSettings) -> None:
+    """Check that the job's `sparkConf` gives no other value to a setting that it cannot change.
+
+    Raises:
+        SettingOverridden: it does.
+    """
+    fixed = {key: (value, "the runtime") for key, value in {**FIXED, **settings_of_page(settings.conf)}.items()}
+    if settings.executors is not None:
+        fixed |= {key: (value, "a job on executors") for key, value in settings.executors.fixed().items()}
+    # The job's filters are kept.
+    fixed.pop("spark.ui.filters", None)
+    refuse(
+        SettingOverridden,
+        "sparkConf:",
+        (
+            (f"{key} is {given}, and {setter} sets it to {value}", f"leave {key} out")
+            for key, given in settings.conf.items()
+            for value, setter in [fixed.get(key, (given, ""))]
+            if given.strip().lower() != value.lower()
+        ),
+    )
+
+
 def connector_jars(settings: SessionSettings) -> list[Path]:
     """Return the jars of a job's connectors, downloaded if necessary.
 
@@ -253,10 +281,12 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     Raises:
         NoJava: no suitable Java was found.
         CannotFetch: a connector's jars are missing and cannot be downloaded.
+        SettingOverridden: the job's `sparkConf` has a setting that it cannot change.
         TooFewDescriptors: the process may not open enough files.
         SparkDoesNotStart: Java does not start, or Spark refuses its settings.
     """
     keep_utc()
+    refuse_overridden(settings)
     ensure_descriptors()
     java = find_java(os.environ, settings.workdir / "java")
     if hint := class_data.hint(java, os.environ):

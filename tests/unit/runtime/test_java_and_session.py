@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.job.texts import job
 
+from streamjob.errors import InvalidJob
+from streamjob.job import load_job
 from streamjob_runtime.spark import class_data, holder, java
 from streamjob_runtime.spark.holder import SparkGone, SparkHolder
 from streamjob_runtime.spark.java import find_java
 from streamjob_runtime.spark.java_failure import SparkDoesNotStart
-from streamjob_runtime.spark.session import FIXED, SessionSettings, start_session
+from streamjob_runtime.spark.session import (
+    FIXED,
+    SessionSettings,
+    SettingOverridden,
+    SparkExecutors,
+    refuse_overridden,
+    start_session,
+)
 from streamjob_runtime.spark.sockets import LONGEST_DIRECTORY, remove_sockets, socket_directory
 
 
@@ -151,6 +163,38 @@ def test_a_job_changes_defaults_but_not_what_snapshots_rely_on(tmp_path: Path) -
     assert conf["spark.driver.memory"] == "5g"
     assert conf[fixed] == FIXED[fixed]
     assert conf["spark.sql.shuffle.partitions"] == "4"
+
+
+@pytest.mark.parametrize(
+    "key", [*FIXED, "spark.python.unix.domain.socket.dir", "spark.ui.killEnabled", "spark.ui.port"]
+)
+def test_each_setting_that_would_be_overridden_is_a_problem_of_the_job(tmp_path: Path, key: str) -> None:
+    (tmp_path / "job.yaml").write_text(job(more=f"sparkConf: {{spark.ui.enabled: true, {key}: other}}"))
+
+    with pytest.raises(InvalidJob, match=f"sparkConf: {re.escape(key)} is set"):
+        load_job(tmp_path / "job.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "setter"),
+    [("spark.authenticate", "the runtime"), ("spark.network.timeout", "a job on executors")],
+)
+def test_a_setting_that_the_place_of_the_job_overrides_is_refused_before_java_starts(
+    tmp_path: Path, key: str, setter: str
+) -> None:
+    local = settings(tmp_path, **{key: "false"})
+    on_executors = replace(local, executors=SparkExecutors(1, "secret"))
+
+    with pytest.raises(SettingOverridden, match=f"{key} is false, and {setter} sets it to") as caught:
+        start_session(on_executors)
+
+    assert caught.value.fix == f"leave {key} out"
+
+
+def test_a_setting_may_be_given_the_value_that_it_has(tmp_path: Path) -> None:
+    same = {"spark.authenticate": "True", "spark.ui.enabled": "true", "spark.ui.filters": "mine"}
+
+    refuse_overridden(settings(tmp_path, **same, **{"spark.network.timeout": "9m"}))
 
 
 def test_a_jobs_own_jars_and_java_options_are_kept(tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ _OF_SPARK_CONF = {
         "spark.hadoop.fs.job.impl is set by the runtime",
         "leave it out: Spark finds a job's files by it",
     ),
+    "the secret of Spark's connections": (
+        "spark.authenticate: false",
+        "spark.authenticate is set to true by the runtime",
+        "leave it out: other users of the machine can reach the ports of Spark",
+    ),
     "not Spark's": (
         "driver.memory: 2g",
         "driver.memory does not begin with 'spark.', so Spark ignores it",

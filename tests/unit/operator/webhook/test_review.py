@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -50,6 +51,17 @@ def test_a_job_whose_name_is_to_be_generated_is_checked_under_one() -> None:
     assert found is not None
     assert found["metadata"] == {"name": "a-xxxxx", "namespace": "jobs"}
     assert read_problems(found)[1] == ()
+
+
+@pytest.mark.parametrize("place", ["sparkConf", "job.sparkConf"])
+def test_a_heap_that_the_memory_of_the_driver_overrides_is_a_problem(place: str) -> None:
+    spec = deepcopy(VALID)
+    part = spec["job"] if place.startswith("job") else spec
+    part["sparkConf"] = {"spark.driver.memory": "4g"}
+
+    (problem,) = read_problems({"metadata": {"name": "a", "namespace": "b"}, "spec": spec})[1]
+
+    assert problem.startswith(f"spec.{place}: spark.driver.memory is set by driver.memory, of which Java gets 75%;")
 
 
 @pytest.mark.parametrize("spec", ["x", 3], ids=repr)
