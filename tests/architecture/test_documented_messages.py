@@ -12,6 +12,7 @@ import yaml
 from tests.architecture.documents import ROOT, Block, blocks
 
 from streamjob_operator.resources.reasons import WRONG
+from streamjob_runtime.process.run import RESTARTS
 
 GUIDE = ROOT / "docs" / "how-to" / "troubleshoot.md"
 SOURCES = [*(ROOT / "runtime").rglob("*.py"), *(ROOT / "operator").rglob("*.py")]
@@ -137,3 +138,15 @@ def test_the_classes_and_reasons_that_the_guide_names_exist() -> None:
 )
 def test_yaml_in_documents_can_be_read(block: Block) -> None:
     list(yaml.safe_load_all(block.text))
+
+
+def test_the_guides_state_the_delays_of_restarts_that_a_process_has() -> None:
+    assert (RESTARTS.initial_delay, RESTARTS.multiplier, RESTARTS.max_delay) == (0.1, 2, 60)
+    assert (RESTARTS.jitter, RESTARTS.attempts, RESTARTS.reset_after) == (0.1, 10, 600)
+
+    guide = " ".join(GUIDE.read_text().split())
+
+    assert "after 0.1 s, then after a delay that doubles each time, up to a minute, more or less 10 %." in guide
+    assert "After ten restarts it ends with exit code 5; ten minutes without a failure reset the count." in guide
+    concepts = " ".join((ROOT / "docs" / "concepts.md").read_text().split())
+    assert "after a tenth of a second. Each further failure doubles the delay, up to a minute." in concepts
