@@ -107,14 +107,21 @@ def _summary(node: Node) -> str:
             words.append(_event_time(node.watermark))
         return ", ".join(filter(None, words))
     if isinstance(node, OperatorSpec):
-        code = "SQL" if node.sql is not None else node.python
-        words = [f"{code} over {', '.join(each.name for each in node.inputs)}"]
+        words = [f"{_code(node)} over {', '.join(each.name for each in node.inputs)}"]
         if node.watermark is not None:
             words.append(_event_time(node.watermark))
         return ", ".join(words)
     if isinstance(node, SinkSpec):
         return f"{node.format}, {node.delivery}, from {node.input}"
     return ""
+
+
+def _code(operator: OperatorSpec) -> str:
+    if operator.lookup is not None:
+        return f"lookup in {operator.lookup.table}"
+    if operator.temporal_join is not None:
+        return "temporal join"
+    return "SQL" if operator.sql is not None else operator.python or "code"
 
 
 def _event_time(watermark: Watermark) -> str:

@@ -11,6 +11,7 @@ import yaml
 from streamjob import Job
 from streamjob.errors import InvalidJob
 from streamjob.job.converting import converted
+from streamjob.job.drawing import as_text
 from streamjob.job.graph import graph_of
 from streamjob.job.load import load_dsl, load_job
 from streamjob.job.on_executors import NotOnExecutors, check_on_executors
@@ -266,3 +267,9 @@ def test_the_dsl_and_sql_give_the_same_lookup_as_yaml(tmp_path: Path) -> None:
 
     assert "'lookup.select' = 'name, price AS cost'" in (tmp_path / "shop.sql").read_text()
     assert load_job(tmp_path / "shop.sql").spec == written == load_dsl(made, directory=tmp_path).spec
+
+
+def test_a_plan_names_the_table_of_a_lookup(tmp_path: Path) -> None:
+    spec = load(tmp_path, asking())
+
+    assert "  operator  named   lookup in products over orders" in as_text(spec, plan(spec)).splitlines()

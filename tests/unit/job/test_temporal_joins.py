@@ -12,6 +12,7 @@ from streamjob import Job
 from streamjob.errors import InvalidJob
 from streamjob.ids import OperatorUid
 from streamjob.job.converting import converted
+from streamjob.job.drawing import as_text
 from streamjob.job.graph import graph_of
 from streamjob.job.load import load_dsl, load_job
 from streamjob.job.plan import plan
@@ -281,3 +282,9 @@ def test_a_table_has_no_versions(tmp_path: Path) -> None:
     table = {"name": "rates", "format": "json", "schema": SCHEMAS["rates"], "options": {"path": "rates"}}
 
     assert "'rates' is a table, which has no versions" in problems(tmp_path, {**content, "tables": [table]})
+
+
+def test_a_plan_says_what_a_join_does(tmp_path: Path) -> None:
+    spec = load(tmp_path, job())
+
+    assert "  operator  priced  temporal join over orders, rates" in as_text(spec, plan(spec)).splitlines()
