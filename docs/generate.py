@@ -102,7 +102,7 @@ The only known YAML tags are `!!str`, `!!int`, `!!float`, `!!bool` and `!!null`.
 
 | | Replaced by | Where |
 |---|---|---|
-| `${env:NAME}` | an environment variable where the job runs; the only way to give a secret | options, `sparkConf` |
+| `${env:NAME}` | an environment variable; the only way to give a secret | all options, `registry.url`, `sparkConf` |
 | `${var:name}` | the value of `--var name=value` on the command line | every field |
 | `${env:NAME:-text}`, `${var:name:-text}` | the same, or `text` if it is not set or empty | as above |
 

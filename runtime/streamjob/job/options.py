@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote, unquote_plus
 
 from streamjob.errors import InvalidInput
 from streamjob.job.encoding_spec import Encoding, Registry
 from streamjob.job.references import ENVIRONMENT, Unset, has_default, names_in, replaced, unset_in, without_defaults
 from streamjob.job.spec import SinkSpec, SourceSpec, TableSpec
+
+_Part = TypeVar("_Part", SourceSpec, SinkSpec)
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SECRET = re.compile(
@@ -162,9 +165,10 @@ def encodings_of(part: SourceSpec | TableSpec | SinkSpec) -> dict[str, Encoding]
 
 
 def all_options(part: SourceSpec | TableSpec | SinkSpec) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the options of a part, and those of its registries, each with what stands before their names."""
+    """Yield the options of a part, its encodings and their registries, each with what stands before their names."""
     yield "", part.options
     for name, encoding in encodings_of(part).items():
+        yield f"{name}.options.", encoding.options
         if encoding.registry is not None:
             yield f"{name}.registry.", {"url": encoding.registry.url, **encoding.registry.options}
 
@@ -182,7 +186,23 @@ def resolve_registry(registry: Registry, directory: Path, environ: Mapping[str, 
     """
     resolved = {key: substitute(value, environ) for key, value in registry.options.items()}
     files = {key: absolute_path(value, directory) for key, value in resolved.items() if key.endswith(".location")}
-    return {**resolved, **files, "url": registry.url}
+    return {**resolved, **files, "url": substitute(registry.url, environ)}
+
+
+def with_resolved_encodings(part: _Part, environ: Mapping[str, str]) -> _Part:
+    """Return a source or sink with resolved options of its encodings, for where its records are decoded or encoded.
+
+    Raises:
+        MissingVariable: a variable is not set.
+    """
+    resolved = {
+        name: encoding.model_copy(
+            update={"options": {key: substitute(value, environ) for key, value in encoding.options.items()}}
+        )
+        for name, encoding in encodings_of(part).items()
+        if encoding.options
+    }
+    return part.model_copy(update=resolved) if resolved else part
 
 
 def absolute_options(part: SourceSpec | TableSpec | SinkSpec, directory: Path) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`--var name=value`: replaces `${var:name}` in the fields of a job before they are read.
 
-`${env:NAME}` in options and in `sparkConf` is left for the place where the job runs: it may stand for a secret.
+`${env:NAME}` in options, in `registry.url` and in `sparkConf` is left for the place where the job runs: it may stand
+for a secret.
 """
 
 from __future__ import annotations
@@ -86,12 +87,12 @@ def misplaced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str, str]]:
                 fix = "write ${env:NAME} or ${env:NAME:-default}"
                 yield location, "has '${env:' and no reference to the environment", fix
         elif "${env:" in text and location[-1:] != ("sql",):
-            what = "refers to the environment, which only options and sparkConf can"
+            what = "refers to the environment, which only options, registry.url and sparkConf can"
             yield location, what, "write ${var:name}, and give the value by --var name=…"
 
 
 def _may_refer_to_the_environment(location: Location) -> bool:
-    return "options" in location or location[:1] == ("sparkConf",)
+    return "options" in location or location[:1] == ("sparkConf",) or location[-2:] == ("registry", "url")
 
 
 def _mapped(value: Any, change: Callable[[str, Location], Any], location: Location) -> Any:

@@ -6,6 +6,7 @@ an expression that it computes once, see `Once.java`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
 from streamjob.job.encoding_spec import Encoding
 from streamjob.job.kafka import subject_of
 from streamjob.job.load import LoadedJob
-from streamjob.job.options import encodings_of
+from streamjob.job.options import encodings_of, with_resolved_encodings
 from streamjob.job.spec import SourceSpec
 from streamjob_runtime.chain.changes import is_envelope
 from streamjob_runtime.kafka.schemas import SchemaRegistry, check_compiler, decoded, decoder
@@ -78,6 +79,7 @@ def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFr
         frame = frame.where(
             ~((f.col("topic") == topic) & (f.col("partition") == partition) & (f.col("offset") == offset))
         )
+    source = with_resolved_encodings(source, os.environ)
     encodings = encodings_of(source)
     if not encodings:
         return frame

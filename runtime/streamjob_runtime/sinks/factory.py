@@ -19,7 +19,7 @@ from streamjob.job.bucket_files import path_problem
 from streamjob.job.changes import is_upsert
 from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.functions import NotFound, find_function
-from streamjob.job.options import encodings_of, option, resolve_options, resolve_registry
+from streamjob.job.options import encodings_of, option, resolve_options, resolve_registry, with_resolved_encodings
 from streamjob.job.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
@@ -94,7 +94,7 @@ def make_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> tuple[Sink, Sin
             for name, each in encodings.items()
             if each.registry is not None
         }
-        sink = EncodingSink(spec, sink, surroundings.spark, registries)
+        sink = EncodingSink(with_resolved_encodings(spec, surroundings.environ), sink, surroundings.spark, registries)
     return sink, surroundings.context(spec.uid, options)
 
 

@@ -12,7 +12,7 @@ from streamjob.errors import InvalidJob
 from streamjob.job.graph import graph_of
 from streamjob.job.kafka import subject_of
 from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.options import encodings_of
+from streamjob.job.options import MissingVariable, encodings_of, with_resolved_encodings
 
 SCHEMA = '{"type": "long"}'
 URL = "http://registry:8081"
@@ -123,3 +123,22 @@ def test_secrets_of_a_registry_come_from_the_environment_and_stay_out_of_the_gra
         }
     )
     assert "word" not in json.dumps(graph_of(spec))
+
+
+def test_the_place_of_a_registry_and_options_of_an_encoding_come_from_the_environment(tmp_path: Path) -> None:
+    value = {"registry": {"url": "${env:REGISTRY}"}, "options": {"avroSchemaEvolutionMode": "${env:MODE}"}}
+    loaded = load(tmp_path, value)
+    source = loaded.spec.source("a")
+    registry = encodings_of(source)["value"].registry
+    assert registry is not None
+
+    assert loaded.registry_options(registry, {"REGISTRY": URL})["url"] == URL
+    assert encodings_of(with_resolved_encodings(source, {"MODE": "restart"}))["value"].options == {
+        "avroSchemaEvolutionMode": "restart"
+    }
+    (unset,) = loaded.missing_variables({"REGISTRY": URL})
+    assert (
+        unset.what == "value.options.avroSchemaEvolutionMode refers to the environment variable MODE, which is not set"
+    )
+    with pytest.raises(MissingVariable, match="REGISTRY"):
+        loaded.registry_options(registry, {})

@@ -128,7 +128,10 @@ def test_tests_in_a_file_of_their_own_take_them_too(tmp_path: Path) -> None:
     [
         ("${var:m}", "test 'it copies': refers to the variable 'm', which is not given"),
         ("${var:", "test 'it copies': has '${var:' and no reference"),
-        ("${env:HOME}", "test 'it copies': refers to the environment, which only options and sparkConf can"),
+        (
+            "${env:HOME}",
+            "test 'it copies': refers to the environment, which only options, registry.url",
+        ),
     ],
 )
 def test_references_that_tests_cannot_have_are_named(value: str, problem: str) -> None:

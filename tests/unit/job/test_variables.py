@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.job.texts import job
 
 from streamjob.errors import InvalidJob
 from streamjob.job import LoadedJob, load_job
@@ -178,3 +180,23 @@ def test_what_is_missing_is_what_keeps_a_text_from_being_replaced(text: str, val
         assert set(missing) <= set(names_in(text, kind)) - set(values)
         if "$" not in "".join(values.values()):
             assert not list(names_in(complete, kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("iceberg", {"table": "${env:TABLE}", "catalog.uri": "${env:URI}", "catalog.type": "${env:KIND}"}),
+        ("postgresql", {"url": "${env:URL}", "table": "${env:TABLE}", "mode": "${env:MODE}", "key": "${env:KEY}"}),
+        ("kafka", {"kafka.bootstrap.servers": "${env:BROKERS}", "topic": "${env:TOPIC}", "mode": "${env:MODE}"}),
+        ("delta", {"path": "${env:PATH_OF_IT}", "mode": "${env:MODE}", "key": "${env:KEY}"}),
+    ],
+)
+def test_any_option_of_a_sink_may_come_from_the_environment(tmp_path: Path, kind: str, options: dict[str, str]) -> None:
+    sink = {"name": "out", "input": "a", "format": kind, "options": options}
+    (tmp_path / "job.yaml").write_text(job(sinks=json.dumps(sink)))
+
+    assert load_job(tmp_path / "job.yaml").spec.sinks[0].options == options
+
+    (tmp_path / "job.yaml").write_text(job(sinks=json.dumps({**sink, "options": {**options, "tabel": "${env:X}"}})))
+    with pytest.raises(InvalidJob, match="tabel"):
+        load_job(tmp_path / "job.yaml")

@@ -177,7 +177,7 @@ def _protobuf(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Ite
 
 def _registry(part: SourceSpec | SinkSpec, name: str, encoding: Encoding, registry: Registry) -> Iterator[Problem]:
     for url in registry.url.split(","):
-        if not _URL.match(url.strip()):
+        if "${env:" not in url and not _URL.match(url.strip()):
             yield Problem(where(part), f"{name}.registry.url {url.strip()!r} is no URL", "write https://host:8081")
     for option, value in registry.options.items():
         if option not in _OF_REGISTRY and not option.startswith("ssl."):
