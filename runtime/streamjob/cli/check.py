@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from streamjob.cli.console import console_for
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
 from streamjob.extras import from_extra
@@ -187,11 +188,10 @@ def _query_check() -> QueryCheck:
 
 def _print(compared: Comparison, uri: str, console: Console | None = None) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    target = console or Console(highlight=False)
+    target = console or console_for()
     target.print(Text.assemble(("from ", "dim"), uri), soft_wrap=True)
     table = Table(box=box.SIMPLE, pad_edge=False, show_edge=False)
     for column in ("part", "uid", "verdict", "why"):

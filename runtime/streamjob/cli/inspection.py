@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.cli import snapshot_tables
+from streamjob.cli.console import console_for
 from streamjob.client import formatting
 from streamjob.errors import InvalidInput
 from streamjob.extras import from_extra
@@ -46,7 +47,7 @@ def show_overview(snapshot: StoredSnapshot, *, as_json: bool) -> None:
         shown = snapshot_tables.details(snapshot) | {"state": [_as_object(each) for each in operators]}
         typer.echo(json.dumps(shown, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = console_for()
     snapshot_tables.print_details(snapshot, console)
     if operators:
         console.print(_stores(operators))
@@ -91,7 +92,7 @@ def show_rows(
                 shown = row if table.view is None else {"view": table.view, "row": row}
                 typer.echo(json.dumps(shown, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = console_for()
     for table in tables:
         print_rows(table, console)
     _print_doubts(chosen, console)

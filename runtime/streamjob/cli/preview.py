@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streamjob.cli.console import console_for
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.test import chosen, tests_of
 from streamjob.extras import from_extra
@@ -77,7 +77,6 @@ def _given(loaded: LoadedJob, file: Path, test: str) -> dict[str, list[Any]]:
 
 def _print(shown: Any) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -86,7 +85,6 @@ def _print(shown: Any) -> None:
         table.add_column(Text(column), overflow="fold")
     for row in shown.texts():
         table.add_row(*map(Text, row))
-    width = None if os.isatty(1) else 1_000_000
-    console = Console(highlight=False, width=width)
+    console = console_for()
     console.print(table)
     console.print(shown.summary(), style="dim", markup=False)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streamjob.cli.console import console_for
 from streamjob.client import formatting
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import ChannelSegment, ChannelState, Manifest
@@ -68,7 +69,7 @@ def verdict(snapshot: StoredSnapshot, problems: Sequence[str]) -> dict[str, Any]
 
 def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, console: Console | None = None) -> None:
     """Print a job's snapshots, oldest first, with their locations."""
-    target = console or Console(highlight=False)
+    target = console or console_for()
     if job is not None:
         target.print(
             Text.assemble(
@@ -100,7 +101,7 @@ def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, co
 
 def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> None:
     """Print the content of a snapshot."""
-    target = console or Console(highlight=False)
+    target = console or console_for()
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column(overflow="fold")
@@ -131,7 +132,7 @@ def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> N
 
 def print_verdicts(result: Verified, console: Console | None = None) -> None:
     """Print each snapshot's problems, and the amount that was read."""
-    target = console or Console(highlight=False)
+    target = console or console_for()
     for snapshot, problems in result.problems:
         state = Text("damaged", style="red") if problems else Text("whole", style="green")
         target.print(Text.assemble(f"{snapshot.label}: ", state), soft_wrap=True)

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from streamjob.cli.console import console_for
 from streamjob.client import formatting
 from streamjob.client.inputs import behind, idle_note, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, ExecutorsView, InputView, JobView, SnapshotKind
@@ -33,7 +34,7 @@ def print_status(
         now: seconds since 1970.
         console: the output; None for standard output.
     """
-    target = console or Console(highlight=False)
+    target = console or console_for()
     parts: list[RenderableType] = [_findings(diagnosis), _facts(job, checkpoints, now)]
     if job.chains:
         parts.append(_chains(job))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streamjob.cli.console import console_for
 from streamjob.ids import BatchId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
@@ -66,7 +65,7 @@ class ConsoleSink(AtLeastOnceSink):
             table.add_column(Text(column), overflow="fold")
         for row in shown:
             table.add_row(*(Text(self._cut(value)) for value in row))
-        console = Console(file=self._output or sys.stdout)
+        console = console_for(self._output)
         console.print(table)
         if total > len(shown):
             console.print(f"{len(shown)} of {total} rows", style="dim")
