@@ -85,7 +85,8 @@ class _Reader:
             if self._ends():
                 return found
             if not self._skip(","):
-                raise self._error("a comma or the end")
+                sized = "leave the size out: only DECIMAL, CHAR and VARCHAR have one; times have microseconds"
+                raise self._error("a comma or the end", sized if self._tokens[self._next].text == "(" else "")
 
     def _column(self, *, nested: bool = False) -> tuple[str, str]:
         token = self._take("word", "quoted")
@@ -193,11 +194,11 @@ class _Reader:
     def _ends(self) -> bool:
         return self._next == len(self._tokens)
 
-    def _error(self, expected: str) -> NotASchema:
+    def _error(self, expected: str, fix: str = "") -> NotASchema:
         if self._ends():
             return NotASchema(f"ends where {expected} should be", "write it as `name TYPE, name TYPE`")
         token = self._tokens[self._next]
-        return NotASchema(f"has {token.text!r} where {expected} should be (character {token.at + 1})")
+        return NotASchema(f"has {token.text!r} where {expected} should be (character {token.at + 1})", fix)
 
 
 def _tokens(schema: str) -> list[_Token]:

@@ -31,6 +31,14 @@ from streamjob.job.variables import misplaced
 
 Location = tuple[int | str, ...]
 
+_OPTIONS = frozenset(
+    (
+        *("path", "topic", "subscribe", "subscribePattern", "assign", "startingOffsets", "maxOffsetsPerTrigger"),
+        *("maxFilesPerTrigger", "header", "sep", "delimiter", "mode", "rowsPerSecond"),
+        *("url", "table", "dbtable", "query", "user", "password", "host", "port"),
+    )
+)
+"""Options that are often written beside `format`."""
 _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
     (): JobSpec,
     ("checkpointing",): CheckpointingPolicy,
@@ -205,7 +213,9 @@ def _unknown_field(where: str, path: str, location: Location) -> Problem:
     parents = tuple(str(each) for each in location[:-1] if isinstance(each, str))
     last = str(location[-1])
     fields = list(_aliases(_MODELS.get(parents, JobSpec)))
-    if parents in (("sources",), ("tables",), ("sinks",)) and nearest(last, fields) is None:
+    if parents in (("sources",), ("tables",), ("sinks",)) and (last in _OPTIONS or "." in last):
+        fix = f"it is an option of the format: write `options: {{{last}: …}}`"
+    elif parents in (("sources",), ("tables",), ("sinks",)) and nearest(last, fields) is None:
         fix = f"an option of the format belongs under `options`; the fields are {', '.join(fields)}"
     else:
         fix = did_you_mean(last, fields, "fields")

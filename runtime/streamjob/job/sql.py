@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from streamjob.job.spec import OutputMode
 
 _WATERMARK = re.compile(r"\bwatermark\b.+?\bdelay\s+of\b", re.IGNORECASE | re.DOTALL)
+_OF_FLINK = re.compile(
+    r"\b(?P<function>(?P<kind>TUMBLE|HOP|CUMULATE|SESSION)(?:_START|_END|_ROWTIME|_PROCTIME)?)\s*"
+    r"\((?=[^;]*\b(?:DESCRIPTOR|INTERVAL)\b|\s*TABLE\b)",
+    re.IGNORECASE,
+)
+_WINDOWS = {
+    "TUMBLE": "group by a window: SELECT window.start, … GROUP BY window(time, '1 minute'), …",
+    "HOP": "group by a sliding window, its size before its step: SELECT window.start, … "
+    "GROUP BY window(time, '10 minutes', '1 minute'), …",
+    "SESSION": "group by a session: SELECT session_window.start, … GROUP BY session_window(time, '5 minutes'), …",
+    "CUMULATE": "Spark has no windows that grow: GROUP BY window(time, '1 hour'), …, perhaps with outputMode: update",
+}
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _SPARK_PLACE = re.compile(r"\s*\(line (?P<line>\d+), pos (?P<before>\d+)\)")
 _TOKEN_REPR = re.compile(r"<Token .*?text: (.*?), line:.*?>")
@@ -31,14 +43,16 @@ class NotAQuery(Exception):
         what: why.
         line: the line of the mistake in the text, from 1; 0 if it is not known.
         column: its column, from 1; 0 if it is not known.
+        fix: what to write instead.
     """
 
-    def __init__(self, what: str, line: int = 0, column: int = 0) -> None:
+    def __init__(self, what: str, line: int = 0, column: int = 0, fix: str = "correct the query") -> None:
         place = f" (line {line}, column {column})" if line else ""
         super().__init__(what + place)
         self.what = what
         self.line = line
         self.column = column
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,7 @@ def read_query(
     """
     if _WATERMARK.search(_NOT_CODE.sub(" ", sql)):
         return Query(sets_watermark=True)
+    _refuse_windows_of_flink(sql)
     try:
         tree = parse(sql)
     except Unread as error:
@@ -104,6 +119,22 @@ def read_query(
         return _describe(tree, static)
     except RecursionError:
         raise NotAQuery(_TOO_DEEP) from None
+
+
+def without_texts(sql: str) -> str:
+    """Return a query with spaces in place of its texts in quotes and its comments; columns stay where they are."""
+    return _NOT_CODE.sub(lambda found: " " * len(found[0]), sql)
+
+
+def _refuse_windows_of_flink(sql: str) -> None:
+    """Raise NotAQuery for a window function of Flink's SQL: parsers name another place, and Spark no such function."""
+    found = _OF_FLINK.search(without_texts(sql))
+    if found is None:
+        return
+    function, line = found["function"].upper(), sql.count("\n", 0, found.start()) + 1
+    column = found.start() - (sql.rfind("\n", 0, found.start()) + 1) + 1
+    what, fix = f"Spark has no function {function}, which is Flink's", _WINDOWS[found["kind"].upper()]
+    raise NotAQuery(what, line, column, fix)
 
 
 def _refused(reason: str) -> NotAQuery:

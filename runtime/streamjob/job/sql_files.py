@@ -81,5 +81,5 @@ def query_problems(
             read_query(str(operator.get("sql")), spark_parser)
         except NotAQuery as error:
             what, place = f"its SQL does not parse: {error.what}", Place(file, error.line, error.column)
-            problems.append(Problem(f"operator {operator['name']!r}", what, "correct the query", place))
+            problems.append(Problem(f"operator {operator['name']!r}", what, error.fix, place))
     return problems

@@ -205,6 +205,27 @@ INSERT INTO k SELECT * FROM h
         ("SELECT 'abc", 'line 1, column 8: file: "\'" is not closed'),
         ("SELECT /* abc", "line 1, column 8: file: '/*' is not closed"),
         (
+            "CREATE TABLE x (a INT) WITH ('connector' = 'kafka')",
+            "line 1, column 30: table 'x': has 'connector', which is Flink's; write 'format' = 'kafka', and",
+        ),
+        (
+            "CREATE SOURCE x WITH ('format' = 'kafka', 'properties.bootstrap.servers' = 'b')",
+            "line 1, column 43: source 'x': has 'properties.bootstrap.servers', which is Flink's",
+        ),
+        (
+            "CREATE TABLE x (t TIMESTAMP, WATERMARK FOR t AS t) WITH ('format' = 'json')",
+            "line 1, column 30: table 'x': has a watermark, and is a table; write CREATE SOURCE x for a stream",
+        ),
+        (
+            "CREATE TABLE x (a INT) WITH ('format' = 'json', 'path' = 'x'); INSERT INTO x SELECT 1 AS a",
+            "line 1, column 76: sink 'x': is inserted into, and there is no CREATE SINK for it; write CREATE",
+        ),
+        (
+            "CREATE SOURCE x (t TIMESTAMP(3)) WITH ('format' = 'json', 'path' = 'x')",
+            "line 1, column 15: source 'x': its schema has '(' where a comma or the end should be (character 12)",
+        ),
+        ("EXECUTE STATEMENT SET BEGIN", "line 1, column 1: statement: EXECUTE is no statement here; leave it out"),
+        (
             "CREATE SOURCE x (WATERMARK FOR t AS t - INTERVAL 1 MONTH) WITH ('format' = 'rate')",
             "line 1, column 50: source 'x': has a watermark without an interval of whole units of time",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from streamjob.job.checks.functions import REFERENCE, WATERMARK, WATERMARK_FIX
@@ -10,13 +11,17 @@ from streamjob.job.dead_letters import DEAD_LETTER
 from streamjob.job.event_time import keeps_event_time
 from streamjob.job.problem import Problem
 from streamjob.job.spec import OperatorSpec, SourceSpec, Watermark
-from streamjob.job.sql import NotAQuery, Query, read_query, stateful_parts
+from streamjob.job.sql import NotAQuery, Query, read_query, stateful_parts, without_texts
 from streamjob.job.suggest import did_you_mean
 
+_WINDOW = re.compile(r"\b(?:session_)?window\s*\(", re.IGNORECASE)
+_ALL_COLUMNS = re.compile(r"(?<!count\()\*|\ball\b|\bgroup\s+by\s+\d", re.IGNORECASE)
+_CHANGING = "for results that change, set outputMode: update, and mode: upsert with a key in the sink"
 _INSTEAD = {
     "ORDER BY": "leave it out, and sort where the result is read",
-    "a window function (OVER)": "for the best or the last rows of a window, aggregate it by max_by(…), or by "
-    "slice(array_sort(collect_list(…)), 1, n)",
+    "a window function (OVER)": "for the newest row of each key, aggregate by max_by(struct(…), time) with GROUP BY "
+    "key, outputMode: update and a sink with mode: upsert; for the best rows of a window, by max_by(…) or "
+    "slice(array_sort(collect_list(…)), 1, n) with GROUP BY window(…)",
     "LEFT ANTI JOIN": "write LEFT JOIN, and keep the rows in which the other side's columns are NULL",
     "an aggregation of DISTINCT values": "write approx_count_distinct(…), or count the rows of a view with SELECT "
     "DISTINCT",
@@ -57,7 +62,7 @@ def queries(subject: Subject) -> Iterator[Problem]:
         try:
             query = read_query(operator.sql, subject.spark_parser, subject.spec.table_names())
         except NotAQuery as error:
-            yield Problem(where(operator), f"its SQL does not parse: {error}", "correct the query")
+            yield Problem(where(operator), f"its SQL does not parse: {error}", error.fix)
             continue
         if query.sets_watermark:
             yield Problem(where(operator), f"its SQL {WATERMARK}", WATERMARK_FIX)
@@ -102,11 +107,25 @@ def _streaming(subject: Subject, operator: OperatorSpec, query: Query) -> Iterat
         fed = subject.sources_of(names)
         if fed and not subject.have_event_time(names):
             yield _missing_watermark(subject, operator, f"{query.aggregation} in append mode", fed)
+        elif query.aggregation == "GROUP BY" and _groups_without_time(subject, operator):
+            what = "its SQL has GROUP BY in append mode without the event time of its rows, so no row is ever final"
+            yield Problem(where(operator), what, f"{_CHANGING}; for final ones, GROUP BY window(…)")
     for join in query.state_joins:
         names = [edge.name for edge in operator.inputs if edge.name.lower() in join.inputs]
         fed = subject.sources_of(names)
         if fed and not subject.have_event_time(names):
             yield _missing_watermark(subject, operator, join.kind, fed)
+
+
+def _groups_without_time(subject: Subject, operator: OperatorSpec) -> bool:
+    """Return whether a query over sources cannot group by an event time, since it names none; in doubt it may."""
+    code = without_texts(operator.sql or "")
+    sources = {each.name: each.watermark for each in subject.spec.sources}
+    marks = [sources.get(edge.name) for edge in operator.inputs]
+    if _WINDOW.search(code) or _ALL_COLUMNS.search(code) or any(mark is None for mark in marks):
+        return False
+    columns = {mark.column.split(".")[0].strip("`") for mark in marks if mark is not None}
+    return not any(re.search(rf"(?<!\w){re.escape(column)}(?!\w)", code, re.IGNORECASE) for column in columns)
 
 
 def _missing_watermark(subject: Subject, operator: OperatorSpec, words: str, fed: list[SourceSpec]) -> Problem:
@@ -116,7 +135,10 @@ def _missing_watermark(subject: Subject, operator: OperatorSpec, words: str, fed
         lost = ": the output of a loop has no watermark"
         return Problem(where(operator), what + lost, "do it before the loop, or keep state that needs no time")
     what += " without a watermark"
-    return Problem(where(operator), what, f"give the source {names} `watermark: {{column: …, delay: …}}`")
+    fix = f"give the source {names} `watermark: {{column: …, delay: …}}`"
+    if "append mode" in words and not _WINDOW.search(operator.sql or ""):
+        fix = f"{_CHANGING}; for final ones, {fix}, and GROUP BY window(…)"
+    return Problem(where(operator), what, fix)
 
 
 def watermarks(subject: Subject) -> Iterator[Problem]:

@@ -244,7 +244,10 @@ class _Reader:
             return
         if statement.name not in sinks:
             what = "is inserted into, and there is no CREATE SINK for it"
-            raise NotSql(what, did_you_mean(statement.name, sinks, "sinks"), statement.at)
+            fix = did_you_mean(statement.name, sinks, "sinks")
+            if any(each["name"] == statement.name for each in self._parts["tables"]):
+                fix = f"write CREATE SINK {statement.name} WITH (…) instead of CREATE TABLE; a sink takes no columns"
+            raise NotSql(what, fix, statement.at)
         sink = sinks[statement.name]
         if "input" in sink:
             fix = "insert once, with UNION ALL between the queries"
@@ -300,7 +303,7 @@ class _Reader:
         except NotAQuery as error:
             self._complete = False
             at = _index(self._text, error.line, error.column) if error.line else statement.at
-            self.problem(where, NotSql(f"its SQL does not parse: {error.what}", "correct the query", at))
+            self.problem(where, NotSql(f"its SQL does not parse: {error.what}", error.fix, at))
             return
         if operator["inputs"] and any(each.key.lower() == "inputs" for each in statement.settings):
             return

@@ -35,6 +35,13 @@ FIELDS: Mapping[str, Sequence[str]] = {
 }
 """Fields that `WITH` takes, by the list of the job that a part is in."""
 
+_FOR_OPTIONS_OF_FLINK = {
+    "connector": "write 'format' = 'kafka', and for its values 'value.format' = 'json' and 'value.schema'; for "
+    "files, 'format' = 'parquet' and 'path'; for a database, 'format' = 'jdbc' or 'postgresql'",
+    "scan.startup.mode": "write 'startingOffsets' = 'earliest', or 'latest'",
+    "scan.watermark.idle-timeout": "write 'watermark.idleTimeout'",
+    "topic-pattern": "write 'subscribePattern'",
+}
 _UNITS = "MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK"
 _INTERVAL = re.compile(rf"(?:\d+ (?:{_UNITS})S?)(?: \d+ (?:{_UNITS})S?)*", re.IGNORECASE)
 _FORMS = (
@@ -113,6 +120,10 @@ def read_statement(cursor: Cursor) -> Statement:
                 return read(cursor)
         fix = "a job has CREATE SOURCE, CREATE TABLE, CREATE VIEW and CREATE SINK"
         raise cursor.error("SOURCE, TABLE, VIEW or SINK", fix)
+    first = cursor.peek()
+    if first is not None and first.is_word("EXECUTE", "BEGIN", "END"):
+        fix = "leave it out: all statements of a file are one job"
+        raise NotSql(f"{first.value.upper()} is no statement here", fix, first.start)
     raise cursor.error("a statement", f"the statements are {_FORMS}")
 
 
@@ -152,7 +163,7 @@ def _table(cursor: Cursor) -> Statement:
     settings = _with(cursor)
     _ends(cursor)
     if listed.watermark is not None:
-        fix = "leave it out: only the rows of a source have event time"
+        fix = f"write CREATE SOURCE {token.value} for a stream; the rows of a table have no event time"
         raise NotSql("has a watermark, and is a table", fix, listed.watermark.at)
     if listed.computed:
         fix = "leave them out, and compute them in the query that joins the table"
@@ -336,12 +347,21 @@ def _with(cursor: Cursor, *, optional: bool = False) -> tuple[Setting, ...]:
         at = cursor.at
         key = _key(cursor, fix)
         cursor.expect("=", fix=fix)
+        if (own := _of_flink(key)) is not None:
+            raise NotSql(f"has {key!r}, which is Flink's", own, at)
         if any(each.key == key for each in settings):
             raise NotSql(f"has {key!r} twice", "keep one", at)
         settings.append(Setting(key, _value(cursor, fix), at))
         if cursor.skip(")"):
             return tuple(settings)
         cursor.expect(",", fix=fix)
+
+
+def _of_flink(key: str) -> str | None:
+    """Return what to write for an option of Flink's connectors; None for any other."""
+    if key.startswith("properties."):
+        return f"write 'kafka.{key.removeprefix('properties.')}'"
+    return _FOR_OPTIONS_OF_FLINK.get(key)
 
 
 def _key(cursor: Cursor, fix: str) -> str:

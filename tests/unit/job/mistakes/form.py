@@ -23,6 +23,21 @@ OF_FORM = {
     "option outside of options": (
         job(sources=SOURCE.replace("}}", "}, maxFilesPerTrigger: 3}")),
         "source 'a': has no field 'maxFilesPerTrigger'",
+        "it is an option of the format: write `options: {maxFilesPerTrigger: …}`",
+    ),
+    "path beside the format": (
+        job(sinks="{name: out, input: a, format: parquet, path: out}"),
+        "sink 'out': has no field 'path'",
+        "it is an option of the format: write `options: {path: …}`",
+    ),
+    "option with a dot beside the format": (
+        job(sinks="{name: out, input: a, format: kafka, kafka.acks: 1}"),
+        "sink 'out': has no field 'kafka.acks'",
+        "it is an option of the format: write `options: {kafka.acks: …}`",
+    ),
+    "unknown option outside of options": (
+        job(sources=SOURCE.replace("}}", "}, zzz: 3}")),
+        "source 'a': has no field 'zzz'",
         (
             "an option of the format belongs under `options`; "
             "the fields are name, uid, format, schema, key, value, changes, unavailableValue, onUnavailable, onError, "

@@ -43,7 +43,36 @@ OF_OPERATORS = {
     "aggregation without a watermark": (
         sql("SELECT x, count(*) FROM a GROUP BY x"),
         "operator 'b': its SQL has GROUP BY in append mode, which never knows when a row is final without a watermark",
+        (
+            "for results that change, set outputMode: update, and mode: upsert with a key in the sink; for final ones, "
+            "give the source 'a' `watermark: {column: …, delay: …}`, and GROUP BY window(…)"
+        ),
+    ),
+    "aggregation of windows without a watermark": (
+        sql("SELECT window(t, '1 minute') AS w, count(*) FROM a GROUP BY window(t, '1 minute')"),
+        "operator 'b': its SQL has GROUP BY in append mode, which never knows when a row is final without a watermark",
         "give the source 'a' `watermark: {column: …, delay: …}`",
+    ),
+    "aggregation beside a watermark": (
+        sql("SELECT x, count(*) FROM a GROUP BY x", sources=MARKED),
+        "operator 'b': its SQL has GROUP BY in append mode without the event time of its rows, so no row is ever final",
+        (
+            "for results that change, set outputMode: update, and mode: upsert with a key in the sink; for final ones, "
+            "GROUP BY window(…)"
+        ),
+    ),
+    "Flink's tumbling window": (
+        sql("SELECT window_start, count(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), INTERVAL '1' MINUTE)) GROUP BY 1"),
+        "operator 'b': its SQL does not parse: Spark has no function TUMBLE, which is Flink's (line 1, column 42)",
+        "group by a window: SELECT window.start, … GROUP BY window(time, '1 minute'), …",
+    ),
+    "Flink's older windows": (
+        sql("SELECT HOP_END(t, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE) FROM a", sources=MARKED),
+        "operator 'b': its SQL does not parse: Spark has no function HOP_END, which is Flink's (line 1, column 8)",
+        (
+            "group by a sliding window, its size before its step: SELECT window.start, … "
+            "GROUP BY window(time, '10 minutes', '1 minute'), …"
+        ),
     ),
     "outer join without a watermark": (
         sql(
