@@ -181,7 +181,8 @@ def _segments(channel: ChannelState) -> list[ChannelSegment]:
 
 
 def _sources(manifest: Manifest) -> Table:
-    watermarks = {each.uid: each for chain in manifest.chains for each in chain.inputs}
+    # The chain that reads a source comes before those that read it through a channel, under the same uid.
+    watermarks = {each.uid: each for chain in reversed(manifest.chains) for each in chain.inputs}
     table = _table(("source", False), ("watermark (UTC)", False), ("position", False), ("end", False))
     for source in manifest.sources:
         state = watermarks.get(source.uid)

@@ -228,8 +228,8 @@ def _by_part(job: JobView, what: str, counts: Callable[[ChainView], Mapping[Oper
 def _partitions(job: JobView) -> Table:
     """Return the partitions of Kafka topics, those with the most unread records first."""
     table = _table(("source", False), ("partition", False), ("position", True), ("unread", True))
-    sources = {source.uid: source for chain in job.chains for source in chain.inputs}
-    found = [(source, each) for source in sources.values() for each in source.partitions]
+    sources = [source for chain in job.chains for source in chain.inputs if source.chain is None]
+    found = [(source, each) for source in sources for each in source.partitions]
     found.sort(key=lambda pair: -(pair[1].lag or 0))
     for source, each in found[:_PARTITIONS_SHOWN]:
         unread = formatting.UNKNOWN if each.lag is None else formatting.count(each.lag)

@@ -15,7 +15,12 @@ def behind(chain: ChainView, source: InputView) -> str:
 
 
 def unread_records(job: JobView, source: InputView) -> str:
-    """Return the number of unread records of a Kafka source; empty for other inputs."""
+    """Return the number of unread records of a Kafka source; empty for other inputs.
+
+    A chain that reads the source through a channel has an input of its uid, too, and knows no positions.
+    """
+    if source.chain is not None:
+        return ""
     if source.lag_records is not None:
         return formatting.count(source.lag_records)
     of_kafka = {each["uid"] for each in job.graph.get("sources", ()) if each.get("format") == "kafka"}

@@ -5,7 +5,15 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from tests.unit.view.samples import NOW, a_job, checkpoints, executors, several_chains, with_partitions
+from tests.unit.view.samples import (
+    NOW,
+    a_job,
+    checkpoints,
+    executors,
+    read_through_a_channel,
+    several_chains,
+    with_partitions,
+)
 
 from streamjob.cli.tables import print_status
 from streamjob.client.diagnosing import Circumstances, diagnose
@@ -178,6 +186,18 @@ def test_the_partitions_of_a_topic_show_positions_and_what_is_unread_the_most_fi
 
     header = lines.index("source partition position unread")
     assert lines[header + 2 : header + 4] == ["flights departures 1 1001 1,200", "flights departures 0 1000 5"]
+
+
+def test_a_topic_that_is_read_through_a_channel_keeps_its_figures() -> None:
+    graph = {"sources": [{"uid": "flights", "format": "kafka"}]}
+    job = read_through_a_channel(with_partitions([5, 1200]).model_copy(update={"graph": graph}))
+
+    lines = _lines(job, checkpoints())
+
+    header = lines.index("source partition position unread")
+    assert lines[header + 2 : header + 4] == ["flights departures 1 1001 1,200", "flights departures 0 1000 5"]
+    assert not [line for line in lines if "unknown" in line]
+    assert "unread flights 1,205" in progress_line(job, NOW)
 
 
 def test_of_many_partitions_the_worst_are_shown_and_the_rest_is_added_up() -> None:

@@ -47,6 +47,16 @@ def with_partitions(lags: Sequence[int]) -> JobView:
     return a_job(chains=(chain.model_copy(update={"inputs": inputs}),))
 
 
+def read_through_a_channel(job: JobView) -> JobView:
+    """Return a job with a second chain, which reads the first source through a channel, under the uid of the source."""
+    first = job.chains[0]
+    through = first.inputs[0].model_copy(
+        update={"chain": first.uid, "partitions": (), "lag_records": None, "lag_seconds": None}
+    )
+    reader = first.model_copy(update={"uid": ChainUid("reader"), "inputs": (through,)})
+    return job.model_copy(update={"chains": (first, reader)})
+
+
 def a_job(**changes: Any) -> JobView:
     """Return a running job with one chain, with some fields changed."""
     inputs = (

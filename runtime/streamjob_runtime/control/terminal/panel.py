@@ -203,7 +203,7 @@ def _inputs(job: JobView, sources: Sequence[InputView]) -> Table:
     table = _grid()
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    chains = {source.uid: chain for chain in job.chains for source in chain.inputs}
+    chains = {source.uid: chain for chain in job.chains for source in chain.inputs if source.chain is None}
     lag = {source.uid: behind(chains[source.uid], source) for source in sources}
     lags = any(each != formatting.ABSENT for each in lag.values())
     left = {source.uid: unread_records(job, source) for source in sources}
