@@ -72,6 +72,10 @@ class JobFailed(StreamJobError):
     exit_code = ExitCode.FAILED
 
 
+class ProcessUnfit(JobFailed):
+    """This process cannot continue the job; another one can, from the last checkpoint."""
+
+
 def refuse(error: type[InvalidInput], whom: str, found: Iterable[tuple[str, str]]) -> None:
     """Raise one error that lists all problems; do nothing if there are none.
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from streamjob.errors import JobFailed
+from streamjob.errors import ProcessUnfit
 from streamjob_runtime.spark.error_text import describe
 
 if TYPE_CHECKING:
@@ -21,12 +21,16 @@ _PAUSE = 0.2
 log = logging.getLogger("streamjob")
 
 
-class EpochNotEnded(JobFailed):
+class EpochNotEnded(ProcessUnfit):
     """A part of an epoch still runs, so no other epoch may begin in this process; the next process restores."""
 
 
 def end_chains(
-    spark: SparkSession, chains: Collection[Chain], timeout: float, clock: Callable[[], float] = time.monotonic
+    spark: SparkSession,
+    chains: Collection[Chain],
+    timeout: float,
+    is_dead: Callable[[], bool],
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[str, ...]:
     """Stop chains; return the parts that still run, empty if all went well.
 
@@ -34,6 +38,7 @@ def end_chains(
         spark: the session of their queries.
         chains: the chains.
         timeout: seconds for stopping, and the same again for chains that could not be stopped at first.
+        is_dead: whether Spark's process has ended, and all queries with it.
         clock: monotonic time in seconds.
     """
     # All at once: each waits for its batch, and a producer's batch may wait for room.
@@ -45,6 +50,9 @@ def end_chains(
     deadline = clock() + timeout
     again: dict[str, threading.Thread] = {}
     while (left := _left(spark, chains, again)) and clock() < deadline:
+        # A dead process does not answer either; waiting for it would only delay the next one.
+        if is_dead():
+            return ()
         time.sleep(_PAUSE)
     return left
 

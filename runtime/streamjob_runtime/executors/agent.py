@@ -43,6 +43,7 @@ from streamjob_runtime.executors.messages import (
 from streamjob_runtime.executors.profiling import ExecutorProfiler
 from streamjob_runtime.executors.work import ExecutorWork
 from streamjob_runtime.spark.java import Java
+from streamjob_runtime.spark.java_death import oom_kills, why_ended
 from streamjob_runtime.spark.sockets import socket_directory
 
 REGISTERED_FILE = "registered"
@@ -158,8 +159,11 @@ class Agent:
 
         java_settings = JavaSettings(root, root / "spark", sockets, settings.memory, settings.cores, address)
         over = _Over(self._stopped)
+        killed_before = oom_kills()
         java = start_java(found, java_settings, welcome, spark_secret, listening.path, self._environment)
-        threading.Thread(target=_watch, args=(java, over), name="watch-java", daemon=True).start()
+        threading.Thread(
+            target=_watch, args=(java, killed_before, java_settings.scratch, over), name="watch-java", daemon=True
+        ).start()
         polling = threading.Thread(target=self._poll, args=(welcome, perform, over), name="poll", daemon=True)
         polling.start()
         try:
@@ -253,10 +257,10 @@ class _Over:
             self._event.wait(0.2)
 
 
-def _watch(java: subprocess.Popen[bytes], over: _Over) -> None:
+def _watch(java: subprocess.Popen[bytes], killed_before: int | None, directory: Path, over: _Over) -> None:
     code = java.wait()
-    why = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    over.set(f"its Java {why}")
+    death = why_ended(code, java.pid, (killed_before, oom_kills()), directory)
+    over.set(f"its Java has ended: {death.cause}")
 
 
 def _end(java: subprocess.Popen[bytes]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored, check_compatible
-from streamjob.errors import CannotRestore, StreamJobError
+from streamjob.errors import CannotRestore, ProcessUnfit, StreamJobError
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.graph import graph_of
 from streamjob.job.load import LoadedJob
@@ -103,6 +103,8 @@ class Job:
         executors: the executors in other processes; None if this process computes.
         at_hand: files of a checkpoint that were brought beforehand, for the first restore; None if there are none.
         recorder: records traces; None if there are none.
+        unfit: returns the error to end with if this process cannot run another epoch, None if it can; waits for its
+            Spark to end for so many seconds.
     """
 
     loaded: LoadedJob
@@ -118,6 +120,7 @@ class Job:
     executors: DriverSide | None = None
     at_hand: Path | None = None
     recorder: TraceRecorder | None = None
+    unfit: Callable[[float], ProcessUnfit | None] = lambda patience: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +290,9 @@ class Epoch(ChainListener, CheckpointListener):
             shutil.rmtree(job.at_hand, ignore_errors=True)
         if executors is not None:
             with self._start.part("executors"):
-                there = executors.wait(lambda: self._coordination.stop_asked)
+                there = executors.wait(lambda: self._coordination.stop_asked or self._job.unfit(0.0) is not None)
+            if (unfit := self._job.unfit(0.0)) is not None:
+                raise unfit
             if not there:
                 return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while it waited for executors")
         starts = check_sources(spark, job.loaded, job.plan, restored)
@@ -365,7 +370,9 @@ class Epoch(ChainListener, CheckpointListener):
                 chain.start()
             return self._loop()
         finally:
-            self._left = end_chains(spark, assembled.chains.values(), _STOP_SECONDS)
+            self._left = end_chains(
+                spark, assembled.chains.values(), _STOP_SECONDS, lambda: self._job.unfit(0.0) is not None
+            )
             self._checkpoints.close()
             self._coordination.end_epoch(self._queued_events())
 

@@ -25,7 +25,11 @@ from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome, EpochView, Job
 from streamjob_runtime.job.epoch_directories import drop_epochs, epoch_of
 from streamjob_runtime.restoring.one_disk import NeedsOneDisk
-from streamjob_runtime.spark.error_text import describe
+from streamjob_runtime.spark.error_text import causes, describe
+from streamjob_runtime.spark.gateway import is_broken_connection
+
+_DEATH_SECONDS = 1.0
+"""How long after its connections a process ends, at most."""
 
 log = logging.getLogger("streamjob")
 
@@ -127,24 +131,12 @@ class Runner:
                     outcome, held = self._run_epoch(ledger, restore_from, held)
                 except NeedsOneDisk as error:
                     outcome = self._rearrange(restore_from, error)
-            except (CannotRestore, InvalidInput) as error:
-                if isinstance(error, CannotRestore) or not self._coordination.has_run:
-                    self._coordination.end(JobState.FAILED, error.what)
-                    raise
-                # The same job was valid when it ran, so something that it needs, such as a sink's path, is temporarily
-                # missing.
-                outcome = EpochOutcome(EpochEnd.FAILED, error.what)
             except Superseded as error:
                 self._coordination.end(JobState.SUPERSEDED, error.what)
                 raise
-            except JobFailed as error:
-                self._coordination.end(JobState.FAILED, error.what)
-                raise
-            except StreamJobError as error:
-                outcome = EpochOutcome(EpochEnd.FAILED, error.what)
             except Exception as error:
-                log.exception("The epoch failed")
-                outcome = EpochOutcome(EpochEnd.FAILED, describe(error, self._job.workdir))
+                self._check_process(error)
+                outcome = self._failed(error)
             match outcome.end:
                 case EpochEnd.FINISHED:
                     self._coordination.end(JobState.FINISHED, None)
@@ -165,6 +157,7 @@ class Runner:
                     self._coordination.end(JobState.SUPERSEDED, outcome.message)
                     raise Superseded(outcome.message)
                 case EpochEnd.FAILED:
+                    self._check_process()
                     if not self._wait_for_restart(outcome.message):
                         return ExitCode.FAILED if self._coordination.lifecycle.state is JobState.FAILED else ExitCode.OK
 
@@ -172,6 +165,28 @@ class Runner:
         """End a job that was stopped before it has run; return the process's exit code."""
         self._stop("The job was stopped before it was told to start")
         return ExitCode.OK
+
+    def _check_process(self, error: Exception | None = None) -> None:
+        """Raise the error to end with if no other epoch can run in this process, which a failure is a sign of."""
+        broken = error is not None and any(is_broken_connection(each) for each in causes(error))
+        unfit = self._job.unfit(_DEATH_SECONDS if broken else 0.0)
+        if unfit is not None:
+            self._coordination.end(JobState.FAILED, unfit.what)
+            raise unfit from error
+
+    def _failed(self, error: Exception) -> EpochOutcome:
+        """Return the outcome of an epoch that ended with an error; raise the error if another would end with it too."""
+        lasting = isinstance(error, InvalidInput) and not self._coordination.has_run
+        if lasting or isinstance(error, (CannotRestore, JobFailed)):
+            assert isinstance(error, StreamJobError)
+            self._coordination.end(JobState.FAILED, error.what)
+            raise error
+        if isinstance(error, StreamJobError):
+            # The same job was valid when it ran, so something that it needs, such as a sink's path, is temporarily
+            # missing.
+            return EpochOutcome(EpochEnd.FAILED, error.what)
+        log.error("The epoch failed", exc_info=error)
+        return EpochOutcome(EpochEnd.FAILED, describe(error, self._job.workdir))
 
     def _claim(self) -> Ledger:
         identity = Identity(

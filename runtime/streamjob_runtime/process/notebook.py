@@ -240,6 +240,7 @@ class Notebook:
             files=JobFiles(root),
             clock=steady_clock(),
             spark=session,
+            unfit=holder.unfit,
         )
         running = RunningJob(runnable, location)
         with self._lock:

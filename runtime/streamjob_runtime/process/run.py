@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjob.errors import ExitCode, InvalidInput, StreamJobError
+from streamjob.errors import ExitCode, InvalidInput, ProcessUnfit, StreamJobError
 from streamjob.ids import Attempt, Owner
 from streamjob.job.load import LoadedJob, load_job
 from streamjob.job.on_executors import check_on_executors
@@ -227,7 +227,6 @@ def _run_job(
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.at_hand import FilesAtHand
     from streamjob_runtime.restoring.from_spark import take_over
-    from streamjob_runtime.spark.holder import SparkGone
 
     if log_format() is LogFormat.TEXT:
         # With JSON, the log is set up already, since no panel must stay below it.
@@ -260,6 +259,7 @@ def _run_job(
         executors=executors,
         at_hand=at_hand,
         recorder=reporting.recorder,
+        unfit=spark.unfit,
     )
     named = options.restore_from
     if named.startswith(FROM_SPARK):
@@ -308,7 +308,7 @@ def _run_job(
             code = runner.run() if is_told else runner.leave()
             lock.end()
         except StreamJobError as error:
-            if not isinstance(error, SparkGone):
+            if not isinstance(error, ProcessUnfit):
                 lock.end()
             raise
         finally:

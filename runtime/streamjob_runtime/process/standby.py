@@ -50,12 +50,17 @@ def stand_by(
         spark: this process's Spark.
         files: gives directories the names by which Spark knows them.
         scratch: a directory of this process, below that of `files`.
+
+    Raises:
+        ProcessUnfit: this process's Spark has ended.
     """
     at_hand = FilesAtHand(store, job, scratch / "at-hand")
     log.info("Standing by: this process continues the job if the one that runs it dies")
     rehearse(loaded, job, spark, files, scratch / "rehearsal")
-    wait_for_turn(lock, at_hand)
+    wait_for_turn(lock, at_hand, is_unfit=lambda: spark.unfit() is not None)
     at_hand.close()
+    if (unfit := spark.unfit()) is not None:
+        raise unfit
     if lock.has_ended():
         log.info("The job has ended; there is nothing to continue")
         return None
@@ -63,15 +68,21 @@ def stand_by(
     return at_hand.directory
 
 
-def wait_for_turn(lock: RunningLock, files: FilesAtHand, sleep: Callable[[float], object] = time.sleep) -> None:
+def wait_for_turn(
+    lock: RunningLock,
+    files: FilesAtHand,
+    sleep: Callable[[float], object] = time.sleep,
+    is_unfit: Callable[[], bool] = lambda: False,
+) -> None:
     """Keep the newest checkpoint's files at hand until the lock is free, and take it.
 
     Args:
         lock: of the process that runs the job.
         files: the checkpoint's files.
         sleep: waits a number of seconds.
+        is_unfit: whether to give up, because this process cannot run the job any more.
     """
-    keep_at_hand(files, lock.acquire, sleep)
+    keep_at_hand(files, lambda: is_unfit() or lock.acquire(), sleep)
 
 
 def keep_at_hand(

@@ -41,12 +41,17 @@ def prepare_and_wait(
         files: gives directories the names by which Spark knows them.
         scratch: a directory of this process, below that of `files`.
         stopped: whether the job was asked to stop.
+
+    Raises:
+        ProcessUnfit: this process's Spark has ended.
     """
     log.info("This process prepares itself, and runs the job when it is told to start")
     if not gate.is_open:
         rehearse(loaded, job, spark, files, scratch / "rehearsal")
-    is_told = wait_until_told(gate, at_hand, stopped)
+    is_told = wait_until_told(gate, at_hand, lambda: stopped() or spark.unfit() is not None)
     at_hand.close()
+    if (unfit := spark.unfit()) is not None:
+        raise unfit
     if is_told:
         log.info("This process was told to start")
     return is_told

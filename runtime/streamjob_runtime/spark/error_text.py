@@ -40,7 +40,7 @@ def describe(error: BaseException, near: Path | None = None) -> str:
 
 def _full_path(error: BaseException, near: Path | None) -> str | None:
     """Return the path that has no space left, if this is the error."""
-    for each in _causes(error):
+    for each in causes(error):
         if isinstance(each, OSError) and each.errno in _FULL:
             return str(each.filename or near or "an unknown path")
         for line in str(each).splitlines():
@@ -53,7 +53,8 @@ def _full_path(error: BaseException, near: Path | None) -> str | None:
     return None
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Return an error, and what it was raised from or because of."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

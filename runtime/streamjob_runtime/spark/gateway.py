@@ -96,6 +96,13 @@ def call_errors() -> tuple[type[Exception], ...]:
     return (Py4JError, ConnectionError, *java_errors())
 
 
+def is_broken_connection(error: BaseException) -> bool:
+    """Return whether an error may come from a call into a Java that has ended."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    return isinstance(error, (Py4JError, ConnectionError)) and not isinstance(error, Py4JJavaError)
+
+
 def thrown(error: Exception) -> Any:
     """Return the exception in Java behind one of `java_errors`."""
     from py4j.protocol import Py4JJavaError

@@ -11,8 +11,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjob.errors import JobFailed
+from streamjob.errors import ProcessUnfit
 from streamjob_runtime.spark.gateway import forget_java, java_process, shut_down
+from streamjob_runtime.spark.java_death import oom_kills, why_ended
 from streamjob_runtime.spark.page import SparkPage, is_enabled, page_at
 from streamjob_runtime.spark.session import SessionSettings, connector_jars, start_session
 
@@ -25,8 +26,8 @@ _EXIT_SECONDS = 60.0
 log = logging.getLogger("streamjob")
 
 
-class SparkGone(JobFailed):
-    """Spark's process has ended, so this process cannot continue; the next one restores."""
+class SparkGone(ProcessUnfit):
+    """Spark's process has ended; PySpark cannot start another one for what refers to this one."""
 
 
 class SparkHolder:
@@ -50,6 +51,7 @@ class SparkHolder:
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._page: SparkPage | None = None
+        self._killed_before: int | None = None
 
     @property
     def started(self) -> SparkSession | None:
@@ -78,6 +80,7 @@ class SparkHolder:
             if self._session is None:
                 # Show the message to the waiting user; the log file would hide it.
                 connector_jars(self._settings)
+                self._killed_before = oom_kills()
                 hints: list[str] = []
                 with _standard_error_to(self._log_file) if self._log_file else nullcontext():
                     self._session = start_session(self._settings, hints.append)
@@ -86,12 +89,30 @@ class SparkHolder:
                 self._on_started(self._session)
                 for hint in hints:
                     log.info(hint)
-            elif not _is_alive(self._session):
-                raise SparkGone(
-                    "Spark's process has ended", "start the job again: it continues from its last checkpoint"
-                )
+            elif (unfit := self.unfit()) is not None:
+                raise unfit
             self._session.conf.set("spark.sql.shuffle.partitions", max_parallelism)
             return self._session
+
+    def unfit(self, patience: float = 0.0) -> ProcessUnfit | None:
+        """Return the error to end with if Spark has ended by itself; None while it runs, and when it was stopped.
+
+        Args:
+            patience: seconds to wait for its end, for a caller whose connection to it is broken.
+        """
+        session = self._session
+        process = None if session is None else java_process(session)
+        if process is None:
+            return None
+        try:
+            code = process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return None
+        death = why_ended(code, process.pid, (self._killed_before, oom_kills()), Path.cwd())
+        again = "start the job again: it continues from its last checkpoint"
+        return SparkGone(
+            f"Spark's process has ended: {death.cause}", f"{death.advice}; {again}" if death.advice else again
+        )
 
     def stop(self) -> None:
         """Stop Spark if it runs, and wait for its process to end."""

@@ -100,6 +100,13 @@ def members_of(leader: int) -> list[int]:
     return sorted(members, key=lambda pid: pid != leader)
 
 
+def java_of(process: JobProcess) -> int:
+    """Return the process of a job's Java."""
+    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in members_of(process.pid)}
+    (java,) = [pid for pid, name in names.items() if name == "java"]
+    return java
+
+
 class JobRuns:
     """Starts the processes of one job, and examines its files in the store.
 

@@ -59,8 +59,8 @@ class PassingClock:
         return self.now
 
 
-def ended(spark: Any, *chains: FakeChain, timeout: float = 3.0) -> tuple[str, ...]:
-    return end_chains(spark, cast("Any", chains), timeout, PassingClock())
+def ended(spark: Any, *chains: FakeChain, timeout: float = 3.0, is_dead: bool = False) -> tuple[str, ...]:
+    return end_chains(spark, cast("Any", chains), timeout, lambda: is_dead, PassingClock())
 
 
 def test_a_query_that_is_active_behind_a_failed_stop_is_stopped_again() -> None:
@@ -86,15 +86,27 @@ def test_what_cannot_be_ended_is_named() -> None:
     )
 
 
-def test_a_spark_that_does_not_answer_is_not_taken_for_one_without_queries() -> None:
-    class Silent:
-        @property
-        def streams(self) -> SimpleNamespace:
-            raise OSError("Connection refused")
+class SilentSpark:
+    def __init__(self) -> None:
+        self.asked = 0
 
-    (left,) = ended(Silent(), FakeChain(FakeQuery("clean", calls=1)))
+    @property
+    def streams(self) -> SimpleNamespace:
+        self.asked += 1
+        raise OSError("Connection refused")
+
+
+def test_a_spark_that_does_not_answer_is_not_taken_for_one_without_queries() -> None:
+    (left,) = ended(SilentSpark(), FakeChain(FakeQuery("clean", calls=1)))
 
     assert "Connection refused" in left
+
+
+def test_a_spark_whose_process_has_ended_is_not_asked_again() -> None:
+    spark = SilentSpark()
+
+    assert ended(spark, FakeChain(FakeQuery("clean", calls=1)), is_dead=True) == ()
+    assert spark.asked == 1
 
 
 def test_a_process_whose_epoch_has_not_ended_fails_with_an_exit_code_for_its_supervisor() -> None:

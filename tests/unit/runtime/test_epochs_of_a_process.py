@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from streamjob.errors import ExitCode
+from streamjob.errors import ExitCode, ProcessUnfit
 from streamjob.ids import Attempt, CheckpointId, TriggerId
 from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
@@ -24,10 +25,14 @@ from streamjob_runtime.job.runner import Runner, RunOptions
 from streamjob_runtime.sinks.errors import UnusablePlace
 
 
-def runner_in(workdir: Path) -> Runner:
+def runner_in(workdir: Path, unfit: Callable[[float], ProcessUnfit | None] = lambda patience: None) -> Runner:
     spec = SimpleNamespace(checkpointing=SimpleNamespace())
     job = SimpleNamespace(
-        workdir=workdir, clock=lambda: 0.0, plan=SimpleNamespace(chains=()), loaded=SimpleNamespace(spec=spec)
+        workdir=workdir,
+        clock=lambda: 0.0,
+        plan=SimpleNamespace(chains=()),
+        loaded=SimpleNamespace(spec=spec),
+        unfit=unfit,
     )
     return Runner(
         cast("Any", job), cast("Any", None), RunOptions(RestoreFrom(), Attempt(0), RestartPolicy(initial_delay=0.001))
@@ -116,6 +121,8 @@ def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner
 
         def run(self) -> EpochOutcome:
             step = script.pop(0)
+            if step == "lose the connection":
+                raise UnusablePlace("the topic cannot be read") from ConnectionRefusedError("Connection refused")
             if step == "refuse":
                 raise UnusablePlace("sink path /out: may not be written")
             if step == "run and fail":
@@ -140,6 +147,28 @@ def test_what_is_refused_after_the_job_has_run_is_a_failure_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_job(tmp_path, monkeypatch, "run and fail", "refuse", "refuse", "finish") is ExitCode.OK
+
+
+@pytest.mark.parametrize("failure", ["run and fail", "refuse", "lose the connection"])
+def test_no_epoch_follows_in_a_process_whose_spark_has_ended(
+    failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = ProcessUnfit("Spark's process has ended: SIGKILL ended it")
+    waits: list[float] = []
+
+    def unfit(patience: float) -> ProcessUnfit | None:
+        waits.append(patience)
+        return gone
+
+    runner = runner_in(tmp_path, unfit)
+
+    with pytest.raises(ProcessUnfit) as raised:
+        run_job(tmp_path, monkeypatch, failure, "finish", runner=runner)
+
+    assert raised.value is gone
+    assert runner.coordination.lifecycle.state is JobState.FAILED
+    # A connection is closed before its process has ended.
+    assert waits == [1.0 if failure == "lose the connection" else 0.0]
 
 
 def test_a_stop_while_no_epoch_runs_is_told_to_have_taken_place(

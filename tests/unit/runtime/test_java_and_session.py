@@ -294,8 +294,13 @@ class FakeSession:
         self.partitions: list[int] = []
         self.exit_code: int | None = None
         self.conf = SimpleNamespace(set=lambda key, value: self.partitions.append(value))
-        process = SimpleNamespace(poll=lambda: self.exit_code)
+        process = SimpleNamespace(poll=lambda: self.exit_code, wait=self._wait, pid=1)
         self.sparkContext = SimpleNamespace(_gateway=SimpleNamespace(proc=process))
+
+    def _wait(self, seconds: float) -> int:
+        if self.exit_code is None:
+            raise subprocess.TimeoutExpired("java", seconds)
+        return self.exit_code
 
 
 @pytest.fixture

@@ -65,6 +65,14 @@ def test_it_waits_for_the_lock_and_keeps_the_checkpoint_at_hand_meanwhile(
     assert not RunningLock(tmp_path).acquire()
 
 
+def test_a_process_that_could_not_run_the_job_waits_no_longer_and_leaves_the_lock_to_others(
+    files: FilesAtHand, tmp_path: Path
+) -> None:
+    wait_for_turn(RunningLock(tmp_path), files, is_unfit=lambda: True)
+
+    assert RunningLock(tmp_path).acquire()
+
+
 def test_there_is_nothing_at_hand_before_the_first_checkpoint(files: FilesAtHand) -> None:
     assert files.refresh() is None
     assert not files.directory.exists()

@@ -1,0 +1,47 @@
+"""The death of Spark's Java ends its process at once, with the cause, and the process that stands by takes over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from tests.integration.runtime.processes import JobRuns, java_of
+
+from streamjob.errors import ExitCode
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.timeout(600)
+def test_a_job_whose_java_is_killed_ends_with_the_cause_and_is_continued_by_the_one_that_stands_by(
+    runs: JobRuns,
+) -> None:
+    first = runs.start()
+    runs.wait_for_progress(-1, first)
+    # It sleeps, and does not come to its end before the other one is ready.
+    first.stop()
+    standby = runs.start("--standby")
+    runs.wait(lambda: "is at hand" in standby.output(), "checkpoint at hand", standby)
+    epoch, before = runs.epoch(), runs.furthest()
+    first.wake()
+
+    killed = time.monotonic()
+    os.kill(java_of(first), signal.SIGKILL)
+
+    assert first.wait() == ExitCode.FAILED
+    # Asking the dead Java for its queries would alone take 30 seconds.
+    assert time.monotonic() - killed < 20
+    assert "Spark's process has ended: " in first.output()
+    assert "SIGKILL" in first.output()
+    assert "Traceback" not in first.output()
+    runs.wait_for_claim(epoch, standby)
+    runs.wait_for_progress(before, standby)
+
+    standby.stop()
+    waiting = runs.start("--standby")
+    runs.wait(lambda: "is at hand" in waiting.output(), "checkpoint at hand", waiting)
+    os.kill(java_of(waiting), signal.SIGKILL)
+    assert waiting.wait() == ExitCode.FAILED, "it would only be found out when it is needed"
+    assert "Spark's process has ended: " in waiting.output()
