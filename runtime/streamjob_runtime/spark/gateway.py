@@ -131,6 +131,28 @@ def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     return process
 
 
+def launch_java(conf: Mapping[str, str]) -> None:
+    """Start the Java for the next session of this process, unless one runs.
+
+    PySpark would start it in this process's group. Whoever ends a group, a service manager or a script, would then end
+    Java first, and the driver could take no last checkpoint. Java still ends with this process, which holds its
+    standard input open.
+
+    Args:
+        conf: Spark's configuration.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None and process.poll() is not None:
+        SparkContext._gateway = SparkContext._jvm = None
+    if SparkContext._gateway is None:
+        settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+        gateway = launch_gateway(settings, {"process_group": 0})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
 def shut_down(spark: SparkSession) -> None:
     """Close all connections to Spark's Java."""
     gateway = spark.sparkContext._gateway

@@ -19,7 +19,7 @@ from streamjob.errors import InvalidInput, refuse
 from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.connectors.finding import jars as find_jars
 from streamjob_runtime.spark.descriptors import ensure_descriptors
-from streamjob_runtime.spark.gateway import authenticate_callbacks, our_java
+from streamjob_runtime.spark.gateway import authenticate_callbacks, launch_java, our_java
 from streamjob_runtime.spark.java import find_java, quoted_option
 from streamjob_runtime.spark.java_failure import why_not_started
 from streamjob_runtime.spark.java_logging import logging_options, logging_variables
@@ -316,7 +316,8 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
 
     spare_pandas()
     leave_errors_unlogged()
-    builder = SparkSession.builder.master(settings.master).appName(settings.name)
+    conf = {"spark.master": settings.master, "spark.app.name": settings.name, **conf}
+    builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
     # Java inherits them.
@@ -324,6 +325,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
     secret = nullcontext() if settings.executors is None else _variable(SECRET, settings.executors.secret)
     with _variable("JAVA_HOME", str(java.home)), _variable(PAGE_SECRET, settings.page_secret), secret:
         try:
+            launch_java(conf)
             session = builder.getOrCreate()
         except Exception as error:
             raise why_not_started(error, java, conf) or error from error
