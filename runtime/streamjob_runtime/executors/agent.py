@@ -50,6 +50,7 @@ REGISTERED_FILE = "registered"
 """Exists in the work directory while Spark has the executor."""
 
 _RETRY_SECONDS = 0.5
+_LOOK_SECONDS = 1.0
 _AWAY_SECONDS = 30.0
 """How long the driver may be silent before the agent gives its Java up; Spark's own limit is the same."""
 _END_SECONDS = 10.0
@@ -132,6 +133,8 @@ class Agent:
             describe_process(**welcome.job, executor=self._settings.name)
             self._say(f"Executor {welcome.executor} starts for attempt {credentials.attempt}")
             begun = time.monotonic()
+            if not java.home.exists():
+                java = java_of_agent(workdir.absolute(), self._environment)
             self._serve(java, welcome, credentials.spark_secret, address)
             # One that has run is replaced at once.
             self._draining.wait(max(0.0, _RETRY_SECONDS - (time.monotonic() - begun)))
@@ -161,9 +164,8 @@ class Agent:
         over = _Over(self._stopped)
         killed_before = oom_kills()
         java = start_java(found, java_settings, welcome, spark_secret, listening.path, self._environment)
-        threading.Thread(
-            target=_watch, args=(java, killed_before, java_settings.scratch, over), name="watch-java", daemon=True
-        ).start()
+        watched = (java, killed_before, (java_settings.scratch, sockets), over)
+        threading.Thread(target=_watch, args=watched, name="watch-java", daemon=True).start()
         polling = threading.Thread(target=self._poll, args=(welcome, perform, over), name="poll", daemon=True)
         polling.start()
         try:
@@ -257,9 +259,20 @@ class _Over:
             self._event.wait(0.2)
 
 
-def _watch(java: subprocess.Popen[bytes], killed_before: int | None, directory: Path, over: _Over) -> None:
-    code = java.wait()
-    death = why_ended(code, java.pid, (killed_before, oom_kills()), directory)
+def _watch(
+    java: subprocess.Popen[bytes], killed_before: int | None, directories: tuple[Path, ...], over: _Over
+) -> None:
+    """Notice the end of Java, which was started in the first of its directories, or that of a directory."""
+    while True:
+        try:
+            code = java.wait(_LOOK_SECONDS)
+            break
+        except subprocess.TimeoutExpired:
+            for gone in (each for each in directories if not each.is_dir()):
+                # Every task would fail; the next Java gets directories of its own.
+                over.set(f"its directory {gone} was removed")
+                return
+    death = why_ended(code, java.pid, (killed_before, oom_kills()), directories[0])
     over.set(f"its Java has ended: {death.cause}")
 
 

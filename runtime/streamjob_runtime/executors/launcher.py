@@ -79,8 +79,9 @@ class Launcher:
     def _keep(self, name: str, url: str) -> None:
         settings = self._settings
         directory = settings.workdir / name
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         while not self._stopped.is_set():
+            # Again, if somebody has emptied the work directory meanwhile.
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with (directory / "log").open("ab") as output:
                 process = self._spawn(name, url, directory, output)
                 with self._lock:

@@ -16,18 +16,27 @@ from streamjob_runtime.spark.gateway import forget_java, java_process, shut_down
 from streamjob_runtime.spark.java_death import oom_kills, why_ended
 from streamjob_runtime.spark.page import SparkPage, is_enabled, page_at
 from streamjob_runtime.spark.session import SessionSettings, connector_jars, start_session
+from streamjob_runtime.spark.sockets import sockets_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 _EXIT_SECONDS = 60.0
+_LEAVE_IN_PEACE = (
+    "keep whatever cleans up there (tmpwatch, systemd-tmpfiles, a script) away from it, and start the job again: it "
+    "continues from its last checkpoint"
+)
 
 log = logging.getLogger("streamjob")
 
 
 class SparkGone(ProcessUnfit):
     """Spark's process has ended; PySpark cannot start another one for what refers to this one."""
+
+
+class DirectoriesGone(ProcessUnfit):
+    """Directories were removed that Spark made at its start and does not make again."""
 
 
 class SparkHolder:
@@ -52,6 +61,8 @@ class SparkHolder:
         self._session: SparkSession | None = None
         self._page: SparkPage | None = None
         self._killed_before: int | None = None
+        self._spare_directories: tuple[Path, ...] = ()
+        self._directories: tuple[Path, ...] = ()
 
     @property
     def started(self) -> SparkSession | None:
@@ -86,6 +97,7 @@ class SparkHolder:
                     self._session = start_session(self._settings, hints.append)
                 if is_enabled(self._settings.conf):
                     self._page = page_at(self._session.sparkContext.uiWebUrl, self._settings.page_secret)
+                self._note_directories(self._settings)
                 self._on_started(self._session)
                 for hint in hints:
                     log.info(hint)
@@ -95,13 +107,20 @@ class SparkHolder:
             return self._session
 
     def unfit(self, patience: float = 0.0) -> ProcessUnfit | None:
-        """Return the error to end with if Spark has ended by itself; None while it runs, and when it was stopped.
+        """Return the error to end with if this process's Spark cannot be used any more; None if it can.
+
+        Directories that need no content, for temporary files and sockets, are made again.
 
         Args:
-            patience: seconds to wait for its end, for a caller whose connection to it is broken.
+            patience: seconds to wait for Spark's end, for a caller whose connection to it is broken.
         """
         session = self._session
-        process = None if session is None else java_process(session)
+        if session is None:
+            return None
+        return self._death(session, patience) or self._lack_of_directories()
+
+    def _death(self, session: SparkSession, patience: float) -> SparkGone | None:
+        process = java_process(session)
         if process is None:
             return None
         try:
@@ -113,6 +132,28 @@ class SparkHolder:
         return SparkGone(
             f"Spark's process has ended: {death.cause}", f"{death.advice}; {again}" if death.advice else again
         )
+
+    def _note_directories(self, settings: SessionSettings) -> None:
+        """Note the directories that Spark has made, and those that were made for it."""
+        spare = (settings.temporary, sockets_of(settings.workdir))
+        lasting = (settings.workdir, *sorted((settings.workdir / "spark").glob("*")))
+        self._spare_directories = tuple(each for each in spare if each.is_dir())
+        self._directories = tuple(each for each in lasting if each.is_dir())
+
+    def _lack_of_directories(self) -> DirectoriesGone | None:
+        for gone in (each for each in self._directories if not each.is_dir()):
+            return DirectoriesGone(f"The directory {gone} of this process was removed while it ran", _LEAVE_IN_PEACE)
+        for gone in (each for each in self._spare_directories if not each.is_dir()):
+            try:
+                gone.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                return DirectoriesGone(
+                    f"The directory {gone} of this process was removed while it ran, and cannot be made again: "
+                    f"{error.strerror}",
+                    _LEAVE_IN_PEACE,
+                )
+            log.warning("The directory %s was removed, and is made again", gone)
+        return None
 
     def stop(self) -> None:
         """Stop Spark if it runs, and wait for its process to end."""

@@ -39,6 +39,11 @@ def socket_directory(workdir: Path) -> Path:
     return beside
 
 
+def sockets_of(workdir: Path) -> Path:
+    """Return the directory that `socket_directory` returned for a work directory."""
+    return (workdir.absolute() / _NAME).resolve()
+
+
 def remove_sockets(workdir: Path) -> None:
     """Remove the sockets, and other temporary files, that a killed process has left.
 

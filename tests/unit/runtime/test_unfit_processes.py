@@ -1,7 +1,8 @@
-"""The death of Spark's Java is told from a failure of the job, with its cause."""
+"""What ends a process because its Spark cannot be used any more, with the cause."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from streamjob_runtime.spark.holder import SparkHolder
+from streamjob_runtime.spark import holder as holder_module
+from streamjob_runtime.spark.holder import DirectoriesGone, SparkHolder
 from streamjob_runtime.spark.java_death import oom_kills, why_ended
 from streamjob_runtime.spark.session import SessionSettings
+from streamjob_runtime.spark.sockets import socket_directory
 
 PID = 4242
 
@@ -91,3 +94,48 @@ def test_a_process_is_unfit_only_once_its_java_has_ended(java: subprocess.Popen[
     assert unfit is not None
     assert unfit.what == "Spark's process has ended: SIGTERM ended it"
     assert unfit.fix == "start the job again: it continues from its last checkpoint"
+
+
+@pytest.fixture
+def holder(java: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkHolder:
+    """A holder whose Spark has made its directories."""
+    context = SimpleNamespace(_gateway=SimpleNamespace(proc=java))
+
+    def start(settings: SessionSettings, *_: Any) -> Any:
+        settings.temporary.mkdir(parents=True)
+        socket_directory(settings.workdir)
+        (settings.workdir / "spark" / "blockmgr-1").mkdir(parents=True)
+        return SimpleNamespace(sparkContext=context, conf=SimpleNamespace(set=lambda *_: None))
+
+    monkeypatch.setattr(holder_module, "start_session", start)
+    # So long that the sockets are in a directory of the machine.
+    workdir = tmp_path / ("long" * 20)
+    started = SparkHolder(SessionSettings(name="job", parallelism=1, max_parallelism=1, workdir=workdir))
+    started.session(1)
+    return started
+
+
+def test_directories_for_temporary_files_and_sockets_are_made_again(holder: SparkHolder) -> None:
+    workdir = holder._settings.workdir
+    spare = [workdir / "tmp", (workdir / "sockets").resolve()]
+    for each in spare:
+        shutil.rmtree(each)
+
+    assert holder.unfit() is None
+
+    assert [each.stat().st_mode & 0o777 for each in spare] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("gone", [".", "spark", "spark/blockmgr-1"])
+def test_a_process_whose_spark_has_lost_its_directories_is_unfit(gone: str, holder: SparkHolder) -> None:
+    workdir = holder._settings.workdir
+    assert holder.unfit() is None
+    shutil.rmtree(workdir / gone)
+
+    unfit = holder.unfit()
+
+    assert unfit is not None
+    assert unfit.what.endswith("of this process was removed while it ran")
+    assert str(workdir) in unfit.what
+    with pytest.raises(DirectoriesGone):
+        holder.session(1)
