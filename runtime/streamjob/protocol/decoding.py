@@ -17,6 +17,8 @@ from streamjob.snapshot.sealing import CHECKSUM, Seal, check_seal
 
 M = TypeVar("M", bound=BaseModel)
 
+_SHOWN = 80
+
 
 def decode(
     model: type[M],
@@ -43,10 +45,13 @@ def decode(
         raise corrupt("its checksum is not that of its content, so it was altered")
     try:
         fields = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise corrupt(f"it is no JSON, and begins with {_beginning(content)}" if content else "it is empty") from error
+    try:
         version = fields.get("formatVersion")
         if version in (1, 2):
             value = model.model_validate(fields)
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError) as error:
         raise corrupt(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
     if version == 1:
         return value
@@ -64,6 +69,11 @@ def decode(
         f"{name} has format version {version!r}; this streamjob reads 1 and 2",
         "run the version of streamjob that wrote it, or a later one",
     )
+
+
+def _beginning(content: bytes) -> str:
+    """Return the first characters of an object in quotes: those of a page of a proxy or a login tell what it is."""
+    return repr(content[:_SHOWN].decode(errors="replace"))
 
 
 def _difference(stored: object, expected: object, path: str = "") -> str:

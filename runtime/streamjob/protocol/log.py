@@ -32,8 +32,10 @@ JOBS_OWN = frozenset({RecordKind.CHECKPOINT, RecordKind.FINAL})
 """The completions whose snapshots belong to the job; a savepoint belongs to its user."""
 
 _WAY_OUT = (
-    "nothing was deleted, and nothing is while the log is damaged: run `streamjob log repair` on the job's "
-    "directory, which first shows its plan; or start under a new name with --from and the URI of a snapshot"
+    "nothing was deleted, and nothing is while the log is damaged. Run `streamjob snapshots verify` on the job's "
+    "directory first, which reads everything again: a store or a proxy may have given a wrong answer. If it agrees, "
+    "run `streamjob log repair`, which first shows its plan; or start under a new name with --from and the URI of a "
+    "snapshot"
 )
 
 

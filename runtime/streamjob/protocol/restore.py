@@ -164,9 +164,13 @@ def unusable(view: LogView, record: LogRecord, problems: Sequence[str]) -> Progr
     found = "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else "")
     return LatestUnusable(
         f"{record.kind} {record.id} of job {view.job} ({record.manifest}), its last completion, is unusable: {found}",
-        "no older completion is whole: restore the objects from a backup, or start with --from none"
-        if older is None
-        else f"{older.kind} {older.id} is whole: start with --from {older.manifest}, which makes a fork",
+        "run `streamjob snapshots verify` first, which reads everything again: a store or a proxy may have given a "
+        "wrong answer. If it agrees, "
+        + (
+            "no older completion is whole: restore the objects from a backup, or start with --from none"
+            if older is None
+            else f"{older.kind} {older.id} is whole: start with --from {older.manifest}, which makes a fork"
+        ),
     )
 
 

@@ -52,7 +52,8 @@ def refused(store: FaultyStore, named: Key) -> str:
     with pytest.raises(LogDamaged):
         drive(store, claim_log(Identity(job=JOB, owner=Owner("o"), attempt=Attempt(0)), 1.0))
     assert reading.value.exit_code is ExitCode.CANNOT_RESTORE
-    assert "streamjob log repair" in reading.value.fix
+    # A store that lies once must not lead to a repair.
+    assert reading.value.fix.index("streamjob snapshots verify") < reading.value.fix.index("streamjob log repair")
     assert "--from" in reading.value.fix
     assert named in reading.value.what
     assert stored(store, "") == before
@@ -108,6 +109,24 @@ def test_every_altered_byte_of_a_record_is_noticed(store: FaultyStore, seq: int)
                 store.put(record(seq), changed)
                 with pytest.raises(LogDamaged, match=record(seq)):
                     drive(store, read(JOB))
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (
+            b"<!DOCTYPE html><title>Log in</title>",
+            "it is no JSON, and begins with '<!DOCTYPE html><title>Log in</title>'",
+        ),
+        (b"\x1f\x8b" + bytes(200), "begins with '\\x1f\ufffd\\x00"),
+        (b"", "it is empty"),
+    ],
+)
+def test_what_is_there_in_place_of_a_record_is_shown(content: bytes, shown: str, store: FaultyStore) -> None:
+    crashed(store)
+    store.put(record(2), content)
+
+    assert shown in refused(store, record(2))
 
 
 def test_a_record_in_the_place_of_another_one_is_named(store: FaultyStore) -> None:

@@ -126,6 +126,7 @@ def test_an_older_checkpoint_that_is_not_whole_either_is_not_proposed(store: Fau
 
     with pytest.raises(LatestUnusable) as raised:
         without_recovery(store).resolve()
+    assert raised.value.fix.startswith("run `streamjob snapshots verify` first")
     assert "no older completion is whole" in raised.value.fix
 
 
