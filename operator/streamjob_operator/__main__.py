@@ -15,7 +15,7 @@ import typer
 
 from streamjob.durations import parse_duration
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.telemetry.logs import JsonLines, LogFormat
+from streamjob.telemetry.logs import JsonLines, LogFormat, TextLines
 from streamjob_operator.main import run
 from streamjob_operator.settings import DEFAULT_IMAGE, LeaseSettings, Settings
 
@@ -196,7 +196,7 @@ def _peers(text: str) -> tuple[dict[str, Any], ...]:
 def _set_up_logging(level: LogLevel, form: LogFormat) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        JsonLines() if form is LogFormat.JSON else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+        JsonLines() if form is LogFormat.JSON else TextLines("%(asctime)s %(levelname)-7s %(message)s")
     )
     logging.basicConfig(level=level.value.upper(), handlers=[handler], force=True)
     for noisy in ("httpx", "httpcore", "botocore", "kopf", "aiohttp", "kubernetes"):

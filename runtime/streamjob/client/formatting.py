@@ -87,8 +87,8 @@ def bar(share: float, length: int) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """Return seconds since 1970 as a time of day in the local time zone."""
-    return f"{datetime.fromtimestamp(seconds):%H:%M:%S}"
+    """Return seconds since 1970 as a time of day in UTC."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
 
 
 def date_time(seconds: float) -> str:

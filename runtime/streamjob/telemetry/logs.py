@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -86,6 +87,17 @@ def within(fields: Mapping[str, Value], call: Callable[..., _Result], *arguments
         return call(*arguments)
 
 
+class TextLines(logging.Formatter):
+    """Writes a record as text, with its time in UTC like all times that streamjob shows.
+
+    Args:
+        fmt: the format of a line.
+        datefmt: the format of its time; None for date and time with milliseconds.
+    """
+
+    converter = staticmethod(time.gmtime)
+
+
 class JsonLines(logging.Formatter):
     """Writes a record as one line of JSON in ASCII, in which no text can begin another line."""
 
@@ -125,7 +137,7 @@ def log_to(handler: logging.Handler, form: LogFormat, level: int = logging.INFO)
     own = logging.getLogger("streamjob")
     own.setLevel(level)
     if form is LogFormat.TEXT:
-        handler.setFormatter(logging.Formatter(_TEXT, "%H:%M:%S"))
+        handler.setFormatter(TextLines(_TEXT, "%H:%M:%S"))
         own.addHandler(handler)
         return
     handler.setFormatter(JsonLines())

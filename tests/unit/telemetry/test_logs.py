@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +14,19 @@ import pytest
 import typer
 
 from streamjob.cli.log_options import logging_as
+from streamjob.client.formatting import clock_time
 from streamjob.errors import CannotRestore
 from streamjob.telemetry import logs
-from streamjob.telemetry.logs import JsonLines, LogFormat, about, describe_process, log_format, log_to, within
+from streamjob.telemetry.logs import (
+    JsonLines,
+    LogFormat,
+    TextLines,
+    about,
+    describe_process,
+    log_format,
+    log_to,
+    within,
+)
 
 HOSTILE = 'a\nb\r\x1b[31m{"level": "info"}\x00\u2028\x85\ud800'
 
@@ -55,6 +66,19 @@ def test_a_record_is_one_object_with_its_time_level_logger_and_message() -> None
         "logger": "streamjob",
         "message": "3 of x",
     }
+
+
+def test_times_of_the_log_and_of_the_view_are_in_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = logging.LogRecord("streamjob", logging.WARNING, "", 0, "late", (), None)
+    record.created = 1_700_000_000.0
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    try:
+        time.tzset()
+        assert TextLines("%(asctime)s %(message)s").format(record).startswith("2023-11-14 22:13:20")
+        assert clock_time(record.created) == "22:13:20"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_hostile_text_stays_on_its_line_and_in_its_field() -> None:
