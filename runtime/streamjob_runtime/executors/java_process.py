@@ -17,7 +17,7 @@ from streamjob_runtime.spark.descriptors import ensure_descriptors
 from streamjob_runtime.spark.java import Java, find_java
 from streamjob_runtime.spark.java_logging import logging_options, logging_variables
 from streamjob_runtime.spark.jvm import JAR, JOB_FILES
-from streamjob_runtime.spark.session import COMPILER, SECRET
+from streamjob_runtime.spark.session import COMPILER, EXIT_WHEN_FULL, SECRET
 
 log = logging.getLogger("streamjob")
 
@@ -118,6 +118,7 @@ def arguments(settings: JavaSettings, welcome: Welcome, socket: Path, environmen
         f"-Xmx{settings.memory}",
         "-XX:-UsePerfData",
         *COMPILER,
+        EXIT_WHEN_FULL,
         # Java would take a thread for each core of the machine, which it shares with other executors.
         f"-XX:ParallelGCThreads={settings.cores}",
         f"-Djava.io.tmpdir={settings.temporary}",

@@ -87,6 +87,9 @@ DEFAULTS: Mapping[str, str] = {
 }
 """Settings that a job may change in its `sparkConf`."""
 
+EXIT_WHEN_FULL = "-XX:+ExitOnOutOfMemoryError"
+"""Spark ends Java only if a task runs out of memory; where another thread does, a job may seem to run for ever."""
+
 COMPILER = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -209,6 +212,7 @@ class SessionSettings:
                 [
                     self._leaving_nothing(),
                     *COMPILER,
+                    EXIT_WHEN_FULL,
                     self.conf.get(java_options, DEFAULTS[java_options]),
                     quoted_option(f"-D{JOB_FILES}={self.files.root.absolute()}"),
                     *logging_options(os.environ),

@@ -5,13 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
-from tests.integration.runtime.processes import JobRuns, java_of
+from tests.integration.runtime.processes import JobRuns, java_of, job_runs
 
 from streamjob.errors import ExitCode
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+TOO_LARGE = """
+name: large
+sparkConf: {spark.driver.memory: 600m}
+checkpointing: {interval: 1s}
+sources:
+- {name: rows, format: json, schema: "id INT", options: {path: in}}
+operators:
+- name: lists
+  inputs: [rows]
+  sql: SELECT size(transform(sequence(1, 50000000), x -> x + id)) AS length FROM rows
+sinks:
+- {name: out, input: lists, format: parquet, options: {path: out}}
+"""
 
 
 @pytest.mark.timeout(600)
@@ -45,3 +60,17 @@ def test_a_job_whose_java_is_killed_ends_with_the_cause_and_is_continued_by_the_
     os.kill(java_of(waiting), signal.SIGKILL)
     assert waiting.wait() == ExitCode.FAILED, "it would only be found out when it is needed"
     assert "Spark's process has ended: " in waiting.output()
+
+
+@pytest.mark.timeout(600)
+def test_a_job_whose_heap_is_full_ends_with_that_cause(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "row.json").write_text('{"id": 1}')
+    file = tmp_path / "job.yaml"
+    file.write_text(TOO_LARGE)
+    with job_runs(file, tmp_path / "snapshots", "large") as runs:
+        full = runs.start()
+
+        assert full.wait() == ExitCode.FAILED
+        assert "Spark's process has ended: its heap was full" in full.output()
+        assert "fix: raise spark.driver.memory" in full.output()
