@@ -35,6 +35,7 @@ class Lazy:
 
 
 LAZY: dict[str, Lazy] = {
+    "init": Lazy("Write a first job that runs, with a little data.", "streamjob.cli.init:init_command"),
     "run": Lazy("Run a job on an embedded Spark, from its latest checkpoint.", extra="runtime"),
     "executor": Lazy(
         "Run an executor for a job whose driver runs elsewhere.",
@@ -152,7 +153,7 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
     app.command(name, **options)(function)
 
 
-for _name in ("run", "executor", "validate", "plan", "convert", "test", "preview", "check"):
+for _name in ("init", "run", "executor", "validate", "plan", "convert", "test", "preview", "check"):
     _register(_name, _placeholder, help=LAZY[_name].help)
 _register("status", control.status)
 _register("ui", control.ui)

@@ -17,7 +17,19 @@ from streamjob.cli import main as cli
 from streamjob.errors import CannotRestore, InvalidInput, JobFailed, StreamJobError, Superseded
 
 runner = CliRunner()
-COMMANDS = ["run", "validate", "plan", "check", "status", "checkpoint", "savepoint", "stop", "advise", "snapshots"]
+COMMANDS = [
+    "init",
+    "run",
+    "validate",
+    "plan",
+    "check",
+    "status",
+    "checkpoint",
+    "savepoint",
+    "stop",
+    "advise",
+    "snapshots",
+]
 
 
 def _command(monkeypatch: pytest.MonkeyPatch, name: str, function: Any) -> None:
