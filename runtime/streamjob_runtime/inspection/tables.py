@@ -20,6 +20,7 @@ from streamjob_runtime.inspection import segment_rows
 from streamjob_runtime.inspection.state_views import View, views_of
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
+from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.json_values import exact_number
@@ -232,4 +233,4 @@ def _unreadable(what: str, error: Exception) -> StateUnreadable:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    return reason(error).partition("\n")[0]

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import streamjob
 from streamjob.errors import StreamJobError
 
 _LONGEST = 4000
-_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*?(?=(?:  File .*\n)(?:    .*\n)*\S)")
+_TRACE = "Traceback (most recent call last):\n"
+_FRAME = re.compile(r'^  File "(.+)", line (\d+)(?:, in (.+))?$', re.MULTILINE)
+_RAISED = re.compile(r"^\S.*", re.MULTILINE)
+"""The first line behind the frames of a trace."""
+_OF_SPARK = re.compile(r"(?:-packages|\.zip|/python)/(?:pyspark|py4j)/")
+_OF_LIBRARIES = re.compile(r"/lib/python3\.\d+/|^<")
+_OURS = tuple(f"{path}/" for path in (Path(__file__).parents[1], *streamjob.__path__))
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _EXECUTOR = re.compile(r"\((\S+) executor (?!driver\))(\S+)\)")
 """Spark's name of the place where a task failed; in a job on one machine the executor is the driver."""
-_CALLED = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
-"""What Py4J writes before the message of a Java exception."""
+_CALLED = re.compile(r"^An error occurred while calling \S+\n: ")
+_AROUND = re.compile(
+    r"^(?:[\w.$]+: )?(?:\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: |"
+    r"Job aborted due to stage failure: [^\n]*?: Lost task \S+ in stage \S+ \(TID \d+\) \([^)\n]*\): )"
+)
+"""What Py4J and Spark write before the message of an exception in Java."""
+_CLASS = r"(?:[a-z]\w*\.)+([A-Z][\w$]*): "
+_CAUSED_BY = re.compile(rf"^Caused by: {_CLASS}(.+)", re.MULTILINE)
 _PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
 
 
 def describe(error: BaseException, near: Path | None = None) -> str:
-    """Return a description of an error for people: its cause, without stack traces and query plans.
+    """Return a description of an error for people, without stack traces and query plans.
+
+    Its first line names the cause, and where it has come up in Python code of the job: file, line and function.
 
     Args:
         error: any error.
@@ -29,13 +45,66 @@ def describe(error: BaseException, near: Path | None = None) -> str:
     """
     if isinstance(error, StreamJobError):
         return error.what
-    text = str(error)
     full = _full_path(error, near)
+    told = _in_python(str(error)) or _elsewhere(error, with_cause=full is None)
+    return told if full is None else f"no space left at {full}; free space there. {told}"
+
+
+def _in_python(text: str) -> str | None:
+    """Return the exception at the end of the last trace of Python in a text, and the trace from the job's code on."""
+    trace = _without_noise(text.rpartition(_TRACE)[2]) if _TRACE in text else ""
+    frames, raised = list(_FRAME.finditer(trace)), _RAISED.search(trace)
+    if not frames or raised is None:
+        return None
+    files = [frame[1] for frame in frames]
+    place = _of_job(files)
+    if place is None:
+        # The job's code is installed as a package, and Spark calls its function.
+        place = next((index for index, file in enumerate(files) if not _is_ours_or_sparks(file)), None)
+    at = "" if place is None else f" {_at(*frames[place].groups())}"
+    return f"{raised[0]}{at}\n{trace[frames[-1 if place is None else place].start() :]}"[:_LONGEST]
+
+
+def _elsewhere(error: BaseException, *, with_cause: bool) -> str:
+    """Return an error without what Py4J and Spark put around it; its deepest cause in Java too, unless that is said."""
+    text = str(error)
+    shown = _CALLED.sub("", _without_noise(text))
+    cause = shown
+    while around := _AROUND.match(cause):
+        cause = cause[around.end() :]
+    first, _, more = cause.partition("\n")
+    if cause != shown:
+        more = shown
+    named = re.sub(f"^{_CLASS}", r"\1: ", first)
+    if named == first:
+        named = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    deepest = _CAUSED_BY.findall(text)[-1:] if with_cause else []
+    because = "".join(f": {name}: {said}" for name, said in deepest if said not in named)
+    walked = traceback.walk_tb(error.__traceback__)
+    frames = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]
+    place = _of_job([file for file, _, _ in frames])
+    at = "" if place is None else f" {_at(*frames[place])}"
+    return f"{named}{because}{at}\n{more}".strip()[:_LONGEST]
+
+
+def _of_job(files: Sequence[str]) -> int | None:
+    """Return the index of the last file of a trace that belongs to the job, and to no library; None without one."""
+    of_job = [index for index, file in enumerate(files) if not (_OF_LIBRARIES.search(file) or _is_ours_or_sparks(file))]
+    return of_job[-1] if of_job else None
+
+
+def _is_ours_or_sparks(file: str) -> bool:
+    return file.startswith(_OURS) or _OF_SPARK.search(file) is not None
+
+
+def _at(file: str, line: int | str, function: str | None) -> str:
+    return f"({file}:{line}, in {function})" if function else f"({file}:{line})"
+
+
+def _without_noise(text: str) -> str:
     for noise in ("\n\tat ", "\nJVM stacktrace", "\n=== Streaming Query ==="):
         text = text.split(noise, 1)[0]
-    text = _FRAMES.sub("", text).strip()[:_LONGEST]
-    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return told if full is None else f"no space left at {full}; free space there. {told}"
+    return text.strip("\n").rstrip()
 
 
 def _full_path(error: BaseException, near: Path | None) -> str | None:
@@ -64,7 +133,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def reason(error: Exception) -> str:
     """Return the problem in Spark's message, without the plan and the stack trace."""
-    text = _CALLED.sub("", str(error))
-    for noise in ("\n\nJVM stacktrace", "\n\tat ", ";\n"):
-        text = text.split(noise, 1)[0]
-    return text.strip()
+    text = str(error)
+    if (told := _in_python(text)) is not None:
+        return told
+    return re.sub(f"^{_CLASS}", "", _CALLED.sub("", _without_noise(text).split(";\n", 1)[0])).strip()

@@ -142,12 +142,13 @@ def test_a_job_that_fails_again_and_again_ends_once_its_restarts_are_used_up(
 
     with running(spark, Life(file=file, location=str(tmp_path), restarts=restarts)) as job:
         assert job.wait() is ExitCode.FAILED
-        view = job.control.job()
+        view, diagnosis = job.control.job(), job.control.diagnosis()
 
     assert view.state is JobState.FAILED
     assert view.restarts == 1
-    # A status on Kubernetes has no room for more, and Spark's own words come to more.
-    assert "the goods are on fire" in (view.failure or "")[:900]
+    cause = (view.failure or "").splitlines()[0]
+    assert cause.endswith(f"ValueError: the goods are on fire ({file.parent / 'steps.py'}:17, in check)")
+    assert diagnosis.sentence == f"Failed: {cause}"
 
 
 def test_a_stop_between_two_restarts_ends_the_job(purchases: Purchases, spark: SparkSession, tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import streamjob_runtime.spark.error_text
 from streamjob.errors import Superseded
 from streamjob_runtime.spark.error_text import describe
 
@@ -21,19 +23,127 @@ def test_any_other_error_is_told_with_its_class_and_without_the_stack_of_java() 
     assert describe(error) == "RuntimeError: no such column"
 
 
-def test_of_a_trace_of_python_the_last_frame_is_told() -> None:
-    trace = [
-        "An exception was thrown from the Python worker.",
-        "Traceback (most recent call last):",
-        '  File "/opt/var/jober.py", line 1, in main',
-        "    process()",
-        "    ^^^^^^^^^",
-        '  File "/job/steps.py", line 12, in check',
-        '    raise RuntimeError("the goods are on fire")',
-        "RuntimeError: the goods are on fire",
-    ]
+SPARK = "/venv/lib/python3.11/site-packages/pyspark/python/lib/pyspark.zip/pyspark/worker.py"
+PANDAS = "/venv/lib/python3.11/site-packages/pandas/core/generic.py"
+OURS = streamjob_runtime.spark.error_text.__file__
+THROWN = "An exception was thrown from the Python worker:\n"
+TASK = (
+    "An error occurred while calling o573.save\n: org.apache.spark.SparkException: Job aborted due to stage failure: "
+    "Task 1 in stage 7.0 failed 1 times, most recent failure: Lost task 1.0 in stage 7.0 (TID 11) "
+    "(192.0.2.2 executor driver): "
+)
+STACK = "\n\tat org.apache.spark.rdd.RDD.count(RDD.scala:1370)\n\tat java.lang.Thread.run\n"
 
-    assert describe(ValueError("\n".join(trace))).splitlines() == [f"ValueError: {trace[0]}", *trace[5:]]
+
+def trace(*frames: tuple[str, int, str], raised: str) -> str:
+    """Return a trace as Python writes it."""
+    lines = [f'  File "{file}", line {line}, in {function}\n    work()\n    ^^^^^^' for file, line, function in frames]
+    return "\n".join(["Traceback (most recent call last):", *lines, raised])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            THROWN + trace(("/job/steps.py", 12, "check"), raised="ValueError: the goods are on fire"),
+            "ValueError: the goods are on fire (/job/steps.py:12, in check)",
+            id="a function of the job",
+        ),
+        pytest.param(
+            THROWN
+            + trace(
+                (SPARK, 9, "f"), ("/job/a.py", 1, "g"), ("/job/b.py", 2, "h"), (PANDAS, 3, "i"), raised="KeyError: 1"
+            ),
+            "KeyError: 1 (/job/b.py:2, in h)",
+            id="a library that the job calls",
+        ),
+        pytest.param(
+            THROWN + trace((OURS, 9, "f"), (PANDAS, 3, "<lambda>"), (PANDAS, 4, "g"), raised="KeyError: 1"),
+            f"KeyError: 1 ({PANDAS}:3, in <lambda>)",
+            id="a function of an installed package",
+        ),
+        pytest.param(
+            THROWN + trace((SPARK, 2845, "read_udfs"), raised="ModuleNotFoundError: No module named 'pyarrow'"),
+            "ModuleNotFoundError: No module named 'pyarrow'",
+            id="a worker that cannot load the function",
+        ),
+        pytest.param(
+            THROWN
+            + trace(("/job/a.py", 1, "f"), raised="KeyError: 1")
+            + "\n\nThe above exception was the direct cause of the following exception:\n\n"
+            + trace(("/job/a.py", 3, "g"), raised="ValueError: no such airport\n\n  and a second line"),
+            "ValueError: no such airport (/job/a.py:3, in g)",
+            id="an exception because of another one",
+        ),
+        pytest.param(
+            THROWN + trace(("/job/a.py", 3, "g"), raised="AssertionError"),
+            "AssertionError (/job/a.py:3, in g)",
+            id="an exception without a message",
+        ),
+        pytest.param(
+            f"{TASK}org.apache.spark.SparkException: [TASK_WRITE_FAILED] a task failed{STACK}"
+            "Caused by: org.apache.spark.api.python.PythonException: "
+            + trace(("/job/a.py", 3, "g"), raised="ValueError: no such airport")
+            + STACK
+            + "\nDriver stacktrace:"
+            + STACK,
+            "ValueError: no such airport (/job/a.py:3, in g)",
+            id="a trace among those of Java",
+        ),
+        pytest.param(
+            f"{TASK}org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).{STACK}"
+            f"Caused by: java.io.EOFException{STACK}",
+            "SparkException: Python worker exited unexpectedly (crashed).",
+            id="a worker that died",
+        ),
+        pytest.param(
+            f"{TASK}java.io.IOException: Mkdirs failed to create /a{STACK}\nDriver stacktrace:{STACK}"
+            f"Caused by: java.io.IOException: Mkdirs failed to create /a{STACK}",
+            "IOException: Mkdirs failed to create /a",
+            id="a failed task",
+        ),
+        pytest.param(
+            f"An error occurred while calling o7.save\n: java.lang.ClassNotFoundException: org.pg.Driver{STACK}",
+            "ClassNotFoundException: org.pg.Driver",
+            id="a call of Java",
+        ),
+        pytest.param(
+            "[STREAM_FAILED] Query [id = 19ea-1, runId = 7bed-5] terminated with exception: the topic is gone "
+            f"SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: 1\n\nJVM stacktrace:{STACK}"
+            f"Caused by: org.apache.kafka.UnknownTopic: orders{STACK}",
+            "RuntimeError: the topic is gone SQLSTATE: XXKST: UnknownTopic: orders",
+            id="a query, and its deepest cause",
+        ),
+    ],
+)
+def test_the_first_line_names_the_cause_and_its_place_in_the_job(text: str, expected: str) -> None:
+    assert describe(RuntimeError(text)).splitlines()[0] == expected
+
+
+def test_the_trace_from_the_code_of_the_job_on_follows() -> None:
+    frames = [(SPARK, 9, "f"), ("/job/b.py", 2, "h"), (PANDAS, 3, "i")]
+    told = describe(RuntimeError(THROWN + trace(*frames, raised="KeyError: 1")))
+
+    assert told.partition("\n")[2] == trace(*frames[1:], raised="KeyError: 1").partition("\n")[2]
+
+
+def test_an_error_in_code_of_the_job_in_the_driver_has_its_place() -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile("def write(rows):\n    rows[1]", "/job/sink.py", "exec"), namespace)
+    with pytest.raises(IndexError) as caught:
+        namespace["write"]([])
+
+    caught.value.__traceback__ = caught.tb.tb_next
+    assert describe(caught.value) == "IndexError: list index out of range (/job/sink.py:2, in write)"
+
+
+def test_a_failed_task_is_told_below_its_cause() -> None:
+    told = describe(RuntimeError(f"{TASK}java.io.IOException: no such bucket{STACK}"))
+
+    assert told.splitlines() == [
+        "IOException: no such bucket",
+        TASK.partition("\n: ")[2] + "java.io.IOException: no such bucket",
+    ]
 
 
 def test_an_error_without_words_is_told_by_its_class() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.view.samples import a_job, checkpoints, several_chains
 
 from streamjob.client.models import JobState, SnapshotKind
@@ -43,6 +44,20 @@ def test_a_failure_is_told_in_one_line() -> None:
     (event,) = events(Look(a_job(), checkpoints()), now)
 
     assert (event.text, event.weight) == ("flights is RESTARTING: disk full", Weight.BAD)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (JobState.RESTARTING, ["flights is RESTARTING: disk full"]),
+        (JobState.RUNNING, ["flights has restarted: disk full", "flights is RUNNING, restored from checkpoint 12"]),
+    ],
+)
+def test_every_restart_is_told_also_one_between_two_looks(state: JobState, expected: list[str]) -> None:
+    before = Look(a_job(state=state, restarts=1, failure="no heap"), checkpoints())
+    now = Look(a_job(state=state, restarts=2, failure="disk full\nTraceback …"), checkpoints())
+
+    assert _texts(before, now) == expected
 
 
 def test_the_end_sums_up() -> None:

@@ -72,10 +72,19 @@ def first_line(text: str | None) -> str:
 
 def _states(before: Look | None, now: Look) -> Iterator[Event]:
     state = now.job.state
-    if before is not None and before.job.state is state:
+    restarted = before is not None and now.job.restarts > before.job.restarts
+    if before is not None and before.job.state is state and not restarted:
         return
+    why = first_line(now.job.failure)
+    if restarted and state is not JobState.RESTARTING:
+        # It was over before anybody looked.
+        yield Event(
+            f"{now.job.name} has restarted{': ' + why if why else ''}",
+            Weight.BAD,
+            kind="restart",
+            details={"state": JobState.RESTARTING.value, "text": now.job.failure},
+        )
     if state in _BAD_STATES:
-        why = first_line(now.job.failure)
         yield Event(
             f"{now.job.name} is {state}{': ' + why if why else ''}",
             Weight.BAD,
@@ -95,7 +104,9 @@ def _states(before: Look | None, now: Look) -> Iterator[Event]:
     else:
         source = now.job.restored_from
         restored = (
-            source is not None and state is JobState.RUNNING and (before is None or before.job.state in _BEFORE_RUNNING)
+            source is not None
+            and state is JobState.RUNNING
+            and (before is None or restarted or before.job.state in _BEFORE_RUNNING)
         )
         where = f", restored from {source.kind} {source.id}" if source is not None and restored else ""
         yield Event(f"{now.job.name} is {state}{where}", at=now.job.state_since, details={"state": state.value})
