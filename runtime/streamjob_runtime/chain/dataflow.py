@@ -32,6 +32,7 @@ from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_w
 from streamjob_runtime.chain.temporal_joins import join_versions
 from streamjob_runtime.chain.temporal_queries import query_result
 from streamjob_runtime.chain.trying import with_failed_rows
+from streamjob_runtime.chain.user_functions import mistakes_named
 from streamjob_runtime.chain.watermarks import event_time_columns, marked
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
@@ -43,14 +44,19 @@ from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
+    first_of_class,
+    java_errors,
     our_java,
     streaming_leaves,
+    thrown,
 )
 from streamjob_runtime.tables.lookups import Lookup, look_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
+_TWO_EVENT_TIMES = "[MULTIPLE_EVENT_TIME_COLUMNS]"
 
 FilesRead = Callable[[tuple[OperatorUid, ...], tuple[int, ...]], Mapping[OperatorUid, frozenset[str]]]
 
@@ -126,6 +132,7 @@ def apply_operator(
 
     Raises:
         InvalidOperator: Spark refuses it, or it does not return a DataFrame.
+        WrongFunction: its function has a mistake.
         ChangesMiscounted: it treats changes as rows of their own.
         InvalidJoin: the columns of a lookup or of a temporal join do not fit.
         RowsNotSeparable: it has `onError`, and does more than to compute each row by itself.
@@ -147,7 +154,9 @@ def apply_operator(
         if operator.temporal_join is not None:
             return join_versions(spark, operator, *inputs.values())
         tables = [frames[name] for name in operator.tables or ()]
-        result = job.resolve(operator)(*(inputs[each.name] for each in operator.inputs), *tables)
+        function = job.resolve(operator)
+        with mistakes_named(what, function):
+            result = function(*(inputs[each.name] for each in operator.inputs), *tables)
         if not isinstance(result, DataFrame):
             raise InvalidOperator(
                 f"{what} returned {type(result).__name__}, not a DataFrame", "return the DataFrame that it computes"
@@ -306,15 +315,16 @@ class DataflowBuilder:
                 f"Operator {self._chain.output!r} returned a DataFrame that does not stream",
                 "derive it from the operator's inputs",
             )
-        self._check_supported(frame)
         mode = self._chain.output_mode
-        if not self._is_read:
-            frame = without_self_join(self._spark, frame, mode, self._state)
+        with self._planned():
+            check_for_streaming(self._spark, frame, mode)
+            if not self._is_read:
+                frame = without_self_join(self._spark, frame, mode, self._state)
+            forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
         sources, directories = self._source_order(frame)
         if not self._before.finished:
             self._check_files(sources, directories)
         channels = {channel.uid: channel.source for channel in self._chain.channels}
-        forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
         return Dataflow(
             frame,
             mode,
@@ -422,21 +432,27 @@ class DataflowBuilder:
         if watermark.idle_timeout is not None:
             self._idle_timeouts[uid] = watermark.idle_timeout
 
-    def _check_supported(self, frame: DataFrame) -> None:
-        """Refuse now what Spark would refuse when the query starts, where it would look like a temporary failure."""
-        from pyspark.errors import PySparkException
-
+    @contextmanager
+    def _planned(self) -> Iterator[None]:
+        """Refuse now what Spark would refuse in every batch, where it would look like a temporary failure."""
         try:
-            check_for_streaming(self._spark, frame, self._chain.output_mode)
-        except PySparkException as error:
+            yield
+        except java_errors() as error:
+            if first_of_class(thrown(error), "java.io.IOException") is not None:
+                raise
             names = [repr(operator.name) for operator in self._chain.operators]
             raise InvalidOperator(
                 f"Spark cannot run {', '.join(names) or repr(self._chain.output)} as one query: {reason(error)}",
-                self._fix(),
+                self._fix(error),
             ) from error
 
-    def _fix(self) -> str:
+    def _fix(self, error: Exception) -> str:
         """Return how to make a query out of operators that Spark does not take together."""
+        if _TWO_EVENT_TIMES in str(error):
+            return (
+                "keep one event time before the operator that reads both, such as the first: leave the other one out, "
+                "or compute a column from it, such as second + INTERVAL 0 SECONDS AS second"
+            )
         several = len(self._chain.operators) > 1
         if (lost := self._loses_event_time()) is None:
             return "give one of them that keeps state `chain: false`" if several else "change the operator"

@@ -48,18 +48,22 @@ def describe_state(spark: SparkSession, chain: ChainUid, dataflow: Dataflow, che
 
 
 def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> tuple[StateForm, ...]:
-    """Return the forms of a query's state, in the order of Spark's numbers of its stateful operators.
+    """Plan a query's first batch; return the forms of its state, in the order of Spark's numbers of its operators.
 
     Args:
         spark: the session.
         frame: the query's result.
         output_mode: the query's output mode.
+
+    Raises:
+        PySparkException, Py4JJavaError: Spark cannot plan any batch of it.
     """
+    # Nothing is read or written there: state is accessed when Spark prepares a plan for its execution.
+    planned = execution_of_batch(spark, frame, output_mode, Path("/nowhere"), 0, _first_batch(spark))
+    our_java(spark).Watermarks.checkOneEventTime(planned.sparkPlan())
     forms = our_java(spark).StateForms
     if not forms.mayKeep(analyzed_plan(frame)):
         return ()
-    # Nothing is read or written there: state is accessed when the physical plan is made.
-    planned = execution_of_batch(spark, frame, output_mode, Path("/nowhere"), 0, _first_batch(spark))
     return _FORMS.validate_json(forms.describe(planned.optimizedPlan()))
 
 

@@ -15,6 +15,7 @@ from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.file_records import are_letters, decoded_files
 from streamjob_runtime.chain.null_event_times import with_event_times
+from streamjob_runtime.chain.user_functions import mistakes_named
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, frame_of, java_frame, our_java, streaming_leaves
 from streamjob_runtime.spark.text_records import is_decoded
@@ -61,6 +62,7 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
 
     Raises:
         InvalidJob: its function cannot be imported.
+        WrongFunction: its function has a mistake.
         InvalidColumns: the columns need other rows than the one that they are computed from.
         ChangesMiscounted: the columns forget that the rows are changes.
         UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: the schema of its records cannot be had.
@@ -89,6 +91,7 @@ def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame:
 
     Raises:
         InvalidJob: its function cannot be imported.
+        WrongFunction: its function has a mistake.
         InvalidColumns: the columns need other rows than the one that they are computed from.
         PySparkException: Spark refuses the columns.
     """
@@ -128,7 +131,9 @@ def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> Waterma
 def _returned(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
     from pyspark.sql import DataFrame
 
-    result = job.resolve(source)(frame)
+    function = job.resolve(source)
+    with mistakes_named(f"Source {source.name!r}", function):
+        result = function(frame)
     if not isinstance(result, DataFrame):
         raise InvalidColumns(
             f"Source {source.name!r}: its function returned {type(result).__name__}, not a DataFrame",

@@ -19,6 +19,37 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark]
 
 STEPS = """
+import pandas
+from pyspark.sql import functions as f
+
+@f.pandas_udf("double")
+def mean(values: "pandas.Series") -> float:
+    return values.mean()
+
+def averaged(events):
+    return events.groupBy(f.window("timestamp", "1 second")).agg(mean("value"))
+
+def folded(events):
+    return events.withColumn("number", f.expr("CAST('abc' AS INT)"))
+
+def undefined(events):
+    return events.withColumn("shop", shop_of("value"))
+
+def _joined(left, right, name):
+    near = "l.value = r.value AND l.timestamp BETWEEN r.timestamp - INTERVAL 10 SECONDS AND r.timestamp"
+    return left.alias("l").join(right.alias("r"), f.expr(near)).selectExpr("l.*", f"r.timestamp AS {name}")
+
+def deduplicated(left, right):
+    return _joined(left, right, "second").dropDuplicates()
+
+def joined_twice(left, right):
+    return _joined(_joined(left, right, "second"), right, "third")
+
+def with_one_event_time(left, right):
+    return _joined(left, right, "second").selectExpr(
+        "value", "timestamp", "second + INTERVAL 0 SECONDS AS second"
+    ).dropDuplicates()
+
 def nothing(events):
     return None
 
@@ -41,8 +72,14 @@ def misspelt(events):
         ({"python": "steps:nothing"}, ["'broken'", "returned NoneType", "return the DataFrame"]),
         ({"python": "steps:still"}, ["'broken'", "does not stream"]),
         ({"python": "steps:endless"}, ["'broken'", "as one query", "append", "watermark"]),
+        (
+            {"python": "steps:undefined"},
+            ["'broken'", "steps.py, line 16: NameError", "shop_of"],
+        ),
+        ({"python": "steps:averaged"}, ["'broken'", "as one query", "pandas"]),
+        ({"python": "steps:folded"}, ["'broken'", "as one query", "abc"]),
     ],
-    ids=["sql", "python", "no frame", "no stream", "never complete"],
+    ids=["sql", "python", "no frame", "no stream", "never complete", "mistake", "no physical plan", "not optimized"],
 )
 def test_an_operator_that_spark_refuses_is_named(
     spark: SparkSession,
@@ -56,7 +93,7 @@ def test_an_operator_that_spark_refuses_is_named(
         tmp_path,
         {
             "name": "job",
-            "sources": [{"name": "events", "format": "rate"}],
+            "sources": [{"name": "events", "format": "rate", "watermark": {"column": "timestamp", "delay": "1s"}}],
             "operators": [{"name": "broken", "inputs": ["events"], **operator}],
             "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}}],
         },
@@ -73,6 +110,51 @@ def test_an_operator_that_spark_refuses_is_named(
     assert "Relation" not in str(refused.value), "the message has Spark's plan"
     assert "vlaue" not in capfd.readouterr().err
     assert not list((tmp_path / "snapshots").rglob("manifest.json"))
+
+
+def of_two_streams(directory: Path, function: str) -> Path:
+    """Write a job of an operator that reads two streams with a watermark; return its file."""
+    (directory / "steps.py").write_text(STEPS)
+    watermark = {"column": "timestamp", "delay": "1s"}
+    return write_job(
+        directory,
+        {
+            "name": "job",
+            "sources": [{"name": name, "format": "rate", "watermark": watermark} for name in ("left", "right")],
+            "operators": [{"name": "broken", "inputs": ["left", "right"], "python": f"steps:{function}"}],
+            "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}}],
+        },
+    )
+
+
+@pytest.mark.parametrize("function", ["deduplicated", "joined_twice"])
+def test_an_operator_that_reads_two_event_times_is_refused_before_it_starts(
+    spark: SparkSession, tmp_path: Path, function: str
+) -> None:
+    file = of_two_streams(tmp_path, function)
+
+    with (
+        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
+        pytest.raises(InvalidInput, match="one event time before the operator that reads both"),
+    ):
+        job.wait(30)
+
+
+def test_a_column_that_is_computed_from_an_event_time_is_none(spark: SparkSession, tmp_path: Path) -> None:
+    validate_with(spark, tmp_path / "scratch", load_job(of_two_streams(tmp_path, "with_one_event_time")))
+
+
+def test_a_mistake_in_the_function_of_a_source_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    source = {"name": "events", "format": "rate", "python": "steps:undefined"}
+    sink = {"name": "out", "input": "events", "format": "json", "options": {"path": "out"}}
+    file = write_job(tmp_path, {"name": "job", "sources": [source], "sinks": [sink]})
+
+    with (
+        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
+        pytest.raises(InvalidInput, match=r"Source 'events': steps.py, line 16: NameError"),
+    ):
+        job.wait(30)
 
 
 def test_a_source_that_spark_refuses_is_named(spark: SparkSession, tmp_path: Path) -> None:

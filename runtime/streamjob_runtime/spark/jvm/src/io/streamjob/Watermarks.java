@@ -18,11 +18,14 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStats;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
+import org.apache.spark.sql.execution.streaming.operators.stateful.WatermarkSupport;
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec;
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MultipleWatermarkPolicy;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -152,6 +155,22 @@ public final class Watermarks {
     if (now.isEmpty() || now.get().isEmpty() || (Long) now.get().get() < milliseconds) {
       byNode.put(id, Option.apply((Object) milliseconds));
     }
+  }
+
+  /**
+   * Raises the error that a batch would fail with if a stateful operator reads rows with two event times.
+   *
+   * <p>Spark looks for the event time of an operator's rows when it executes a batch, and in a join for each row.
+   */
+  public static void checkOneEventTime(SparkPlan plan) {
+    if (plan instanceof WatermarkSupport operator) {
+      operator.watermarkExpressionForLateEvents();
+    } else if (plan instanceof StreamingSymmetricHashJoinExec join) {
+      boolean several = !(Boolean) join.conf().getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE());
+      WatermarkSupport.findEventTimeColumn(join.left().output(), several);
+      WatermarkSupport.findEventTimeColumn(join.right().output(), several);
+    }
+    inputs(plan).forEach(Watermarks::checkOneEventTime);
   }
 
   private static Map<UUID, Long> current(Object tracker) throws ReflectiveOperationException {
