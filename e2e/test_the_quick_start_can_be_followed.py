@@ -1,58 +1,146 @@
-"""A user follows the first steps of the documentation: on one volume, with nothing but a cluster."""
+"""A user types the commands of the quick start as they are printed, on one volume, with nothing but a cluster.
+
+The images' names are those of the images built here, and Ctrl-C ends the commands that would not end by themselves.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from e2e.harness.cluster import ROOT, Object
-from e2e.harness.controller import API, StreamJobs, condition
+from e2e.harness.cluster import ROOT
+from e2e.harness.controller import StreamJobs, condition
+from e2e.harness.namespace import Namespace
 from e2e.harness.snapshots import wait_for_completed
+from tests.architecture.documents import Block, blocks
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1500)]
 
-QUICK_START = ROOT / "examples" / "kubernetes" / "quick-start"
+PAGE = "docs/how-to/first-job-on-kubernetes.md"
+FILES = Path("examples/kubernetes/quick-start")
 NAME = "views"
+WITHIN = 240.0
+"""Seconds in which a command that shows what happens has to show it."""
+_POLL = 0.3
 
 
-def loaded(file: Path) -> Object:
-    """Return what a file of the example holds."""
-    found: Object = yaml.safe_load(file.read_text())
-    return found
+def printed(language: str) -> list[Block]:
+    """Return the blocks of the page in a language."""
+    return [each for each in blocks() if each.document == PAGE and each.language == language]
 
 
-def changed(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec with the change that the documentation proposes."""
-    job = spec["job"]
-    busy = {"name": "busy", "inputs": ["moments"], "sql": "SELECT * FROM moments WHERE views > 20"}
-    sinks = [{**sink, "input": "busy"} for sink in job["sinks"]]
-    return {**spec, "job": {**job, "operators": [*job["operators"], busy], "sinks": sinks}}
+class Terminal:
+    """Runs commands in a directory that has the files of the quick start, and in a namespace."""
+
+    def __init__(self, namespace: Namespace, directory: Path) -> None:
+        self._namespace = namespace
+        self._environment = {**os.environ, "KUBECONFIG": str(namespace.cluster.kubeconfig)}
+        self.directory = directory
+        shutil.copytree(ROOT / FILES, directory / FILES)
+        for file in (directory / FILES).glob("*.yaml"):
+            file.write_text(file.read_text().replace("streamjob-runtime:0.1.0", namespace.image))
+
+    def type(self, command: str) -> str:
+        """Run a command to its end, and return what it prints."""
+        done = subprocess.run(
+            self._words(command),
+            cwd=self.directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def watch(self, command: str, shown: Callable[[str], object]) -> str:
+        """Run a command until its output is what it is to show, then press Ctrl-C; return the output."""
+        output = self.directory / "output"
+        with output.open("w") as file:
+            running = subprocess.Popen(
+                self._words(command),
+                cwd=self.directory,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        end = time.monotonic() + WITHIN
+        try:
+            while not shown(output.read_text()):
+                assert running.poll() is None, f"{command}: {output.read_text()}"
+                assert time.monotonic() < end, f"{command}: {output.read_text()}"
+                time.sleep(_POLL)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGINT)
+            running.wait(timeout=30)
+        return output.read_text()
+
+    def _words(self, command: str) -> list[str]:
+        namespace = shlex.quote(self._namespace.name)
+        return ["bash", "-c", f'kubectl() {{ command kubectl --namespace {namespace} "$@"; }}\n{command}']
 
 
-def test_the_quick_start_can_be_followed_from_its_first_to_its_last_command(jobs: StreamJobs) -> None:
-    namespace = jobs.namespace
-    for file in ("volume.yaml", "traffic.yaml"):
-        thing = loaded(QUICK_START / file)
-        for container in thing["spec"].get("containers", ()):
-            container["image"] = namespace.image
-        namespace.apply(thing["apiVersion"], thing["kind"], thing["metadata"]["name"], spec=thing["spec"])
-    spec = loaded(QUICK_START / "job.yaml")["spec"]
-    namespace.apply(API, "StreamJob", NAME, spec=spec)
-    first = jobs.wait_for_state(NAME, "STABLE")
+def change(terminal: Terminal) -> None:
+    """Change the job's file as the page proposes."""
+    file = terminal.directory / FILES / "job.yaml"
+    resource = yaml.safe_load(file.read_text())
+    (block,) = printed("yaml")
+    proposed = yaml.safe_load(block.text)
+    job = resource["spec"]["job"]
+    job["operators"] += proposed["operators"]
+    for sink in proposed["sinks"]:
+        (there,) = (each for each in job["sinks"] if each["name"] == sink["name"])
+        there.update(sink)
+    file.write_text(yaml.safe_dump(resource, sort_keys=False))
+
+
+def test_the_quick_start_can_be_followed_from_its_first_to_its_last_command(jobs: StreamJobs, tmp_path: Path) -> None:
+    terminal = Terminal(jobs.namespace, tmp_path)
+    _cluster, *steps = printed("sh")
+    commands = [line for block in steps for line in block.text.splitlines() if line]
+    typed = iter(commands)
+
+    def up_to(*last: str) -> str:
+        """Type the commands up to the next one that begins with these words, and return what that one prints."""
+        for command in typed:
+            said = terminal.type(command)
+            if shlex.split(command)[: len(last)] == list(last):
+                return said
+        raise AssertionError(f"{' '.join(last)} is not on the page")
+
+    assert NAME in up_to("kubectl", "get", "streamjobs")
+    first = jobs.status(NAME)
     assert condition(first, "Ready")["status"] == "True"
     in_reach = condition(first, "StoreInReach")
     assert (in_reach["status"], in_reach["reason"]) == ("False", "OnVolume")
 
-    (driver,) = jobs.drivers(NAME)
-    namespace.delete("Pod", driver, grace=0)
-    jobs.wait(NAME, lambda status: status["jobStatus"]["attempt"] == 2, what="second driver")
-    jobs.wait_for_state(NAME, "STABLE")
+    up_to("kubectl", "wait", "pod/reader")
+    logs = terminal.watch(next(typed), lambda output: output.count("\n") > 1)
+    assert {"moment", "page", "views", "visitors"} <= json.loads(logs.splitlines()[0]).keys()
 
-    namespace.apply(API, "StreamJob", NAME, spec=changed(spec))
-    after = jobs.wait(NAME, lambda status: status["jobStatus"]["attempt"] == 3, what="changed job")
+    up_to("kubectl", "delete", "pod")
+    jobs.wait(NAME, lambda status: status["jobStatus"]["attempt"] == 2, what="second driver")
+    terminal.watch(next(typed), lambda output: NAME in output)
+    jobs.wait_for_state(NAME, "STABLE")
+    assert NAME in up_to("kubectl", "describe")
+
+    change(terminal)
+    terminal.type(next(each for each in commands if each.startswith("kubectl apply -f") and "job.yaml" in each))
+    jobs.wait(NAME, lambda status: status["jobStatus"]["attempt"] == 3, what="changed job")
     after = jobs.wait_for_state(NAME, "STABLE")
     assert after["restoredFrom"]["kind"] == "savepoint"
     (upgrade,) = wait_for_completed(jobs, NAME, 1, "upgrade")
@@ -62,17 +150,14 @@ def test_the_quick_start_can_be_followed_from_its_first_to_its_last_command(jobs
         "path": after["restoredFrom"]["path"],
     }
 
-    jobs.snapshot("before-the-change", NAME)
-    jobs.change(NAME, suspend=True)
-    jobs.wait_for_state(NAME, "SUSPENDED")
-    jobs.change(NAME, suspend=False)
-    jobs.wait_for_state(NAME, "STABLE")
-
-    namespace.delete("StreamJob", NAME)
-    namespace.wait_gone("StreamJob", NAME)
-    rows = namespace.rows("report")
+    assert "before-the-change" in up_to("kubectl", "get", "streamsnapshots")
+    assert upgrade["metadata"]["name"] in up_to("kubectl", "get", "streamsnapshot")
+    up_to("kubectl", "delete", "streamjob")
+    rows = jobs.namespace.rows("report")
     often = {key: count for key, count in Counter((row["moment"], row["page"]) for row in rows).items() if count > 1}
     assert rows
     assert not often, "a window was published twice"
-    # The pod writes until it is gone, and the namespace with it.
-    namespace.delete("Pod", "traffic", grace=0)
+
+    up_to("kubectl", "delete", "-k")
+    assert list(typed) == []
+    assert jobs.namespace.get("PersistentVolumeClaim", "data") is None
