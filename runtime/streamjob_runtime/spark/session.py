@@ -393,6 +393,8 @@ def leave_errors_unlogged() -> None:
     """
     # Otherwise it logs the error of a batch once more, where the root logger has a handler.
     logging.getLogger("py4j").propagate = False
+    # It tells of a broken connection through the root logger itself; who called into Java handles the error.
+    logging.getLogger().addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
     from pyspark.errors import PySparkException
 
     def raised_only(self: PySparkException) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -42,12 +41,10 @@ def test_a_job_whose_java_is_killed_ends_with_the_cause_and_is_continued_by_the_
     epoch, before = runs.epoch(), runs.furthest()
     first.wake()
 
-    killed = time.monotonic()
     os.kill(java_of(first), signal.SIGKILL)
 
     assert first.wait() == ExitCode.FAILED
-    # Asking the dead Java for its queries would alone take 30 seconds.
-    assert time.monotonic() - killed < 20
+    assert "could not be ended" not in first.output(), "it asked the dead Java for its queries"
     assert "Spark's process has ended: " in first.output()
     assert "SIGKILL" in first.output()
     assert "Traceback" not in first.output()
