@@ -52,7 +52,9 @@ class InputView(View):
         description="Clock minus watermark, in ms; null before the first watermark, or after the end of input.",
     )
     idle_seconds: float | None = Field(
-        default=None, description="Seconds since it last brought a record; null before the chain runs, and once ended."
+        default=None,
+        description="From the last record to the last time that the chain looked for records, in seconds: a running "
+        "batch does not count. Null before the chain has looked, and once ended.",
     )
     idle: bool = Field(
         default=False,
@@ -172,6 +174,13 @@ class ChainView(View):
     watermark_ms: int | None = Field(default=None, description="The smallest of the inputs' watermarks, ms since 1970.")
     inputs: tuple[InputView, ...] = ()
     last_batch_ms: int | None = Field(default=None, description="Duration of the last batch, in ms.")
+    running_seconds: float | None = Field(
+        default=None, description="For how long the running batch has run; null between two batches."
+    )
+    running_records: int | None = Field(
+        default=None,
+        description="Records that the running batch reads, known for chains that read from Kafka only; null otherwise.",
+    )
     batches: int = Field(default=0, description="Batches in this process.")
     batch_seconds: float = Field(default=0.0, description="Duration of all these batches, added up.")
     backpressured: float = Field(

@@ -31,6 +31,7 @@ from streamjob_runtime.chain.flushes import has_more_to_fire, has_run_flush, is_
 from streamjob_runtime.chain.gate import EventTime, Gate
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.outputs import ChainOutput
+from streamjob_runtime.chain.query_status import waits_for_data
 from streamjob_runtime.chain.watermarks import InputWatermarks
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.spark.checkpoint_dir.compaction import DEFAULT_INTERVAL, INTERVAL, settle_intervals
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 _REMEMBERED_BATCHES = 1000
 _LOOK_SECONDS = 0.1
 _SELDOM_SECONDS = 1.0
-_IDLE = "Waiting for data to arrive"
 
 
 Place = Callable[["StreamingQuery", BatchId], None]
@@ -343,14 +343,14 @@ class Chain:
         # finished when it waits for data; if stopped earlier, it could lose a batch between emission and commit.
         # PySpark accepts fractions of a second, although its signature does not say so.
         while not query.awaitTermination(cast("int", self._look_seconds())):
-            if self._has_read_all() and query.status["message"] == _IDLE:
+            if self._has_read_all() and waits_for_data(query):
                 query.stop()
                 return
             self._pass_idle_inputs(query)
 
     def _pass_idle_inputs(self, query: StreamingQuery) -> None:
         # A batch that has begun reads rows, or looks after idle inputs itself.
-        if self._reading and self._idle.watches and query.status["message"] == _IDLE:
+        if self._reading and self._idle.watches and waits_for_data(query):
             self.event_times.pass_between_batches(query)
             self._idle.pass_between_batches(query)
 

@@ -102,7 +102,11 @@ def chain_view(
                 lag_ms=_lag(now_ms, watermarks.get(uid)),
                 ended=has_ended,
                 partitions=(
-                    read := _partitions(position := figures.positions.get(uid), figures.partition_times.get(uid, {}))
+                    read := _partitions(
+                        position := figures.positions.get(uid),
+                        figures.partition_times.get(uid, {}),
+                        figures.unknown_seconds,
+                    )
                 ),
                 lag_records=total(each.lag for each in read) if read else None,
                 lag_seconds=figures.lag_seconds.get(uid),
@@ -128,6 +132,8 @@ def chain_view(
         backpressured=figures.backpressured,
         backpressured_seconds=figures.waited,
         busy=figures.busy,
+        running_seconds=figures.running_seconds,
+        running_records=figures.running_records,
         batch_times=_batch_times(figures.times, one_output=len(plan.sinks) == 1 and not has_readers),
         records_dropped_late=late,
         rows_without_event_time=dict(figures.timeless),
@@ -150,16 +156,15 @@ def held_back_by(
     Args:
         watermarks: the inputs' watermarks in ms since 1970; None before the first one.
         idle_seconds: seconds since the last record of each input.
-        ended: the inputs that will bring no more records.
+        ended: the inputs that will bring no more records, and hold up nobody.
     """
-    known = [each for each in watermarks.values() if each is not None]
-    lowest = None if len(known) < len(watermarks) else min(known, default=None)
+    counting = {uid: watermark for uid, watermark in watermarks.items() if uid not in ended}
+    known = [each for each in counting.values() if each is not None]
+    lowest = None if len(known) < len(counting) else min(known, default=None)
     if lowest == max(known, default=None):
         return frozenset()
     return frozenset(
-        uid
-        for uid, watermark in watermarks.items()
-        if watermark == lowest and uid not in ended and idle_seconds.get(uid, 0.0) >= _IDLE
+        uid for uid, watermark in counting.items() if watermark == lowest and idle_seconds.get(uid, 0.0) >= _IDLE
     )
 
 
@@ -176,15 +181,17 @@ def _by_operator(
 
 
 def _partitions(
-    positions: Positions | None, times: Mapping[TopicPartition, PartitionTime]
+    positions: Positions | None, times: Mapping[TopicPartition, PartitionTime], unknown_seconds: float
 ) -> tuple[PartitionView, ...]:
     if positions is None:
         return ()
     behind = lags(positions.read, positions.latest)
     known = [each.watermark_ms for each in times.values() if each.watermark_ms is not None]
+    idle = {each: max(0.0, time.idle_seconds - unknown_seconds) for each, time in times.items()}
     held = held_back_by(
         {each: time.watermark_ms for each, time in times.items()},
-        {each: time.idle_seconds for each, time in times.items()},
+        # A batch with a limit may leave out a partition.
+        {each: seconds for each, seconds in idle.items() if not behind.get(each)},
         ended=(),
     )
     return tuple(
@@ -194,7 +201,7 @@ def _partitions(
             position=position,
             lag=behind.get(each),
             watermark_ms=times[each].watermark_ms if each in times else None,
-            idle_seconds=times[each].idle_seconds if each in times else None,
+            idle_seconds=idle.get(each),
             # Without any row of the topic, nothing waits.
             holds_watermark_back=each in held and bool(known),
         )

@@ -9,10 +9,13 @@ from streamjob.ids import BatchId, OperatorUid
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
+from streamjob_runtime.chain.query_status import waits_for_data
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.monitoring.arrivals import Arrivals
 from streamjob_runtime.monitoring.batch_times import BatchTimes, BatchWindow
+from streamjob_runtime.monitoring.planned_records import planned_records
 from streamjob_runtime.monitoring.query_progress import BatchProgress, Positions, ProgressReader, Rate, StateProgress
+from streamjob_runtime.monitoring.silence import Silence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,8 @@ class ChainFigures:
         batches: number of its batches.
         batch_seconds: their durations, added up.
         positions: its positions in the partitions of its sources.
-        idle_seconds: seconds since the last batch with a row of an input, or since the chain was first seen.
+        idle_seconds: for how long an input has brought no row, see `Silence`.
+        unknown_seconds: seconds since the chain has looked for rows: it runs or plans a batch.
         dropped_late: for each stateful operator with a watermark, Spark's name for it and the number of late rows that
             it dropped.
         not_decoded: records and rows that could not be decoded or computed, by source and operator.
@@ -46,6 +50,8 @@ class ChainFigures:
         lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
         busy: fraction of the time in batches, without waiting for readers, 0 to 1.
         times: where the time of its last batches goes; None before the first.
+        running_seconds: for how long its running batch has run; None between two batches.
+        running_records: the number of records that this batch reads; None if that is not known.
     """
 
     records_in: int = 0
@@ -63,6 +69,7 @@ class ChainFigures:
     batch_seconds: float = 0.0
     positions: Mapping[OperatorUid, Positions] = field(default_factory=dict)
     idle_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
+    unknown_seconds: float = 0.0
     dropped_late: Sequence[tuple[str, int]] = ()
     not_decoded: Mapping[OperatorUid, int] = field(default_factory=dict)
     strays: Mapping[OperatorUid, StrayTimes] = field(default_factory=dict)
@@ -73,6 +80,8 @@ class ChainFigures:
     lag_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
     busy: float = 0.0
     times: BatchTimes | None = None
+    running_seconds: float | None = None
+    running_records: int | None = None
 
 
 class ChainMeter:
@@ -85,12 +94,12 @@ class ChainMeter:
         self._out_before: int | None = 0
         self._strays_before: dict[OperatorUid, StrayTimes] = {}
         self._waited_before = 0.0
-        self._read_at: dict[OperatorUid, float] = {}
+        self._silence = Silence()
         self._read: dict[OperatorUid, int] = {}
         self._states: tuple[StateProgress, ...] = ()
         self._in, self._from_sources, self._out, self._waits, self._works = Rate(), Rate(), Rate(), Rate(), Rate()
         self._ended_seconds = self._busy_seconds = 0.0
-        self._running: tuple[BatchId, float] | None = None
+        self._running: tuple[BatchId, float, int | None] | None = None
         self._window = BatchWindow()
         self._arrivals: dict[OperatorUid, Arrivals] = {}
 
@@ -111,8 +120,8 @@ class ChainMeter:
         self._begin(chain, emission, in_sinks or {})
         batches = self._progress.new_batches(chain.queries)
         before = self.figures
-        self._note_reads(chain, batches, now)
         self._note_work(chain, emission, batches, now)
+        self._note_reads(chain, batches, now)
         waited = self._waited_before + emission.blocked_seconds(chain.uid)
         times = self._window.note(batches, waited, in_sinks or {})
         self._note(
@@ -138,7 +147,7 @@ class ChainMeter:
 
     def rest(self, now: float) -> None:
         """Record that the chain does not run in this epoch; its rates drop to 0."""
-        before = self.figures
+        before, self._running = self.figures, None
         self._note(
             now,
             records_in=before.records_in,
@@ -161,14 +170,18 @@ class ChainMeter:
 
     def _note_reads(self, chain: Chain, batches: Sequence[BatchProgress], now: float) -> None:
         uids = _numbered(chain)
-        for uid in uids.values():
-            self._read_at.setdefault(uid, now)
+        self._silence.note(uids.values(), now)
         for batch in batches:
             self._states = batch.states or self._states
-            for number, rows in enumerate(batch.rows_by_source):
-                if rows and number in uids:
-                    self._read_at[uids[number]] = now
-                    self._read[uids[number]] = self._read.get(uids[number], 0) + rows
+            brought = {
+                uids[number]: rows for number, rows in enumerate(batch.rows_by_source) if rows and number in uids
+            }
+            self._silence.read(brought.keys(), now - batch.duration_ms / 1000, now)
+            for uid, rows in brought.items():
+                self._read[uid] = self._read.get(uid, 0) + rows
+        # A batch with its own report was not planned for nothing.
+        if not batches and chain.queries and self._running is None and waits_for_data(chain.queries[-1]):
+            self._silence.waits(now)
 
     def _note_work(self, chain: Chain, emission: EmissionLock, batches: Sequence[BatchProgress], now: float) -> None:
         """Add up the time in batches, including that of the running one, which Spark reports when it has ended."""
@@ -177,7 +190,7 @@ class ChainMeter:
         if number is None:
             self._running = None
         elif self._running is None or self._running[0] != number:
-            self._running = number, now
+            self._running = number, now, planned_records(chain.checkpoint, number, chain.dataflow.directories)
         since = now if self._running is None else self._running[1]
         self._busy_seconds = max(self._busy_seconds, self._ended_seconds + now - since)
 
@@ -208,7 +221,7 @@ class ChainMeter:
             self._out_before = _sum(self._out_before, former.output.rows)
             self._strays_before = _with(self._strays_before, former.event_times.strays)
             self._waited_before += its_emission.blocked_seconds(former.uid)
-        self._life, self._progress, self._read_at = (chain, emission), ProgressReader(), {}
+        self._life, self._progress, self._silence = (chain, emission), ProgressReader(), Silence()
         # A batch that was cut short never ends: its time counts, although no report has it.
         self._running, self._ended_seconds, self._window = None, self._busy_seconds, BatchWindow()
         self._window.begin(self._waited_before, in_sinks)
@@ -258,7 +271,8 @@ class ChainMeter:
             batches=batches,
             batch_seconds=batch_seconds,
             positions=positions,
-            idle_seconds={uid: max(0.0, now - read) for uid, read in self._read_at.items()},
+            idle_seconds=self._silence.seconds(),
+            unknown_seconds=self._silence.unknown_for(now),
             dropped_late=dropped_late,
             not_decoded=not_decoded,
             timeless=timeless,
@@ -268,6 +282,8 @@ class ChainMeter:
             lag_seconds=self._lags(positions, now),
             busy=max(0.0, min(1.0, self._works.per_second) - backpressured),
             times=times,
+            running_seconds=None if self._running is None else now - self._running[1],
+            running_records=None if self._running is None else self._running[2],
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -41,6 +42,7 @@ class Reports:
 
     def __init__(self) -> None:
         self.reports: list[Any] = []
+        self.status = {"message": "Waiting for data to arrive"}
         self._jsq = SimpleNamespace(recentProgress=lambda: list(self.reports))
 
     def add(
@@ -86,6 +88,7 @@ class FakeChain:
     strays: dict[OperatorUid, StrayTimes] = field(default_factory=dict)
     partition_times: dict[OperatorUid, dict[TopicPartition, PartitionTime]] = field(default_factory=dict)
     ended: bool = False
+    checkpoint: Path = field(default_factory=lambda: Path("none"))
     dataflow: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,))
     )

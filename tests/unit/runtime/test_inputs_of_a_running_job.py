@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChains, world
 
-from streamjob.ids import OperatorUid
+from streamjob.ids import BatchId, OperatorUid
+from streamjob.protocol.channels import END_OF_TIME_MS
+from streamjob.protocol.cuts import Batch
 from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.control.views import held_back_by
 from streamjob_runtime.kafka.positions import TopicPartition
@@ -69,6 +71,53 @@ def test_an_input_tells_how_long_it_has_brought_no_record(world: JobOfThreeChain
     assert not world.chain(FLIGHTS).inputs[0].holds_watermark_back
 
 
+def test_the_time_in_which_a_batch_is_planned_and_runs_is_no_silence_of_an_input(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    query, emission = world.chains[FLIGHTS].query, world.runner.epoch.emission
+    query.status = {"message": "Getting offsets from FileStreamSource[file:/in]"}
+    world.control.observe()
+    world.clock.now += 30
+    world.control.observe()
+    planning = world.chain(FLIGHTS).inputs[0]
+    emission.begin(FLIGHTS, BatchId(0))
+    query.status = {"message": "Waiting for data to arrive"}
+    world.control.observe()
+    world.clock.now += 30
+    world.control.observe()
+    running = world.chain(FLIGHTS).inputs[0]
+    emission.emit(FLIGHTS, Batch(batch=BatchId(0)))
+    world.clock.now += 15
+    world.control.observe()
+    waiting = world.chain(FLIGHTS).inputs[0]
+
+    assert (planning.idle_seconds, running.idle_seconds, waiting.idle_seconds) == (None, None, 75)
+
+
+def test_an_input_that_a_batch_looked_at_in_vain_was_silent_until_the_batch_began(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    query = world.chains[FLIGHTS].query
+    query.status = {"message": "Processing new data"}
+    world.control.observe()
+    world.clock.now += 30
+    query.add(20, from_chains=20)
+    world.control.observe()
+
+    # The batch took 250 ms.
+    assert world.chain(FLIGHTS).inputs[0].idle_seconds == 29.75
+
+
+def test_a_partition_with_unread_rows_does_not_hold_the_watermark_back(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    chain = world.chains[FLIGHTS]
+    (uid,) = (each.uid for each in world.chain(FLIGHTS).inputs)
+    times = {0: PartitionTime(5000, 60.0), 1: PartitionTime(1000, 60.0)}
+    chain.partition_times = {uid: {TopicPartition("t", number): each for number, each in times.items()}}
+    chain.query.add(1, positions={"t": {"0": 5, "1": 3}}, latest={"t": {"0": 5, "1": 900}})
+    world.control.observe()
+
+    assert [each.holds_watermark_back for each in world.chain(FLIGHTS).inputs[0].partitions] == [False, False]
+
+
 def test_an_input_that_is_left_out_of_the_watermark_does_not_hold_it_back(world: JobOfThreeChains) -> None:
     world.begin_epoch()
     (uid,) = (each.uid for each in world.chain(FLIGHTS).inputs)
@@ -96,10 +145,11 @@ def test_a_partition_without_rows_that_is_behind_the_others_holds_the_watermark_
     read = world.chain(FLIGHTS).inputs[0].partitions
 
     assert [each.holds_watermark_back for each in read] == [False, True, False, False]
+    # Nobody has looked since the last batch began, 250 ms ago.
     assert [(each.watermark_ms, each.idle_seconds) for each in read] == [
-        (5000, 60.0),
-        (None, 60.0),
-        (1000, 60.0),
+        (5000, 59.75),
+        (None, 59.75),
+        (1000, 59.75),
         (None, None),
     ]
 
@@ -127,9 +177,21 @@ FAST, SILENT, OTHER = OperatorUid("fast"), OperatorUid("silent"), OperatorUid("o
         ({FAST: 5000, SILENT: 4000}, {SILENT: 60.0}, (SILENT,), set()),
         ({FAST: 5000, SILENT: 5000}, {FAST: 60.0, SILENT: 60.0}, (), set()),
         ({SILENT: 0}, {SILENT: 60.0}, (), set()),
+        ({FAST: END_OF_TIME_MS, SILENT: 4000}, {SILENT: 60.0}, (FAST,), set()),
+        ({FAST: END_OF_TIME_MS, SILENT: 4000, OTHER: 4500}, {SILENT: 60.0}, (FAST,), {SILENT}),
         ({}, {}, (), set()),
     ],
-    ids=["never a record", "the last of several", "not idle yet", "ended", "all idle", "alone", "no watermark"],
+    ids=[
+        "never a record",
+        "the last of several",
+        "not idle yet",
+        "ended",
+        "all idle",
+        "alone",
+        "the other has ended",
+        "one of two others has ended",
+        "no watermark",
+    ],
 )
 def test_an_idle_input_whose_watermark_is_behind_the_others_holds_it_back(
     watermarks: dict[OperatorUid, int],
