@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from streamjob.client import formatting
-from streamjob.client.inputs import first_behind
+from streamjob.client.inputs import first_behind, running_batch
 from streamjob.client.models import (
     BatchTimesView,
     ChainView,
@@ -19,6 +19,7 @@ from streamjob.client.models import (
     JobView,
 )
 from streamjob.client.page_models import Diagnosis, Reason, ReasonCode, Severity
+from streamjob.durations import parse_duration
 from streamjob.ids import ChainUid
 
 STORE_WINDOW = 300.0
@@ -27,8 +28,14 @@ _BEHIND, _FAR_BEHIND = 60.0, 600.0
 """Seconds of lag at which a job is behind."""
 _BEHIND_IN_EVENT_TIME, _ARCHIVE = 300.0, 86_400.0
 """Seconds that event time may lag behind the clock; records older than a day come from an archive."""
+_SILENT = 10.0
+"""Seconds without a record after which the event time of a source says nothing about the job."""
 _BUSY, _BACKPRESSURED = 0.5, 0.3
 """Shares of the time at which a chain counts as busy, or as held up by its readers."""
+_ALWAYS_BUSY, _FALLING_BACK = 0.95, 0.1
+"""Share of the time, and seconds per second, at which event time falls behind for want of speed."""
+_FAR_TOO_SLOW, _SLOW_BATCH = 6.0, 30.0
+"""How many times its target a batch takes, and at least how many seconds, before this is a finding."""
 _LARGE_PART = 0.4
 """Share of a batch at which a phase is worth mentioning."""
 _RECENT_RESTART, _LOOP_WINDOW, _LOOP_RESTARTS = 300.0, 900.0, 3
@@ -56,6 +63,8 @@ class Circumstances:
         store_failures: the number of failed calls of the store in the last five minutes.
         store_error: the error of the last one.
         lag_change: by how many seconds the lag grows per second; negative if the job catches up, None if not known.
+        event_lag_change: the same of the lag of event time.
+        batch_target: the seconds that a batch is to take; 0 without a target.
     """
 
     now: float
@@ -64,6 +73,8 @@ class Circumstances:
     store_failures: int = 0
     store_error: str = ""
     lag_change: float | None = None
+    event_lag_change: float | None = None
+    batch_target: float = 0.0
 
 
 def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -> Diagnosis:
@@ -80,7 +91,7 @@ def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -
         reasons += _checkpoints(job, checkpoints, known)
         reasons += _store(known)
     if job.state is JobState.RUNNING:
-        reasons += _behind(job, known)
+        reasons += _behind(job, known) or [*_falling_behind(job, known), *_slow_batches(job, known)][:1]
         reasons += _sinks(job, known)
         reasons += _event_times(job)
         reasons += _held_back(job)
@@ -235,14 +246,14 @@ def _store(known: Circumstances) -> Iterator[Reason]:
         yield _reason("store-errors", "attention", sentence + (f", the last one with: {why}" if why else ""))
 
 
-def _behind(job: JobView, known: Circumstances) -> Iterator[Reason]:
+def _behind(job: JobView, known: Circumstances) -> list[Reason]:
     lagging = [(chain, source, lag) for chain, source in _sources(job) if (lag := source.lag_seconds) is not None]
     if lagging:
         chain, source, lag = max(lagging, key=lambda each: each[2])
         times = chain.batch_times
         # Rows that arrive during a batch wait for the next one.
         if lag < max(_BEHIND, 3 * (0.0 if times is None else times.seconds)):
-            return
+            return []
         catching_up = known.lag_change is not None and known.lag_change < -0.05
         severity: Severity = "critical" if lag >= _FAR_BEHIND and not catching_up else "attention"
         how = f"Behind by {formatting.duration(lag)}"
@@ -251,22 +262,67 @@ def _behind(job: JobView, known: Circumstances) -> Iterator[Reason]:
         elif known.lag_change is not None and known.lag_change > 0.05:
             how = f"{how} and falling back"
     else:
-        late = [(chain, source, lag) for chain, source in _sources(job) if (lag := _event_lag(job, source)) is not None]
-        if not late:
-            return
-        chain, source, lag = max(late, key=lambda each: each[2])
-        if lag < _BEHIND_IN_EVENT_TIME:
-            return
+        late = _event_lags(job)
+        if not late or late[-1][2] < _BEHIND_IN_EVENT_TIME:
+            return []
+        chain, source, lag = late[-1]
         severity, how = "attention", f"Behind by {formatting.duration(lag)} of event time"
     slow = bottleneck(job, chain.uid)
-    yield _reason("behind", severity, f"{how}: {_cause(job, slow)}", chain=slow, source=source)
+    return [_reason("behind", severity, f"{how}: {_cause(job, slow)}", chain=slow, source=source)]
+
+
+def _falling_behind(job: JobView, known: Circumstances) -> Iterator[Reason]:
+    """Find a chain without a pause whose event time falls behind, however much of its input is read."""
+    late = _event_lags(job)
+    if not late or known.event_lag_change is None or known.event_lag_change < _FALLING_BACK:
+        return
+    chain, source, lag = late[-1]
+    slow = bottleneck(job, chain.uid)
+    if slow.busy >= _ALWAYS_BUSY and lag >= _BEHIND:
+        how = f"Event time is {formatting.duration(lag)} behind and falling back"
+        yield _reason("behind", "attention", f"{how}: {_cause(job, slow)}", chain=slow, source=source)
+
+
+def _slow_batches(job: JobView, known: Circumstances) -> Iterator[Reason]:
+    """Find the chain whose batches take far longer than they are to take."""
+    if not known.batch_target:
+        return
+    taking = [(max(_mean(chain), chain.running_seconds or 0.0), chain) for chain in job.chains if chain.busy >= _BUSY]
+    seconds, slow = max(taking, key=lambda each: each[0], default=(0.0, None))
+    if slow is not None and seconds >= max(_FAR_TOO_SLOW * known.batch_target, _SLOW_BATCH):
+        running = running_batch(slow) if seconds > _mean(slow) else ""
+        what = running.capitalize() if running else f"Batches take {formatting.duration(seconds)}"
+        how = f"{what}, with a target of {formatting.duration(known.batch_target)}"
+        yield _reason("behind", "attention", f"{how}: {_cause(job, slow)}", chain=slow)
+
+
+def _mean(chain: ChainView) -> float:
+    return 0.0 if chain.batch_times is None else chain.batch_times.seconds
+
+
+def event_lag_seconds(job: JobView) -> float | None:
+    """Return the largest lag of event time of a source that brings records, in seconds; None if none is known."""
+    late = _event_lags(job)
+    return late[-1][2] if late else None
+
+
+def _event_lags(job: JobView) -> list[tuple[ChainView, InputView, float]]:
+    """Return the sources that bring records and have a lag of event time, with their chains; the largest lag last."""
+    late = [(chain, source, lag) for chain, source in _sources(job) if (lag := _event_lag(job, source)) is not None]
+    return sorted(late, key=lambda each: each[2])
 
 
 def _event_lag(job: JobView, source: InputView) -> float | None:
     """Return the seconds by which the event time of an active source lags, without the delay of its watermark."""
-    if source.lag_ms is None or source.lag_ms >= _ARCHIVE * 1000 or source.idle_seconds is None:
+    if source.lag_ms is None or source.idle_seconds is None or source.idle_seconds > _SILENT:
         return None
-    return None if source.idle_seconds > 10 else source.lag_ms / 1000
+    lag = max(0.0, source.lag_ms / 1000 - _delay(job, source))
+    return None if lag >= _ARCHIVE else lag
+
+
+def _delay(job: JobView, source: InputView) -> float:
+    watermarks = [each.get("watermark") for each in job.graph.get("sources", ()) if each.get("uid") == source.uid]
+    return next((parse_duration(each["delay"]) for each in watermarks if each), 0.0)
 
 
 def bottleneck(job: JobView, start: ChainUid) -> ChainView:
@@ -404,7 +460,11 @@ def _all_well(job: JobView, known: Circumstances) -> str:
     checkpoint = (
         "no checkpoint yet" if last is None else f"last checkpoint {formatting.ago(known.now - last.completed)}"
     )
-    return f"{how}: {rate}, {checkpoint}"
+    several = len(job.chains) > 1
+    running = [
+        f"{text} in chain {chain.uid}" if several else text for chain in job.chains if (text := running_batch(chain))
+    ]
+    return ", ".join([f"{how}: {rate}", checkpoint, *running])
 
 
 def _sources(job: JobView) -> list[tuple[ChainView, InputView]]:

@@ -6,6 +6,9 @@ from streamjob.client import formatting
 from streamjob.client.models import ChainView, InputView, JobView
 from streamjob.ids import ChainUid
 
+_LONG_BATCH = 10.0
+"""Seconds after which a running batch is mentioned."""
+
 
 def behind(chain: ChainView, source: InputView) -> str:
     """Return an input's watermark lag; unknown until the chain has run a batch."""
@@ -25,6 +28,15 @@ def unread_records(job: JobView, source: InputView) -> str:
         return formatting.count(source.lag_records)
     of_kafka = {each["uid"] for each in job.graph.get("sources", ()) if each.get("format") == "kafka"}
     return formatting.UNKNOWN if source.partitions or source.uid in of_kafka else ""
+
+
+def running_batch(chain: ChainView) -> str:
+    """Return what a batch that takes long does: `batch of 20,000 records runs for 12 s`; empty for any other batch."""
+    if chain.running_seconds is None or chain.running_seconds < _LONG_BATCH:
+        return ""
+    known = chain.running_records is not None
+    what = f"batch of {formatting.count(chain.running_records)} records" if known else f"batch {chain.batch + 1}"
+    return f"{what} runs for {formatting.duration(chain.running_seconds)}"
 
 
 def idle_note(source: InputView) -> str:

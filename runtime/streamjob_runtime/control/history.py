@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from streamjob.client.diagnosing import lag_records, lag_seconds
+from streamjob.client.diagnosing import event_lag_seconds, lag_records, lag_seconds
 from streamjob.client.models import JobView
 from streamjob.client.page_models import ChainPoint, HistoryPoint, HistoryView
 from streamjob.ids import ChainUid
@@ -36,6 +36,7 @@ class History:
     def __init__(self, chains: Sequence[ChainUid]) -> None:
         self._chains = tuple(chains)
         self._points: deque[array[float]] = deque(maxlen=_POINTS)
+        self._event_lags: deque[tuple[float, float]] = deque(maxlen=round(_CHANGE_OVER / INTERVAL) + 1)
         self._lock = threading.Lock()
 
     def note(self, job: JobView, now: float) -> None:
@@ -48,6 +49,8 @@ class History:
         with self._lock:
             if not self._points or now - self._points[-1][0] >= INTERVAL:
                 self._points.append(_packed(point_of(job, now), self._chains))
+                event_lag = event_lag_seconds(job)
+                self._event_lags.append((now, math.nan if event_lag is None else event_lag))
 
     def since(self, time: float = float("-inf")) -> HistoryView:
         """Return the points later than a time, in seconds since 1970."""
@@ -59,18 +62,26 @@ class History:
     def lag_change(self) -> float | None:
         """Return by how many seconds the lag has grown per second in the last two minutes; None if not known."""
         with self._lock:
-            if not self._points:
-                return None
-            last = self._points[-1]
-            since = last[0] - _CHANGE_OVER
-            first = next(
-                (each for each in self._points if each[0] >= since and not math.isnan(each[_LAG_SECONDS])), last
-            )
-        passed = last[0] - first[0]
-        # A few seconds tell nothing: a source catches up batch by batch.
-        if passed < _CHANGE_OVER / 4 or math.isnan(last[_LAG_SECONDS]):
-            return None
-        return (last[_LAG_SECONDS] - first[_LAG_SECONDS]) / passed
+            return _change([(each[0], each[_LAG_SECONDS]) for each in self._points])
+
+    def event_lag_change(self) -> float | None:
+        """Return the same of the lag of event time."""
+        with self._lock:
+            return _change(self._event_lags)
+
+
+def _change(lags: Sequence[tuple[float, float]]) -> float | None:
+    """Return by how much lags, with their times, have grown per second in the last two minutes."""
+    if not lags:
+        return None
+    at, last = lags[-1]
+    since, first = next(
+        (each for each in lags if each[0] >= at - _CHANGE_OVER and not math.isnan(each[1])), (at, math.nan)
+    )
+    # A few seconds tell nothing: a source catches up batch by batch.
+    if at - since < _CHANGE_OVER / 4 or math.isnan(last):
+        return None
+    return (last - first) / (at - since)
 
 
 def point_of(job: JobView, now: float) -> HistoryPoint:

@@ -174,6 +174,8 @@ class RunningJob:
             store_failures=len(failures),
             store_error=failures[-1].message if failures else "",
             lag_change=self._history.lag_change(),
+            event_lag_change=self._history.event_lag_change(),
+            batch_target=self._runner.job.loaded.spec.batch_duration,
         )
         return diagnose(job, checkpoints, known)
 

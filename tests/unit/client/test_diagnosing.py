@@ -281,6 +281,85 @@ def test_an_active_source_without_offsets_is_judged_by_its_event_time() -> None:
     assert of(with_lag(24 * 60)).severity == "ok"
 
 
+def test_the_delay_of_a_watermark_is_no_lag() -> None:
+    graph = {"sources": [{"uid": "flights", "watermark": {"column": "at", "delay": "10m"}}]}
+    (chain,) = a_job().chains
+    flights = chain.inputs[0].model_copy(update={"lag_ms": 900_000, "idle_seconds": 1.0})
+    job = a_job(chains=(chain.model_copy(update={"inputs": (flights,), "busy": 0.9}),))
+
+    assert of(job).sentence == "Behind by 15m 00s of event time: chain flights is busy 90 %"
+    assert of(job.model_copy(update={"graph": graph})).sentence.startswith("Behind by 5m 00s of event time")
+
+
+@pytest.mark.parametrize(
+    ("lag", "busy", "change", "finding"),
+    [
+        (90, 0.97, 0.5, "Event time is 1m 30s behind and falling back: chain flights is busy 97 %"),
+        (50, 1.0, 0.9, None),
+        (90, 0.9, 0.5, None),
+        (90, 1.0, 0.05, None),
+        (90, 1.0, None, None),
+    ],
+    ids=["falls behind", "near", "with pauses", "steady", "not known yet"],
+)
+@pytest.mark.parametrize("unread", [None, 3.0], ids=["files", "a topic that is almost read"])
+def test_a_chain_without_a_pause_whose_event_time_falls_behind_is_not_well(
+    lag: float, busy: float, change: float | None, finding: str | None, unread: float | None
+) -> None:
+    (chain,) = a_job().chains
+    behind = {"lag_ms": lag * 1000, "idle_seconds": 1.0, "lag_seconds": unread}
+    flights = chain.inputs[0].model_copy(update=behind)
+    found = of(a_job(chains=(chain.model_copy(update={"inputs": (flights,), "busy": busy}),)), event_lag_change=change)
+
+    assert sentences(found).get("behind") == finding
+    assert found.severity == ("ok" if finding is None else "attention")
+
+
+@pytest.mark.parametrize(
+    ("changes", "target", "finding"),
+    [
+        (
+            {"batch_times": SINK_TAKES_MOST.model_copy(update={"seconds": 42.0, "sinks": {REPORT: 40.0}})},
+            5.0,
+            "Batches take 42 s, with a target of 5.0 s: chain flights is busy 98 %, its sink takes 95 % of each batch",
+        ),
+        (
+            {"running_seconds": 45.0, "running_records": 20_000},
+            5.0,
+            "Batch of 20,000 records runs for 45 s, with a target of 5.0 s: chain flights is busy 98 %",
+        ),
+        ({"running_seconds": 29.0}, 1.0, None),
+        ({"running_seconds": 45.0}, 10.0, None),
+        ({"running_seconds": 45.0}, 0.0, None),
+        ({"running_seconds": 45.0, "busy": 0.3}, 5.0, None),
+    ],
+    ids=["the mean", "the running one", "short", "near its target", "no target", "waiting for its readers"],
+)
+def test_batches_that_take_far_longer_than_their_target_are_a_finding(
+    changes: dict[str, Any], target: float, finding: str | None
+) -> None:
+    (chain,) = a_job().chains
+    job = a_job(chains=(chain.model_copy(update={"busy": 0.98} | changes),))
+
+    assert sentences(of(job, batch_target=target)).get("behind") == finding
+
+
+@pytest.mark.parametrize(
+    ("changes", "more"),
+    [
+        ({"running_seconds": 12.0, "running_records": 20_000}, ", batch of 20,000 records runs for 12 s"),
+        ({"running_seconds": 12.0}, ", batch 42 runs for 12 s"),
+        ({"running_seconds": 4.0}, ""),
+    ],
+)
+def test_a_batch_that_takes_long_is_mentioned_while_it_runs(changes: dict[str, Any], more: str) -> None:
+    (chain,) = a_job().chains
+
+    found = of(a_job(chains=(chain.model_copy(update=changes),)))
+
+    assert found.sentence == f"Running: 45,210 records/s, last checkpoint 3 s ago{more}"
+
+
 def test_a_loop_of_full_channels_ends_the_search_for_the_bottleneck() -> None:
     job = held_up_by_the_report(240)
     chains = tuple(chain.model_copy(update={"backpressured": 0.9}) for chain in job.chains)

@@ -78,3 +78,18 @@ def test_the_change_of_the_lag_is_that_of_the_last_two_minutes(lags: list[float 
         history.note(behind(lag), NOW + 30 * number)
 
     assert history.lag_change() == change
+
+
+def test_the_lag_of_event_time_has_a_change_too() -> None:
+    history = History([CHAIN])
+    for number, lag in enumerate([900, 100, 160]):
+        history.note(behind_in_event_time(lag), NOW + 70 * number)
+
+    assert history.event_lag_change() == pytest.approx(60 / 70)
+    assert history.lag_change() is None
+
+
+def behind_in_event_time(seconds: float) -> JobView:
+    (chain,) = a_job().chains
+    source = chain.inputs[0].model_copy(update={"lag_ms": seconds * 1000, "idle_seconds": 1.0})
+    return a_job(chains=(chain.model_copy(update={"inputs": (source,)}),))

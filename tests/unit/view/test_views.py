@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 from rich.console import Console
-from tests.unit.view.samples import NOW, START, a_job, checkpoints, executors, several_chains, with_partitions
+from tests.unit.view.samples import CHAIN, NOW, START, a_job, checkpoints, executors, several_chains, with_partitions
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob_runtime.control.terminal import Quiet, StandardErrorHandler, open_view
@@ -464,6 +464,19 @@ def test_a_line_of_progress_has_every_chain_that_works() -> None:
         "  report: 812/s, 12,345 in flight"
         "  watermark flights 2013-03-04 12:00:00, weather 2013-03-04 12:00:00  unaligned checkpoint 14 3 s ago, 14 MB"
     )
+
+
+def test_a_batch_that_takes_long_is_in_the_line_of_progress_and_in_the_panel() -> None:
+    (chain,) = a_job().chains
+    running = {"running_seconds": 12.0, "running_records": 20_000}
+    job = a_job(chains=(chain.model_copy(update=running),))
+    several = several_chains()
+    first, *others = several.chains
+    several = several.model_copy(update={"chains": (first.model_copy(update=running), *others)})
+
+    assert "out 23,456  batch of 20,000 records runs for 12 s  watermark" in progress_line(job, NOW)
+    assert f"{CHAIN}: 45,210/s, batch of 20,000 records runs for 12 s  hours" in progress_line(several, NOW)
+    assert "batch of 20,000 records runs for 12 s" in _text(job, checkpoints())
 
 
 def test_a_reader_that_went_away_does_not_fail_the_job() -> None:

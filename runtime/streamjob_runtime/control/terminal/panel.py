@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.client import formatting
-from streamjob.client.inputs import behind, idle_note, unread_records
+from streamjob.client.inputs import behind, idle_note, running_batch, unread_records
 from streamjob.client.models import (
     ChainView,
     CheckpointDetail,
@@ -187,6 +187,8 @@ def _rate(per_second: float) -> Text:
 
 
 def _batch(chain: ChainView) -> Text:
+    if running := running_batch(chain):
+        return Text(running, style="yellow")
     if chain.batch < 0:
         return Text("no batch yet", style="dim")
     took = "" if chain.last_batch_ms is None else f" took {formatting.duration(chain.last_batch_ms / 1000)}"

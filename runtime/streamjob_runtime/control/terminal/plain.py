@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
-from streamjob.client.inputs import idle_note, time_notes, unread_records
+from streamjob.client.inputs import idle_note, running_batch, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
 from streamjob_runtime.control.terminal.chains import inputs_of
 from streamjob_runtime.control.terminal.events import Look, Weight, events
@@ -70,6 +70,8 @@ def progress_line(job: JobView, now: float) -> str:
     parts = [job.state.value, f"in {records_in} ({rate}/s), out {formatting.count(job.records_out)}"]
     if len(job.chains) > 1:
         parts += [_chain(job, chain) for chain in job.chains if not chain.finished]
+    else:
+        parts += [running for chain in job.chains if (running := running_batch(chain))]
     watermarks = {
         source.uid: f"{source.uid} {formatting.event_time(source.watermark_ms)}"
         for chain in job.chains
@@ -121,6 +123,8 @@ def _chain(job: JobView, chain: ChainView) -> str:
         facts.append(f"{formatting.count(records)} in flight")
     if chain.backpressured > 0:
         facts.append(f"backpressure {formatting.percent(chain.backpressured)}")
+    if running := running_batch(chain):
+        facts.append(running)
     return ", ".join(facts)
 
 
