@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from streamjob.client import formatting
-from streamjob.client.inputs import first_behind, running_batch
+from streamjob.client.inputs import first_behind, restored_note, running_batch
 from streamjob.client.models import (
     BatchTimesView,
     ChainView,
@@ -456,10 +456,11 @@ def _all_well(job: JobView, known: Circumstances) -> str:
     lag = lag_seconds(job)
     how = "Running" if lag is None else "Keeping up"
     rate = f"{formatting.count(job.records_in_per_second)} records/s"
-    last = job.last_checkpoint
-    checkpoint = (
-        "no checkpoint yet" if last is None else f"last checkpoint {formatting.ago(known.now - last.completed)}"
-    )
+    last, restored = job.last_checkpoint, job.restored_from
+    if last is not None:
+        checkpoint = f"last checkpoint {formatting.ago(known.now - last.completed)}"
+    else:
+        checkpoint = "no checkpoint yet" if restored is None else restored_note(restored, known.now)
     several = len(job.chains) > 1
     running = [
         f"{text} in chain {chain.uid}" if several else text for chain in job.chains if (text := running_batch(chain))

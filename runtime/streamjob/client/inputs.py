@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamjob.client import formatting
-from streamjob.client.models import ChainView, InputView, JobView
+from streamjob.client.models import ChainView, InputView, JobView, RestoredFromView
 from streamjob.ids import ChainUid
 
 _LONG_BATCH = 10.0
@@ -37,6 +37,12 @@ def running_batch(chain: ChainView) -> str:
     known = chain.running_records is not None
     what = f"batch of {formatting.count(chain.running_records)} records" if known else f"batch {chain.batch + 1}"
     return f"{what} runs for {formatting.duration(chain.running_seconds)}"
+
+
+def restored_note(source: RestoredFromView, now: float) -> str:
+    """Return the snapshot that a job without a checkpoint of its own would continue from, and its age."""
+    name = f"restored from {source.kind} {source.id}"
+    return name if source.completed is None else f"{name}, completed {formatting.ago(now - source.completed)}"
 
 
 def idle_note(source: InputView) -> str:

@@ -171,6 +171,7 @@ class RestoredFromView(View):
     id: CheckpointId
     kind: SnapshotKind
     path: str = Field(description="URI of its manifest.")
+    completed: float | None = Field(default=None, description="When it was completed; null if not known.")
 
 
 class MemoryView(View):

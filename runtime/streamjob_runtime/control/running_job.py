@@ -127,7 +127,7 @@ class RunningJob:
             if chain is None:
                 meter.rest(now)
                 continue
-            for batch in meter.observe(chain, epoch.emission, now, self._in_sinks(uid)):
+            for batch in meter.observe(chain, epoch.emission, now, self._in_sinks(uid), epoch.begun):
                 if metrics is not None:
                     metrics.observe_batch(uid, batch.duration_ms / 1000)
                 self._on_batch(uid, batch)
@@ -249,7 +249,10 @@ class RunningJob:
             lookups=_lookup_views(epoch),
             last_checkpoint=_last_checkpoint(status),
             restored_from=RestoredFromView(
-                id=restored.manifest.id, kind=SnapshotKind(restored.manifest.kind), path=restored.uri
+                id=restored.manifest.id,
+                kind=SnapshotKind(restored.manifest.kind),
+                path=restored.uri,
+                completed=restored.manifest.completed,
             )
             if restored
             else None,

@@ -44,6 +44,7 @@ from streamjob_runtime.job.output_recovery import check_published, open_outputs,
 from streamjob_runtime.job.targets import check_targets
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources, known_topics
+from streamjob_runtime.monitoring.query_progress import Positions
 from streamjob_runtime.monitoring.traces.recorder import TraceRecorder
 from streamjob_runtime.monitoring.traces.starts import StartPhases
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
@@ -134,6 +135,7 @@ class EpochView:
         rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
         partitions: the number of state partitions; None until it is known.
         tables: the job's tables; None until they are read.
+        begun: where its Kafka sources continue, and the ends of their partitions at that time.
     """
 
     chains: Mapping[ChainUid, Chain] = field(default_factory=dict)
@@ -142,6 +144,7 @@ class EpochView:
     rewriting: tuple[int, int] | None = None
     partitions: int | None = None
     tables: StaticTables | None = None
+    begun: Mapping[OperatorUid, Positions] = field(default_factory=dict)
 
 
 class Epoch(ChainListener, CheckpointListener):
@@ -302,6 +305,8 @@ class Epoch(ChainListener, CheckpointListener):
         home = "" if executors is None else self._ledger.home(resolution)
         if executors is not None:
             executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.lend)
+        begun = {uid: Positions(each.offsets, each.ends) for uid, each in starts.items() if each.ends}
+        self._view = replace(self._view, begun=begun)
         topics = known_topics(spark, job.loaded, job.plan, starts, self._cannot_continue)
         assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state, starts, topics)
         with self._start.part("assemble"):

@@ -163,7 +163,7 @@ def check_input(
         _check_transactions(source, positions, ends, admin)
     done = {each: offset for each, offset in read.items() if each not in positions}
     # New partitions are read from their beginning.
-    return KafkaStart({**done, **{each: positions.get(each, beginnings[each]) for each in wanted}}, ids=ids)
+    return KafkaStart({**done, **{each: positions.get(each, beginnings[each]) for each in wanted}}, ids=ids, ends=ends)
 
 
 def known_topics(

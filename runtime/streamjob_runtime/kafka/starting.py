@@ -38,11 +38,13 @@ class KafkaStart:
         offsets: the next offset of each partition.
         first: whether they have been asked for now, so that no snapshot has them.
         ids: the ids of its topics, without those that it has read to their end.
+        ends: the offset after the last record of each partition at that time; empty where nobody has asked.
     """
 
     offsets: Offsets = field(default_factory=dict)
     first: bool = False
     ids: TopicIds = field(default_factory=dict)
+    ends: Offsets = field(default_factory=dict)
 
 
 def earliest_by_default(options: Mapping[str, str]) -> dict[str, str]:

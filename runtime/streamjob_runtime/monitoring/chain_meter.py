@@ -104,7 +104,12 @@ class ChainMeter:
         self._arrivals: dict[OperatorUid, Arrivals] = {}
 
     def observe(
-        self, chain: Chain, emission: EmissionLock, now: float, in_sinks: Mapping[OperatorUid, float] | None = None
+        self,
+        chain: Chain,
+        emission: EmissionLock,
+        now: float,
+        in_sinks: Mapping[OperatorUid, float] | None = None,
+        begun: Mapping[OperatorUid, Positions] | None = None,
     ) -> list[BatchProgress]:
         """Observe the chain in the running epoch.
 
@@ -113,6 +118,7 @@ class ChainMeter:
             emission: knows how long the chain has waited.
             now: monotonic time in seconds.
             in_sinks: total seconds that batches have spent in each of the chain's sinks.
+            begun: where sources continue in this epoch, until a batch has told it.
 
         Returns:
             The batches that have ended since the last observation.
@@ -137,7 +143,7 @@ class ChainMeter:
             last_batch_ms=batches[-1].duration_ms if batches else before.last_batch_ms,
             batches=before.batches + len(batches),
             batch_seconds=before.batch_seconds + sum(batch.duration_ms for batch in batches) / 1000,
-            positions=self._positions(chain) or before.positions,
+            positions=self._positions(chain) or _of_sources(chain, begun or {}) or before.positions,
             dropped_late=_added(before.dropped_late, [batch.dropped_late for batch in batches]),
             not_decoded=_summed(before.not_decoded, [batch.not_decoded for batch in batches]),
             timeless=_summed(before.timeless, [batch.timeless for batch in batches]),
@@ -285,6 +291,10 @@ class ChainMeter:
             running_seconds=None if self._running is None else now - self._running[1],
             running_records=None if self._running is None else self._running[2],
         )
+
+
+def _of_sources(chain: Chain, begun: Mapping[OperatorUid, Positions]) -> dict[OperatorUid, Positions]:
+    return {uid: begun[uid] for uid in chain.dataflow.sources if uid in begun}
 
 
 def _numbered(chain: Chain) -> dict[int, OperatorUid]:

@@ -55,7 +55,18 @@ def held_up_by_the_report(seconds: float) -> JobView:
     ("changes", "known", "severity", "sentence"),
     [
         ({}, {}, "ok", "Running: 45,210 records/s, last checkpoint 3 s ago"),
-        ({"last_checkpoint": None}, {"policy": None}, "ok", "Running: 45,210 records/s, no checkpoint yet"),
+        (
+            {"last_checkpoint": None, "restored_from": None},
+            {"policy": None},
+            "ok",
+            "Running: 45,210 records/s, no checkpoint yet",
+        ),
+        (
+            {"last_checkpoint": None},
+            {"policy": None},
+            "ok",
+            "Running: 45,210 records/s, restored from checkpoint 12, completed 40 s ago",
+        ),
         ({"state": JobState.CREATED, "state_since": NOW - 12}, {}, "ok", "Starting for 12 s"),
         ({"state": JobState.CREATED, "state_since": NOW - 600}, {}, "attention", "Starting for 10m 00s"),
         ({"state": JobState.RESTORING, "state_since": NOW - 4}, {}, "ok", "Restoring checkpoint 12 for 4.0 s"),

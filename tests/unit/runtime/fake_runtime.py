@@ -156,12 +156,13 @@ class FakeRuntime:
         self.blocked = {}
         emission.blocked_seconds = lambda chain: self.blocked.get(chain, 0.0)  # type: ignore[method-assign]
         self.chains = {uid: FakeChain(uid) for uid in uids if uid not in finished}
-        manifest = SimpleNamespace(id=CheckpointId(3), kind="checkpoint")
+        manifest = SimpleNamespace(id=CheckpointId(3), kind="checkpoint", completed=NOW - 60)
         self.runner.epoch = SimpleNamespace(
             chains=self.chains,
             emission=emission,
             rewriting=None,
             partitions=None,
             tables=None,
+            begun={},
             restored=SimpleNamespace(manifest=manifest, uri="file:///m", finished=lambda uid: uid in finished),
         )

@@ -11,6 +11,7 @@ from streamjob.protocol.cuts import Batch
 from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.control.views import held_back_by
 from streamjob_runtime.kafka.positions import TopicPartition
+from streamjob_runtime.monitoring.query_progress import Positions
 
 __all__ = ["world"]
 
@@ -28,6 +29,20 @@ def test_how_far_each_partition_of_a_source_is_read_and_lags_is_told(world: JobO
         ("orders", 1, 40, 0),
     ]
     assert source.lag_records == 3
+
+
+def test_what_is_unread_behind_a_restore_is_told_before_the_first_batch(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    (uid,) = (each.uid for each in world.chain(FLIGHTS).inputs)
+    begun = {TopicPartition("orders", 0): 90, TopicPartition("orders", 1): 40}
+    world.runner.epoch.begun = {uid: Positions(begun, {**begun, TopicPartition("orders", 0): 100})}
+    world.control.observe()
+    restored = world.chain(FLIGHTS).inputs[0]
+    world.chains[FLIGHTS].query.add(10, positions={"orders": {"0": 100}}, latest={"orders": {"0": 103}})
+    world.control.observe()
+
+    assert (restored.lag_records, [each.lag for each in restored.partitions]) == (10, [10, 0])
+    assert world.chain(FLIGHTS).inputs[0].lag_records == 3
 
 
 def test_the_lag_is_unknown_where_a_batch_has_not_told_the_end_of_a_partition(world: JobOfThreeChains) -> None:

@@ -167,9 +167,10 @@ def test_where_a_source_begins_is_asked_once_and_new_partitions_are_read_from_th
 
     ids = {"orders": "id-of-orders"}
     assert check(brokers) == KafkaStart({ZERO: 90}, first=True, ids=ids)
-    assert check(brokers, position={ZERO: 90}) == KafkaStart({ZERO: 90, ONE: 0}, ids=ids)
+    assert check(brokers, position={ZERO: 90}) == KafkaStart({ZERO: 90, ONE: 0}, ids=ids, ends={ZERO: 95, ONE: 7})
     # What a bounded source has read to its end stays read.
-    assert check(brokers, position={ZERO: 90}, end={ZERO: 90, ONE: 7}) == KafkaStart({ZERO: 90, ONE: 0}, ids=ids)
+    bounded = check(brokers, position={ZERO: 90}, end={ZERO: 90, ONE: 7})
+    assert (bounded.offsets, bounded.ids) == ({ZERO: 90, ONE: 0}, ids)
 
 
 def test_a_topic_that_was_made_again_ends_the_job_however_long_it_is() -> None:

@@ -111,7 +111,9 @@ def a_job(**changes: Any) -> JobView:
             state_size=14_500_000,
             path=MANIFEST,
         ),
-        restored_from=RestoredFromView(id=CheckpointId(12), kind=SnapshotKind.CHECKPOINT, path=MANIFEST),
+        restored_from=RestoredFromView(
+            id=CheckpointId(12), kind=SnapshotKind.CHECKPOINT, path=MANIFEST, completed=NOW - 40
+        ),
     )
     return job.model_copy(update=changes)
 

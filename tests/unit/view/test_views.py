@@ -447,7 +447,7 @@ def test_plain_lines_tell_every_event_but_routine_checkpoints_and_progress_now_a
         "22:15:34  weather has reached its end",
         "22:15:34  flights is RUNNING, restored from checkpoint 12",
         f"22:15:34  {records}  {watermarks}  checkpoint 14 3 s ago, 14 MB",
-        f"22:15:39  {records}  {watermarks}  no checkpoint yet",
+        f"22:15:39  {records}  {watermarks}  restored from checkpoint 12, completed 45 s ago",
         "22:15:39  checkpoint 13 failed: a chain could not write its files to the store: 503 Slow Down",
         "22:15:39  flights is FINISHED after 2m 14s: 1,234,567 records in, 23,456 out",
     ]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
-from streamjob.client.inputs import idle_note, running_batch, time_notes, unread_records
+from streamjob.client.inputs import idle_note, restored_note, running_batch, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
 from streamjob_runtime.control.terminal.chains import inputs_of
 from streamjob_runtime.control.terminal.events import Look, Weight, events
@@ -109,7 +109,8 @@ def progress_line(job: JobView, now: float) -> str:
         parts.append(f"rows failed {formatting.count(failed)}")
     last = job.last_checkpoint
     if last is None:
-        parts.append("no checkpoint yet")
+        restored = job.restored_from
+        parts.append("no checkpoint yet" if restored is None else restored_note(restored, now))
     else:
         unaligned = "unaligned " if last.unaligned and len(job.chains) > 1 else ""
         name = f"{unaligned}{last.kind} {last.id}"
