@@ -39,6 +39,7 @@ _FAR_TOO_SLOW, _SLOW_BATCH = 6.0, 30.0
 _LARGE_PART = 0.4
 """Share of a batch at which a phase is worth mentioning."""
 _RECENT_RESTART, _LOOP_WINDOW, _LOOP_RESTARTS = 300.0, 900.0, 3
+_LOOP_STARTS = 6
 _STORE_FAILURES = 3
 _FAILURES_IN_A_ROW = 3
 _LONG_START = 300.0
@@ -86,6 +87,8 @@ def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -
         known: what these do not show.
     """
     reasons = [*_of_state(job, known)]
+    if not job.state.terminal:
+        reasons += _starts(job, known)
     if job.state in (JobState.RUNNING, JobState.FINISHING, JobState.STOPPING, JobState.RESTARTING):
         reasons += _restarts(job, known)
         reasons += _checkpoints(job, checkpoints, known)
@@ -184,6 +187,13 @@ def _restarts(job: JobView, known: Circumstances) -> Iterator[Reason]:
     elif recent and job.state is JobState.RUNNING and known.now - recent[-1] < _RECENT_RESTART:
         sentence = f"Restarted {formatting.ago(known.now - recent[-1])}"
         yield _reason("restarting", "attention", _with(sentence, failure))
+
+
+def _starts(job: JobView, known: Circumstances) -> Iterator[Reason]:
+    """Find a job whose processes end and start again and again; a single one knows only its own restarts."""
+    in_this_process = len(_recent(known.restarts, known.now, _LOOP_WINDOW))
+    if job.starts is not None and job.starts > _LOOP_STARTS and in_this_process <= _LOOP_RESTARTS:
+        yield _reason("restart-loop", "attention", f"Started {job.starts} times in the last hour")
 
 
 def _recent(times: Sequence[float], now: float, seconds: float) -> list[float]:

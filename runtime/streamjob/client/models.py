@@ -207,6 +207,11 @@ class JobView(View):
     attempt: int = 0
     epoch: Epoch | None = Field(default=None, description="Null until the job's log is claimed.")
     restarts: int = Field(default=0, description="Restarts in this process.")
+    starts: int | None = Field(
+        default=None,
+        description="Starts in the last hour, in this process and others, as far as the log still knows them; null "
+        "until the job's log is claimed.",
+    )
     start_time: float = Field(description="Start of this process.")
     uptime: float = Field(description="Seconds since the start of this process.")
     location: str | None = Field(default=None, description="URI of the job's root in the store.")

@@ -119,6 +119,14 @@ class Claim:
         """Whether the job's work is done: its last completion only needs to be committed again."""
         return self._newest is not None and self._newest.kind is RecordKind.FINAL
 
+    def starts_since(self, time: float) -> int:
+        """Return how often the job has started since a time, in seconds since 1970.
+
+        Each start has its epoch. The log forgets old records, and with them starts at the beginning of that time.
+        """
+        first = next((each for each in (*self.below.records, self.record) if each.time >= time), None)
+        return 0 if first is None else self.epoch - first.epoch + (first.kind is RecordKind.CLAIM)
+
     def committed(self, checkpoint: CheckpointId) -> None:
         """Record that every sink has committed a completion. Raises IllegalStep if it is not the uncommitted one."""
         if self._uncommitted is None or self._uncommitted.id != checkpoint:

@@ -111,6 +111,10 @@ class Ledger:
         """The last used id; ids of new checkpoints are higher."""
         return self._log.last_id
 
+    def starts_since(self, time: float) -> int:
+        """Return how often the job has started since a time, as far as the log knows; see `Claim.starts_since`."""
+        return self._log.claim.starts_since(time)
+
     @property
     def newest_epoch(self) -> Epoch | None:
         """The epoch of the newest completion; None if nothing was completed."""

@@ -233,6 +233,7 @@ class RunningJob:
             attempt=runner.attempt,
             epoch=status.epoch,
             restarts=status.lifecycle.restarts,
+            starts=status.starts,
             start_time=runner.started,
             uptime=now - runner.started,
             location=runner.location,

@@ -19,6 +19,8 @@ from streamjob.protocol.triggers import TriggerOutcome, Triggers, TriggerState, 
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.checkpointing.ledger import Ledger
 
+_HOUR = 3600.0
+
 OnCompleted = Callable[[m.CompleteCheckpoint, Manifest], None]
 OnHandled = Callable[[Epoch, m.Event, Sequence[m.Action]], None]
 
@@ -36,6 +38,7 @@ class JobStatus:
         checkpoints: counts, summary, the latest of each kind, and the history.
         last: the newest completed snapshot of this process, with its tasks if the history has it; None if there is
             none.
+        starts: how often it has started in the last hour, see `Claim.starts_since`; None before the first claim.
         requests: the status of those requests that the coordinator knows.
     """
 
@@ -46,6 +49,7 @@ class JobStatus:
     finished: bool
     checkpoints: CheckpointingStatistics
     last: CheckpointStatistics | None
+    starts: int | None = None
     requests: Mapping[TriggerId, TriggerStatus] = field(default_factory=dict)
 
 
@@ -116,6 +120,7 @@ class Coordination:
                 finished=finished,
                 checkpoints=checkpoints,
                 last=self._newest(checkpoints.latest),
+                starts=None if self._ledger is None else self._ledger.starts_since(self._clock() - _HOUR),
                 requests={each: status for each, status in known.items() if status is not None},
             )
 

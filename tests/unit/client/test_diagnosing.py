@@ -128,6 +128,15 @@ def held_up_by_the_report(seconds: float) -> JobView:
             "critical",
             "Restarted 4 times in 15 minutes, the last time after: no heap",
         ),
+        ({"starts": 7}, {}, "attention", "Started 7 times in the last hour"),
+        ({"starts": 7, "state": JobState.RESTORING}, {}, "attention", "Started 7 times in the last hour"),
+        ({"starts": 6}, {}, "ok", "Running: 45,210 records/s, last checkpoint 3 s ago"),
+        (
+            {"starts": 7},
+            {"restarts": [NOW - 70, NOW - 50, NOW - 30, NOW - 10]},
+            "critical",
+            "Restarted 4 times in 15 minutes",
+        ),
         (
             {},
             {"store_failures": 12, "store_error": "503 Slow Down"},

@@ -98,6 +98,31 @@ def seqs(view: LogView) -> list[int]:
     return [found.seq for found in view.records]
 
 
+@pytest.mark.parametrize(
+    ("steps", "since", "starts"),
+    [
+        ("c", 0.0, 1),
+        ("c", 2.0, 0),
+        ("cccc", 0.0, 4),
+        ("cccc", 3.0, 2),
+        ("ckccc", 1.0, 4),
+        ("ckccc", 2.0, 3),
+        ("ckkckc", 3.0, 2),
+    ],
+)
+def test_a_claim_knows_the_starts_of_a_time(store: FaultyStore, steps: str, since: float, starts: int) -> None:
+    """Each step takes a second, from second 1: a claim or a checkpoint."""
+    for now, step in enumerate(steps, start=1):
+        if step == "c":
+            claim = drive(store, claim_log(identity(), float(now)))
+            if claim.uncommitted is not None and claim.uncommitted.id is not None:
+                claim.committed(claim.uncommitted.id)
+        else:
+            checkpoint(store, claim, now, now=float(now))
+
+    assert claim.starts_since(since) == starts
+
+
 def test_an_empty_log_has_no_epoch_and_no_completion(store: FaultyStore) -> None:
     view = drive(store, read(JOB))
 

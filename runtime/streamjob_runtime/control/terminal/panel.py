@@ -141,6 +141,8 @@ def _header(job: JobView, now: float) -> Text:
         facts.append(f"epoch {job.epoch}")
     if job.restarts:
         facts.append("1 restart" if job.restarts == 1 else f"{job.restarts} restarts")
+    if job.starts is not None and job.starts > job.restarts + 1:
+        facts.append(f"{job.starts} starts in the last hour")
     if job.restored_from is not None:
         facts.append(f"restored from {job.restored_from.kind} {job.restored_from.id}")
     text = Text("  ·  ".join(facts), style="dim", no_wrap=True, overflow="ellipsis")
