@@ -11,7 +11,7 @@ from rich.text import Text
 
 from streamjob.cli.console import console_for
 from streamjob.client import formatting
-from streamjob.client.inputs import behind, idle_note, time_notes, unread_records
+from streamjob.client.inputs import behind, idle_note, since, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, ExecutorsView, InputView, JobView, SnapshotKind
 from streamjob.client.page_models import Diagnosis, Severity
 from streamjob.ids import OperatorUid
@@ -86,7 +86,10 @@ def _facts(job: JobView, checkpoints: CheckpointsView, now: float) -> Table:
         facts.add_row("failure", Text(job.failure))
     restarts = "1 restart" if job.restarts == 1 else f"{job.restarts} restarts"
     epoch = formatting.ABSENT if job.epoch is None else str(job.epoch)
-    facts.add_row("up", f"{formatting.duration(job.uptime)}, {restarts}, epoch {epoch}, attempt {job.attempt}")
+    starts = f", {job.starts} starts in the last hour" if job.starts is not None and job.starts > 1 else ""
+    facts.add_row("up", f"{formatting.duration(job.uptime)}, {restarts}, epoch {epoch}, attempt {job.attempt}{starts}")
+    if job.chains:
+        facts.add_row("sums", f"{since(job, now)} UTC, the start of this process")
     if job.restored_from is not None:
         facts.add_row("restored", f"from {job.restored_from.kind} {job.restored_from.id}, {job.restored_from.path}")
     if job.executors is not None:

@@ -6,6 +6,7 @@ from streamjob.client import formatting
 from streamjob.client.models import ChainView, InputView, JobView, RestoredFromView
 from streamjob.ids import ChainUid
 
+_DAY = 86_400.0
 _LONG_BATCH = 10.0
 """Seconds after which a running batch is mentioned."""
 
@@ -37,6 +38,12 @@ def running_batch(chain: ChainView) -> str:
     known = chain.running_records is not None
     what = f"batch of {formatting.count(chain.running_records)} records" if known else f"batch {chain.batch + 1}"
     return f"{what} runs for {formatting.duration(chain.running_seconds)}"
+
+
+def since(job: JobView, now: float) -> str:
+    """Return since when sums of records count, which is since the start of the process: `since 12:03:05`, in UTC."""
+    long_ago = now - job.start_time >= _DAY
+    return f"since {(formatting.date_time if long_ago else formatting.clock_time)(job.start_time)}"
 
 
 def restored_note(source: RestoredFromView, now: float) -> str:

@@ -37,6 +37,19 @@ def test_the_findings_come_first_each_on_a_line() -> None:
     assert ill[1].startswith("! Checkpoint 12 failed: a chain could not write")
 
 
+def test_starts_of_the_last_hour_are_told_if_there_was_more_than_one() -> None:
+    def up(starts: int | None) -> str:
+        return next(line for line in _lines(a_job(starts=starts), checkpoints()) if line.startswith("up "))
+
+    assert [up(None), up(1)] == ["up 2m 14s, 1 restart, epoch 3, attempt 0"] * 2
+    assert up(9) == "up 2m 14s, 1 restart, epoch 3, attempt 0, 9 starts in the last hour"
+
+
+def test_sums_say_since_when() -> None:
+    assert "sums since 22:13:20 UTC, the start of this process" in _lines(a_job(), checkpoints())
+    assert not [line for line in _lines(a_job(chains=()), checkpoints()) if line.startswith("sums")]
+
+
 def test_a_job_of_one_chain_has_neither_channels_nor_backpressure() -> None:
     lines = _lines(a_job(), checkpoints("completed"))
 

@@ -441,7 +441,7 @@ def test_plain_lines_tell_every_event_but_routine_checkpoints_and_progress_now_a
     view.close()
 
     watermarks = "watermark flights 2013-03-04 12:00:00, weather 2013-03-04 12:00:00"
-    records = "RUNNING  in 1,234,567 (45,210/s), out 23,456"
+    records = "RUNNING  in 1,234,567 (45,210/s), out 23,456 since 22:13:20"
     assert file.getvalue().splitlines() == [
         "22:15:34  snapshots are in s3://bucket",
         "22:15:34  weather has reached its end",
@@ -460,7 +460,7 @@ def test_a_line_of_progress_has_every_chain_that_works() -> None:
     line = progress_line(several_chains(chains=(first.model_copy(update={"finished": True}), *others)), NOW)
 
     assert line == (
-        "RUNNING  in 1,234,567 (45,210/s), out 23,456  hours: 44,000/s, backpressure 72 %"
+        "RUNNING  in 1,234,567 (45,210/s), out 23,456 since 22:13:20  hours: 44,000/s, backpressure 72 %"
         "  report: 812/s, 12,345 in flight"
         "  watermark flights 2013-03-04 12:00:00, weather 2013-03-04 12:00:00  unaligned checkpoint 14 3 s ago, 14 MB"
     )
@@ -474,9 +474,13 @@ def test_a_batch_that_takes_long_is_in_the_line_of_progress_and_in_the_panel() -
     first, *others = several.chains
     several = several.model_copy(update={"chains": (first.model_copy(update=running), *others)})
 
-    assert "out 23,456  batch of 20,000 records runs for 12 s  watermark" in progress_line(job, NOW)
+    assert "out 23,456 since 22:13:20  batch of 20,000 records runs for 12 s  watermark" in progress_line(job, NOW)
     assert f"{CHAIN}: 45,210/s, batch of 20,000 records runs for 12 s  hours" in progress_line(several, NOW)
     assert "batch of 20,000 records runs for 12 s" in _text(job, checkpoints())
+
+
+def test_sums_of_a_process_that_runs_for_days_have_the_date() -> None:
+    assert "out 23,456 since 2023-11-14 22:13:20  watermark" in progress_line(a_job(), START + 90_000)
 
 
 def test_a_reader_that_went_away_does_not_fail_the_job() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
-from streamjob.client.inputs import idle_note, restored_note, running_batch, time_notes, unread_records
+from streamjob.client.inputs import idle_note, restored_note, running_batch, since, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
 from streamjob_runtime.control.terminal.chains import inputs_of
 from streamjob_runtime.control.terminal.events import Look, Weight, events
@@ -67,7 +67,7 @@ class PlainView:
 def progress_line(job: JobView, now: float) -> str:
     """Return the job's progress in one line: records and rates, watermarks, the last checkpoint."""
     records_in, rate = formatting.count(job.records_in), formatting.count(job.records_in_per_second)
-    parts = [job.state.value, f"in {records_in} ({rate}/s), out {formatting.count(job.records_out)}"]
+    parts = [job.state.value, f"in {records_in} ({rate}/s), out {formatting.count(job.records_out)} {since(job, now)}"]
     if len(job.chains) > 1:
         parts += [_chain(job, chain) for chain in job.chains if not chain.finished]
     else:
