@@ -1,9 +1,12 @@
 import { useEffect, useRef } from "preact/hooks";
 import { partsOf, sourcesOf, waits } from "../derive.js";
-import { ABSENT, age, compact, count, duration, eventTime, ms, percent, rate, size, watermarkLag } from "../format.js";
+import { ABSENT, age, clockTime, compact, count, duration, eventTime, ms, percent, plural, rate, size, watermarkLag } from "../format.js";
 import { html } from "../html.js";
 import { busyOf } from "./graph.js";
 import { Sparkline } from "./spark.js";
+
+/** Seconds after which a running batch is mentioned, as in the line of progress. */
+const LONG_BATCH = 10;
 
 /** All that is known of one chain. */
 export function Drawer({ chain, picture, now, close }) {
@@ -16,15 +19,17 @@ export function Drawer({ chain, picture, now, close }) {
   }, [close]);
   const { doc, points } = picture;
   const of = (name) => points.map((point) => ({ at: point.at, value: point.chains?.[chain.uid]?.[name] ?? null }));
+  const since = clockTime(doc.job.startTime, now);
   const late = Object.entries(chain.recordsDroppedLate ?? {});
   return html`<aside class="drawer" aria-labelledby="drawer-title">
     <div class="bar"><h2 id="drawer-title" ref=${heading} tabindex="-1">Chain ${chain.uid}</h2><button type="button" onClick=${close}>Close</button></div>
     <dl class="facts">
       <div><dt>Busy</dt><dd>${chain.finished ? "finished" : percent(busyOf(doc, chain))}</dd></div>
       <div class=${waits(chain) ? "waiting" : ""}><dt>Waits for readers</dt><dd>${percent(chain.backpressured)}, ${duration(chain.backpressuredSeconds)} in all</dd></div>
-      <div><dt>Rows in</dt><dd>${rate(chain.recordsInPerSecond)}/s, ${compact(chain.recordsIn)} so far</dd></div>
-      <div><dt>Rows out</dt><dd>${chain.recordsOut == null ? "the sink does not say" : `${rate(chain.recordsOutPerSecond)}/s, ${compact(chain.recordsOut)} so far`}</dd></div>
+      <div><dt>Rows in</dt><dd>${rate(chain.recordsInPerSecond)}/s, ${compact(chain.recordsIn)} since ${since}</dd></div>
+      <div><dt>Rows out</dt><dd>${chain.recordsOut == null ? "the sink does not say" : `${rate(chain.recordsOutPerSecond)}/s, ${compact(chain.recordsOut)} since ${since}`}</dd></div>
       <div><dt>Batch</dt><dd>${chain.batch < 0 ? "none yet" : `${count(chain.batch)}, took ${ms(chain.lastBatchMs)}`}</dd></div>
+      ${chain.runningSeconds >= LONG_BATCH && html`<div><dt>Running batch</dt><dd>${chain.runningRecords == null ? "" : `${plural(chain.runningRecords, "row")}, `}for ${age(chain.runningSeconds)}</dd></div>`}
       <div><dt>Watermark (UTC)</dt><dd>${eventTime(chain.watermarkMs)}</dd></div>
     </dl>
     ${points.some((point) => point.chains?.[chain.uid]) && html`<div class="sparks">

@@ -79,6 +79,7 @@ function Facts({ job, now }) {
     ${since != null && html`<div><dt>In this state</dt><dd title=${`since ${dateTime(since)}`}>${age(Math.max(0, now - since))}</dd></div>`}
     <div><dt>Up</dt><dd title=${`since ${dateTime(job.startTime)}`}>${age(TERMINAL.has(job.state) ? job.uptime : now - job.startTime)}</dd></div>
     <div><dt>Restarts</dt><dd>${job.restarts}</dd></div>
+    ${job.starts > job.restarts + 1 && html`<div><dt>Starts in the last hour</dt><dd>${job.starts}</dd></div>`}
     <div><dt>Attempt</dt><dd>${job.attempt}</dd></div>
     <div><dt>Epoch</dt><dd>${job.epoch ?? "not claimed yet"}</dd></div>
     <div><dt>Restored from</dt><dd title=${restored?.path ?? ""}>${restored ? `${restored.kind} ${restored.id}` : "nothing"}</dd></div>

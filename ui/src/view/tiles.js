@@ -1,5 +1,5 @@
 import { TERMINAL, ageTone, checkpointAge, eventLag, interval, jobLag, quantile, sourcesOf } from "../derive.js";
-import { age, compact, duration, ms, plural, rate, size } from "../format.js";
+import { age, clockTime, compact, duration, ms, plural, rate, size } from "../format.js";
 import { html } from "../html.js";
 import { SPAN, Sparkline } from "./spark.js";
 
@@ -41,7 +41,7 @@ function Lag({ doc, of, now }) {
 
 function Rows({ doc, of, now }) {
   const { job } = doc;
-  const under = `${rate(job.recordsOutPerSecond)} rows/s out · ${compact(job.recordsIn)} in so far`;
+  const under = `${rate(job.recordsOutPerSecond)} rows/s out · ${compact(job.recordsIn)} in since ${clockTime(job.startTime, now)}`;
   return html`<${Tile} name="Rows in" value=${rate(job.recordsInPerSecond)} unit="rows/s" under=${under}>
     <${Sparkline} label="Rows per second" now=${now} points=${of("rowsPerSecond")} show=${(value) => `${rate(value)}/s`} />
   <//>`;
