@@ -166,8 +166,8 @@ class ChainView(View):
     records_in: int = Field(default=0, description="Records read in this process, from sources and other chains.")
     records_out: int | None = Field(
         default=0,
-        description="Records written in this process, to sinks or other chains; null where a sink cannot tell (text"
-        " files).",
+        description="Records written in this process, to sinks or other chains; null where a sink cannot tell, as one "
+        "of Spark's that is not of files.",
     )
     records_in_per_second: float = 0.0
     records_out_per_second: float = 0.0

@@ -9,7 +9,9 @@ from pydantic import JsonValue
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.formats import FILE_FORMATS
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.counting import counted
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
 from streamjob_runtime.spark.text_forms import writer_options
@@ -17,8 +19,6 @@ from streamjob_runtime.spark.text_forms import writer_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-_NO_COMMITTABLE = Staged(None)
 
 
 class AtLeastOnceSink:
@@ -67,8 +67,10 @@ class BatchSink(AtLeastOnceSink):
         options = self.context.options
         who = f"sink {self.context.uid}"
         batch = readable_rows(batch, who, self._format, options=options, partition_by=self._partition_by)
+        # Other writers may run any number of actions on the batch.
+        batch, rows = counted(batch) if self._format in FILE_FORMATS else (batch, lambda: None)
         writer = batch.write.format(self._format).mode("append").options(**writer_options(self._format, options))
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
         writer.save()
-        return _NO_COMMITTABLE
+        return Staged(None, rows())

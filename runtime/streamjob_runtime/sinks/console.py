@@ -11,6 +11,7 @@ from streamjob.cli.console import console_for
 from streamjob.ids import BatchId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.batch import AtLeastOnceSink
+from streamjob_runtime.sinks.counting import counted
 from streamjob_runtime.sinks.errors import UnusableSink
 
 if TYPE_CHECKING:
@@ -51,15 +52,13 @@ class ConsoleSink(AtLeastOnceSink):
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Print the batch's first rows; the whole batch is computed, in one Spark action."""
-        from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        counted = Observation()
         # A limit would leave partitions uncomputed, and thus their state unchanged.
         in_partition = f.monotonically_increasing_id().bitwiseAND(f.lit(_ROW_IN_PARTITION))
-        observed = batch.observe(counted, f.count(f.lit(1)).alias("rows"))
+        observed, rows = counted(batch)
         shown = observed.where(in_partition < self._rows).collect()[: self._rows]
-        total = int(counted.get["rows"])
+        total = rows() or 0
         table = Table(title=f"{self._name}, batch {batch_id}", title_justify="left", title_style="bold")
         for column in batch.columns:
             table.add_column(Text(column), overflow="fold")

@@ -7,7 +7,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from streamjob_runtime.sinks.file_systems import PlacedFile
 
@@ -48,19 +48,6 @@ def holds_no_row(name: str, content: bytes, options: Mapping[str, str]) -> bool:
             return False
         content = inflate(content)
     return not content or (_has_header(suffixes, options) and content.find(b"\n") == len(content) - 1)
-
-
-def rows_by_footer(file: Path) -> int | None:
-    """Return the number of rows in a local part file from its footer; None for formats without one."""
-    if ".parquet" in file.suffixes:
-        from pyarrow import parquet
-
-        return int(parquet.read_metadata(file).num_rows)
-    if ".orc" in file.suffixes:
-        from pyarrow import orc
-
-        return int(orc.ORCFile(file).nrows)
-    return None
 
 
 def _has_header(suffixes: list[str], options: Mapping[str, str]) -> bool:

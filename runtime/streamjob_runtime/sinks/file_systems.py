@@ -53,10 +53,6 @@ class Place(Protocol):
         """Return the options for Spark's writer."""
         ...
 
-    def local(self, name: str) -> Path:
-        """Return the local path of a file."""
-        ...
-
     def uri(self, name: str) -> str:
         """Return the URI of a name, for Spark's writer."""
         ...
@@ -149,10 +145,6 @@ class LocalPlace:
         file_system = OUTPUT_FILE_SYSTEM if fast else "org.apache.hadoop.fs.RawLocalFileSystem"
         # Hadoop caches a file system per process; the rest of Spark keeps its own.
         return {"fs.file.impl": file_system, "fs.file.impl.disable.cache": "true"}
-
-    def local(self, name: str) -> Path:
-        """Return the local path of a file."""
-        return self._root / name
 
     def uri(self, name: str) -> str:
         # Hadoop takes paths literally, without percent-encoding.

@@ -17,7 +17,8 @@ from streamjob.job.options import without
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.commit_records import CommitRecords
 from streamjob_runtime.sinks.committables import read_committable, read_record
-from streamjob_runtime.sinks.empty_part_files import holds_no_row, is_candidate, rows_by_footer
+from streamjob_runtime.sinks.counting import counted
+from streamjob_runtime.sinks.empty_part_files import holds_no_row, is_candidate
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableSink
 from streamjob_runtime.sinks.file_systems import LocalPlace, Move, Place, PlacedFile, place_full
 from streamjob_runtime.sinks.newest_files import NewestFiles
@@ -176,7 +177,7 @@ class FileSink:
         """
         identity = str(uuid4())
         directory = f"{STAGED}/{self._opened.epoch}/{batch_id}-{identity}"
-        self._write(batch, directory)
+        rows = self._write(batch, directory)
         files = [file for file in self._place.secure(directory) if not self._is_empty(file)]
         if not files:
             self._place.discard(directory)
@@ -189,9 +190,7 @@ class FileSink:
                 for file in files
             ),
         )
-        rows = [rows_by_footer(self._place.local(file.name)) for file in files]
-        known = [count for count in rows if count is not None]
-        return Staged(staged.model_dump(mode="json"), sum(known) if len(known) == len(rows) else None)
+        return Staged(staged.model_dump(mode="json"), rows)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Make the files of the checkpoint's batches visible, and list them in `published/<checkpoint>.json`.
@@ -308,10 +307,11 @@ class FileSink:
         published = read_record(_Published, stored, name=name, sink=f"sink path {self._place.label}", fix=fix)
         return frozenset(file.path for file in published.files)
 
-    def _write(self, batch: DataFrame, directory: str) -> None:
+    def _write(self, batch: DataFrame, directory: str) -> int | None:
         given = without(self._opened.options, "path")
         who = f"sink path {self._place.label}"
         batch = readable_rows(batch, who, self._format, options=given, partition_by=self._partition_by)
+        batch, rows = counted(batch)
         writer = batch.write.format(self._format).options(**writer_options(self._format, given))
         for key, value in {**_WRITER_OPTIONS, **self._place.writer_options(batch.sparkSession)}.items():
             writer = writer.option(key, value)
@@ -324,6 +324,7 @@ class FileSink:
                 self._place.discard(directory)
                 raise place_full(self._place.label) from error
             raise
+        return rows()
 
     def _is_empty(self, file: PlacedFile) -> bool:
         if not is_candidate(file):

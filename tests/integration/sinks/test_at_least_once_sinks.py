@@ -13,6 +13,8 @@ from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink
+from streamjob_runtime.sinks.file_systems import LocalPlace
+from streamjob_runtime.sinks.files import FileSink
 from streamjob_runtime.sinks.memory import MemorySink, forget_memory, memory_rows
 
 pytestmark = pytest.mark.spark
@@ -42,6 +44,18 @@ def test_any_batch_sink_of_spark_is_appended_to(spark: SparkSession, tmp_path: P
 
     assert sorted(row.id for row in spark.read.orc(str(tmp_path / "out")).collect()) == list(range(20))
     assert {path.name for path in (tmp_path / "out").glob("parity=*")} == {"parity=0", "parity=1"}
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "orc", "parquet", "text"])
+def test_rows_that_become_files_are_counted(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    rows = spark.range(0, 10, 1, 3).selectExpr("concat(id, '\n\n\"') AS text").where("text NOT LIKE '3%'")
+    appending, publishing = BatchSink(form), FileSink(form, LocalPlace(tmp_path / "published"), ())
+    appending.open(context(path=str(tmp_path / "appended"), header="true"))
+    publishing.open(context(path=str(tmp_path / "published"), header="true"))
+
+    assert appending.stage(rows, BatchId(0)).rows == 9
+    assert publishing.stage(rows, BatchId(0)).rows == 9
+    assert publishing.stage(rows.where("false"), BatchId(1)).rows == 0
 
 
 def test_memory_keeps_the_batches_in_their_order(spark: SparkSession, memory: str) -> None:
