@@ -1,7 +1,8 @@
 """The conditions of a StreamJob, by the rules of kstatus.
 
-Ready means that the spec of the current generation is fulfilled: the job runs and has completed a checkpoint, has
-finished, or rests as requested. While Stalled is True, Reconciling is not: kstatus would report the resource as in
+Ready means that the spec of the current generation is fulfilled: the job has completed a checkpoint since its last
+start, restart or change, has finished, or rests as requested. So a job that crashes again and again before its next
+checkpoint is not ready in between. While Stalled is True, Reconciling is not: kstatus would report the resource as in
 progress for ever.
 """
 
@@ -49,6 +50,7 @@ _LET_GO = (
 )
 _NO_ANSWER = "NoAnswer"
 _REWRITING = "RewritingState"
+_NO_CHECKPOINT = "WaitingForCheckpoint"
 _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
     ConditionType.RUNNING: {_NO_ANSWER: "Warning"},
     ConditionType.CHECKPOINT_HEALTHY: {"CheckpointsFail": "Warning"},
@@ -78,7 +80,7 @@ _DRIVER_IS_WELL = frozenset({"", "Starting"})
 _WAITING = {
     LifecycleState.CREATED: ("Created", "nothing was deployed yet"),
     LifecycleState.DEPLOYING: ("Deploying", "a driver is being started"),
-    LifecycleState.DEPLOYED: ("WaitingForCheckpoint", "the job runs, and has not completed a checkpoint"),
+    LifecycleState.DEPLOYED: (_NO_CHECKPOINT, "the job runs, and has not completed a checkpoint"),
     LifecycleState.UPGRADING: ("Upgrading", "the driver stops for another revision"),
     LifecycleState.SUSPENDING: ("Suspending", "the driver stops for a suspension"),
     LifecycleState.ROLLING_BACK: ("RollingBack", "the driver stops for the last stable revision"),
@@ -92,7 +94,9 @@ def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobSt
     stalled = _stalled(after, step)
     silent = health.silent(after, status.job_status.silent_since)
     readiness = executors.readiness(after, status.executors)
-    reconciling = _reconciling(after, step, silent, readiness) if stalled[0] == "False" else ("False", stalled[1], "")
+    reconciling: Verdict = ("False", stalled[1], "")
+    if stalled[0] == "False":
+        reconciling = _reconciling(after, step, silent, readiness, _unchanged_since(after, status, readiness))
     verdicts: dict[ConditionType, Verdict] = {
         ConditionType.READY: _ready(after, stalled, reconciling),
         ConditionType.RECONCILING: reconciling,
@@ -169,7 +173,18 @@ def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
     return tuple(told)
 
 
-def _reconciling(s: Situation, step: Step, silent: str | None, readiness: Verdict | None) -> Verdict:
+def _unchanged_since(s: Situation, status: StreamJobStatus, readiness: Verdict | None) -> float:
+    """Return since when the job has its revision and all of its executors; only a later checkpoint is of all that."""
+    known = find_condition(status.conditions, ConditionType.EXECUTORS_READY)
+    if readiness is None:
+        return s.memory.revision_since
+    complete = s.now if known is None or known.status != "True" else known.last_transition_time.timestamp()
+    return max(s.memory.revision_since, complete)
+
+
+def _reconciling(
+    s: Situation, step: Step, silent: str | None, readiness: Verdict | None, unchanged_since: float
+) -> Verdict:
     lifecycle = s.memory.lifecycle
     if lifecycle in _RESTING:
         return _resting_differs(s, step) or ("False", _RESTING[lifecycle][0], "")
@@ -206,7 +221,28 @@ def _reconciling(s: Situation, step: Step, silent: str | None, readiness: Verdic
         return "True", *unready[1:]
     if s.job is not None and s.job.state not in TAKES_REQUESTS:
         return "True", _word(s.job.state), f"the job is {s.job.state}"
+    if readiness is not None and executors.leaving(s):
+        return "True", executors.LEAVING, "the job is to go on without executors that have not ended yet"
+    if s.driver_is_live and not _has_completed(s, unchanged_since):
+        return "True", _NO_CHECKPOINT, _no_checkpoint(s)
     return "False", "UpToDate", ""
+
+
+def _has_completed(s: Situation, since: float) -> bool:
+    """Return whether the job has completed a checkpoint since its last start or restart, triggered after a time."""
+    if s.job is None:
+        # A single request without an answer changes nothing.
+        return _known(s, ConditionType.READY) is not None and memory_of(s.resource.status).attempt == s.memory.attempt
+    last = s.job.last_checkpoint
+    # Conditions and memory have whole seconds.
+    return last is not None and s.driver_completed and last.triggered >= since + 1
+
+
+def _no_checkpoint(s: Situation) -> str:
+    restarts = s.memory.failures + (0 if s.job is None else s.job.restarts)
+    failure = (None if s.job is None else s.job.failure) or s.memory.failure
+    after = f" after restart {restarts}: {failure}" if restarts and failure else ""
+    return f"the job runs, and has not completed a checkpoint{after}"
 
 
 def _resting_differs(s: Situation, step: Step) -> Verdict | None:
@@ -257,8 +293,8 @@ def _checkpoint_healthy(s: Situation, status: StreamJobStatus) -> Verdict:
     if failures:
         last = status.checkpoint.last_failed
         return "False", "CheckpointsFail", f"{failures} in a row: {last.message if last is not None else ''}"
-    if not s.revision_completed:
-        return "Unknown", "NoCheckpointYet", "the revision has not completed a checkpoint"
+    if not (s.completed_since(s.memory.attempt) if s.job is None else s.driver_completed):
+        return "Unknown", "NoCheckpointYet", _no_checkpoint(s)
     return "True", "CheckpointsComplete", ""
 
 

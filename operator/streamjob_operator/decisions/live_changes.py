@@ -22,7 +22,8 @@ def adopt(s: Situation) -> Step | None:
     policy = "the checkpointing policy has changed"
     message = policy if before == after else f"the job has {before} executors, and is to have {after}"
     event = Emit(type="Normal", reason="SpecChanged", message=message)
-    return Step(memory=replace(s.memory, revision=wanted.name, stable_revision=stable), events=(event,), requeue=0)
+    memory = replace(s.memory, revision=wanted.name, revision_since=s.now, stable_revision=stable)
+    return Step(memory=memory, events=(event,), requeue=0)
 
 
 def changes(s: Situation) -> CheckpointingChanges | None:

@@ -106,7 +106,8 @@ class Memory:
         driver: uid of its pod once it was seen.
         revision: the running revision.
         first_attempt: the first driver of that revision, or of its newest start from elsewhere than `latest`.
-        revision_since: when that first driver was decided on, or the first one after the job had rested.
+        revision_since: when that first driver was decided on, or the first one after the job had rested, or when the
+            running driver took the revision over.
         stable_revision: the last revision that completed a snapshot.
         failed_revision: the revision that was rolled back and is not tried again.
         restore: the snapshot that the current attempt starts from.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from streamjob.client.models import CheckpointDetail, LastCheckpointView
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob_operator.decisions import executors, health
+from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.observation import Completion
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.decisions.slots import slots_of, width_of
@@ -49,7 +51,8 @@ def report(s: Situation, status: StreamJobStatus) -> StreamJobStatus:
         update={
             "observed_generation": s.resource.generation,
             "job_status": _job(s, status.job_status),
-            "executors": executors.reported(s, status.executors),
+            # The look that adopts another number of executors must not call the old number complete.
+            "executors": executors.reported(replace(s, memory=memory_of(status)), status.executors),
             "checkpoint": checkpoint,
             "savepoint": _savepoint(s, status, checkpoint.last_completed),
             "restored_from": _restored_from(s, status.restored_from),

@@ -301,6 +301,15 @@ class Situation:
         return self.memory.attempt > 0 and self.completed_since(self.memory.first_attempt)
 
     @property
+    def driver_completed(self) -> bool:
+        """Whether the driver answers that the job has completed a snapshot since its last start or restart."""
+        last = None if self.job is None else self.job.last_checkpoint
+        if self.job is None or last is None:
+            return False
+        source = self.job.restored_from
+        return source is None or source.path != last.path
+
+    @property
     def finished(self) -> bool:
         """Whether all work of the deployed revision is done, according to the log."""
         log = self.seen.log

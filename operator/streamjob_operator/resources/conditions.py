@@ -29,8 +29,8 @@ class ConditionType(StrEnum):
 
 
 MEANINGS: Mapping[ConditionType, str] = {
-    ConditionType.READY: "The job matches the spec of this generation: it is running and has completed a checkpoint, "
-    "has finished, or is suspended as requested.",
+    ConditionType.READY: "The job matches the spec of this generation: it is running and has completed a checkpoint "
+    "since its last start, restart or change; has finished; or is suspended as requested.",
     ConditionType.RECONCILING: "The controller is working on a change of spec or state.",
     ConditionType.STALLED: "Nothing will change by itself: the spec or something outside has to change.",
     ConditionType.RUNNING: "The job processes data.",

@@ -76,7 +76,9 @@ def _stream_job() -> Schema:
             _column("State", ".status.lifecycleState", "Lifecycle state of the StreamJob"),
             _column("Job", ".status.jobStatus.state", "State that the driver reported last"),
             _column(
-                "Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether the spec is running and healthy"
+                "Ready",
+                ".status.conditions[?(@.type=='Ready')].status",
+                "Whether the spec runs and has completed a checkpoint",
             ),
             _column("Checkpoint", ".status.checkpoint.lastCompleted.id", "The last completed checkpoint", "integer"),
             _column("Taken", ".status.checkpoint.lastCompleted.completed", "Time since its completion", "date"),

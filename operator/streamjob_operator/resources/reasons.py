@@ -16,8 +16,11 @@ ON_ITS_WAY: Mapping[str, str] = {
     "towards `upgrade.rollback.readinessTimeout`: increase it for large state.",
     "Running": "The job runs.",
     "ExecutorsStarting": "Not all executors are registered with the driver yet; the message has their number.",
-    "WaitingForCheckpoint": "The job is running, and the revision has not completed a checkpoint.",
-    "Stable": "The job is running, and the revision has completed a checkpoint.",
+    "ExecutorsLeaving": "Fewer executors are wanted, and the others have not ended yet.",
+    "WaitingForCheckpoint": "The job is running, and has not completed a checkpoint since it was started, was "
+    "restarted or took over a changed spec. After a restart the message has its cause.",
+    "Stable": "The job is running, and has completed a checkpoint since it was started, was restarted or took over "
+    "a changed spec. As an event: the revision has completed its first checkpoint.",
     "UpToDate": "The running job matches the spec.",
     "Progressing": "Nothing blocks the controller.",
     "SpecChanged": "The spec has changed, and the running job will follow.",
@@ -136,7 +139,7 @@ ELSEWHERE: Mapping[str, str] = {
     "CheckpointsComplete": "`CheckpointHealthy` is True.",
     "CheckpointsFail": "`CheckpointHealthy` is False: the last checkpoints failed; the message has their number.",
     "CheckpointOverdue": "`CheckpointHealthy` is False: no checkpoint has completed for too long.",
-    "NoCheckpointYet": "`CheckpointHealthy` is Unknown: the revision has not completed one yet.",
+    "NoCheckpointYet": "`CheckpointHealthy` is Unknown: the job has not completed one since its last start or restart.",
     "Compatible": "`StateCompatible` is True: the spec can continue from the job's state.",
     "Restored": "`StateCompatible` is True: the job was restored.",
     "NoState": "`StateCompatible` is True: the job started without state.",

@@ -301,7 +301,10 @@ class ReconciliationStatus(StatusPart):
         ge=0,
         description="The revision's first attempt. Completions of this and later attempts belong to the revision.",
     )
-    revision_since: Time | None = Field(default=None, description="When the controller decided on that first attempt.")
+    revision_since: Time | None = Field(
+        default=None,
+        description="When the controller decided on that first attempt, or the driver took the revision over.",
+    )
     requests: tuple[RequestedSnapshot, ...] = Field(
         default=(), description="StreamSnapshots that the controller has decided on, and that may not exist yet."
     )

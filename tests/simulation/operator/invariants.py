@@ -49,6 +49,9 @@ def check_status(world: ClusterWorld) -> None:
         assert wanted is not None
         resting = new.lifecycle in (LifecycleState.FINISHED, LifecycleState.SUSPENDED)
         assert resting or new.revision == wanted.name, "ready, though another revision runs"
+        if not resting:
+            own = [each for each in world.log.completions if each.attempt == new.attempt]
+            assert any(each.time > new.revision_since for each in own), "ready before this driver's checkpoint"
         assert (new.lifecycle is LifecycleState.SUSPENDED) == after.spec.get("suspend", False) or (
             new.lifecycle is LifecycleState.FINISHED
         )

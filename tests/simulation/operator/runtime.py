@@ -21,6 +21,7 @@ from streamjob.client.models import (
     CheckpointingView,
     JobView,
     LastCheckpointView,
+    RestoredFromView,
     SnapshotKind,
     TriggerState,
     TriggerView,
@@ -114,6 +115,7 @@ class Process:
         self._next = 0.0
         self._now = now
         self._last: Completion | None = None
+        self._restored: Completion | None = None
         self._done = 0
         self._stop: StopJob | None = None
         self._requests: list[tuple[str, RecordKind, float]] = []
@@ -140,6 +142,10 @@ class Process:
     def kill(self) -> None:
         if self.alive:
             self.end(137, self.state)
+
+    def restart(self) -> None:
+        """The job fails, and goes on from its newest snapshot in the same process."""
+        self.restarts, self._restored = self.restarts + 1, self._log.newest
 
     def terminate(self) -> None:
         """SIGTERM."""
@@ -199,7 +205,7 @@ class Process:
         """`GET /v1/job`; None before it listens."""
         if not self.alive:
             return None
-        last = self._last
+        last, source = self._last, self._restored
         return JobView(
             state=self.state,
             name="job",
@@ -222,6 +228,9 @@ class Process:
                 state_size=1,
                 path=last.path,
             ),
+            restored_from=None
+            if source is None
+            else RestoredFromView(id=CheckpointId(source.id), kind=SnapshotKind(source.kind.value), path=source.path),
         )
 
     def _waiting(self) -> Literal["preparing", "prepared"] | None:
@@ -254,7 +263,7 @@ class Process:
         self._starts.append(Start(self.attempt, source, newest))
         if source == "latest" and newest is not None and newest.kind is RecordKind.FINAL:
             return self._commit_final()
-        self.state = JobState.RUNNING
+        self.state, self._restored = JobState.RUNNING, newest if source == "latest" else None
         self._next = now + (CRASH if self.behaviour == "crash" else (self.policy.interval or self.policy.timeout))
         return None
 
@@ -304,7 +313,8 @@ class Process:
         self._stop = None
         fails = self.behaviour in ("stubborn", "hang", "crash") or self.savepoint_fails
         if request.savepoint and self.behaviour == "failing":
-            self.state, self.restarts = JobState.RUNNING, self.restarts + 1
+            self.state = JobState.RUNNING
+            self.restart()
             return self._tell(request.trigger_id, TriggerState.FAILED)
         if request.savepoint and fails:
             self.state, self.savepoint_fails = JobState.RUNNING, False

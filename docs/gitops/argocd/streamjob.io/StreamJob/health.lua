@@ -22,8 +22,11 @@ if stalled.status == "True" then
   return health("Degraded", stalled.message)
 end
 
+local checkpoints = condition("CheckpointHealthy")
+local overdue = checkpoints.status == "False" and checkpoints.reason == "CheckpointOverdue"
+
 local reconciling = condition("Reconciling")
-if reconciling.status == "True" then
+if reconciling.status == "True" and not (overdue and reconciling.reason == "WaitingForCheckpoint") then
   return health("Progressing", reconciling.message)
 end
 
@@ -32,8 +35,7 @@ if obj.status.lifecycleState == "SUSPENDED" then
 end
 
 -- Some failed checkpoints are tolerable; that none completes any more is not.
-local checkpoints = condition("CheckpointHealthy")
-if checkpoints.status == "False" and checkpoints.reason == "CheckpointOverdue" then
+if overdue then
   return health("Degraded", checkpoints.message)
 end
 

@@ -1,0 +1,179 @@
+"""A job is ready once it has completed a checkpoint since it runs as it does: not between two crashes, nor early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.simulation.operator.objects import Stored
+from tests.unit.operator.decisions.user import User
+
+from streamjob_operator.decisions.observation import ExecutorPod, ExecutorSet, Observation, PodPhase
+from streamjob_operator.resources.conditions import ConditionType
+from streamjob_operator.resources.status import LifecycleState
+
+WAITING = ("False", "WaitingForCheckpoint")
+READY = ("True", "Stable")
+
+
+def ready(user: User) -> tuple[str, str]:
+    found = user.condition(ConditionType.READY)
+    return found.status, found.reason
+
+
+def completed(user: User) -> int:
+    return len(user.world.log.completions)
+
+
+def looks_until_ready(user: User) -> int:
+    """Return how many snapshots there were before the look that called the job ready; the first look is due."""
+    before = completed(user)
+    user.look()
+    while ready(user) != READY:
+        before = completed(user)
+        user.look()
+    return before
+
+
+@pytest.mark.parametrize("end", [lambda user: user.world.kill_driver(), lambda user: user.world.evict_driver()])
+def test_a_job_is_ready_again_only_when_its_next_driver_has_completed_a_checkpoint(end: Callable[[User], None]) -> None:
+    user = User.with_stable_job()
+    end(user)
+    user.wait(lambda: user.attempt == 2 and user.state is LifecycleState.STABLE)
+    assert ready(user) == WAITING
+    assert user.condition(ConditionType.CHECKPOINT_HEALTHY).reason == "NoCheckpointYet"
+    before = completed(user)
+
+    user.wait(lambda: ready(user) == READY)
+
+    assert completed(user) > before
+    assert user.condition(ConditionType.CHECKPOINT_HEALTHY).status == "True"
+
+
+def test_a_job_whose_drivers_crash_before_their_checkpoint_is_never_ready_and_says_why() -> None:
+    user = User.with_stable_job()
+    user.world.kill_driver()
+    seen: set[tuple[str, str, str]] = set()
+    while user.attempt < 5:
+        for process in user.world.processes:
+            process.behaviour = "crash"
+        user.look()
+        found = user.condition(ConditionType.READY)
+        seen.add((found.status, found.reason, found.message.partition(": ")[0]))
+
+    assert {status for status, _, _ in seen} == {"False"}
+    assert (*WAITING, "the job runs, and has not completed a checkpoint after restart 2") in seen
+
+
+def test_a_restart_in_the_process_is_a_start_too() -> None:
+    user = User.with_stable_job()
+    user.look(3)
+    for _ in range(3):
+        user.world.processes[-1].restart()
+        user.look()
+        assert ready(user) == WAITING
+
+    before = completed(user)
+    user.wait(lambda: ready(user) == READY)
+
+    assert completed(user) > before
+    assert user.attempt == 1
+
+
+def test_a_request_without_an_answer_calls_no_restarted_job_ready() -> None:
+    user = User.with_stable_job()
+    user.world.kill_driver()
+    user.wait(lambda: ready(user) == WAITING)
+    user.world.api_up = False
+    user.look(3)
+
+    assert ready(user) == WAITING
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"checkpointing": {"interval": "15s"}},
+        {"parallelism": 2},
+        {"image": "two"},
+        {"restartNonce": 1},
+        {"image": "two", "upgrade": {"warmSuccessor": True}},
+    ],
+)
+def test_a_changed_job_is_not_ready_before_a_checkpoint_of_what_it_was_changed_to(change: dict[str, Any]) -> None:
+    user = User.with_stable_job()
+    user.look(3)
+    user.edit(**change)
+    edited = user.world.now
+
+    user.look()
+    assert ready(user)[0] == "False"
+    looks_until_ready(user)
+
+    assert user.condition(ConditionType.READY).observed_generation == 2
+    assert user.world.log.newest is not None
+    assert user.world.log.newest.attempt == user.attempt
+    assert user.world.log.newest.time > max(edited, user.world.memories[-1].revision_since)
+
+
+def test_a_change_that_reaches_no_process_leaves_the_job_ready() -> None:
+    user = User.with_stable_job()
+    user.edit(savepoints={"onDeletion": True})
+    user.look()
+
+    assert ready(user) == READY
+
+
+def with_executors(pods: list[ExecutorPod]) -> User:
+    """Return a user whose job runs on two executors; the pods are what the cluster has of them."""
+    user = User(executor={"instances": 2})
+    observe = user.world.observe
+
+    def seen(read: Stored) -> Observation:
+        found = ExecutorSet(revision="", replicas=len(pods), template="now")
+        return replace(observe(read), executors=found, executor_pods=tuple(pods))
+
+    user.world.observe = seen  # type: ignore[method-assign]
+    user.wait_for(LifecycleState.STABLE)
+    user.wait(lambda: ready(user) == READY)
+    return user
+
+
+def executor(number: int, *, ready: bool = True) -> ExecutorPod:
+    return ExecutorPod(name=f"e-{number}", template="now", phase=PodPhase.RUNNING, created=0, ready=ready)
+
+
+def test_a_job_that_gets_an_executor_is_not_ready_before_a_checkpoint_with_it() -> None:
+    pods = [executor(0), executor(1)]
+    user = with_executors(pods)
+    user.edit(executor={"instances": 3})
+    for _ in range(30):
+        user.look()
+        assert ready(user)[0] == "False"
+    assert user.condition(ConditionType.EXECUTORS_READY).status == "False"
+
+    pods.append(executor(2))
+    user.look()
+    assert user.condition(ConditionType.EXECUTORS_READY).status == "True"
+    assert ready(user) == WAITING
+    before = completed(user)
+    user.wait(lambda: ready(user) == READY)
+    assert completed(user) > before
+    assert user.attempt == 1
+
+
+def test_a_job_that_loses_an_executor_by_its_spec_is_not_ready_while_that_is_there() -> None:
+    pods = [executor(0), executor(1)]
+    user = with_executors(pods)
+    user.edit(executor={"instances": 1})
+    for _ in range(30):
+        user.look()
+        assert ready(user)[0] == "False"
+    assert ready(user)[1] == "ExecutorsLeaving"
+    assert "ExecutorsLost" not in user.reasons()
+
+    pods.pop()
+    user.wait(lambda: ready(user) == READY)
+    assert user.attempt == 1
