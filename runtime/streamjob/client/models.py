@@ -206,7 +206,7 @@ class JobView(View):
     graph: dict[str, Any] = Field(default_factory=dict, description="The graph of the running job, without secrets.")
     attempt: int = 0
     epoch: Epoch | None = Field(default=None, description="Null until the job's log is claimed.")
-    restarts: int = Field(default=0, description="Restarts in this process.")
+    restarts: int = Field(default=0, description="Restarts after failures in this process.")
     starts: int | None = Field(
         default=None,
         description="Starts in the last hour, in this process and others, as far as the log still knows them; null "

@@ -331,7 +331,11 @@ class Coordinator:
         pending, self._pending = self._pending, None
         assert pending is not None
         self._emit(m.AbortCheckpoint(id=pending.id, reason=reason, message=message, keep_files=keep_files))
-        self._statistics.failed(pending.id, explain(reason, message), now)
+        if reason is AbortReason.JOB_STOPPING:
+            # It gave way to that of the stop.
+            self._statistics.withdrawn(pending.id)
+        else:
+            self._statistics.failed(pending.id, explain(reason, message), now)
         self._requests.fail(pending.trigger_ids, reason, message)
         return pending
 

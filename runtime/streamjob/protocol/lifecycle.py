@@ -21,7 +21,7 @@ class JobState(StrEnum):
     """A stop was requested; its last checkpoint or savepoint is under way."""
     STOPPED = "STOPPED"
     RESTARTING = "RESTARTING"
-    """An epoch has failed; the next one begins after a delay."""
+    """An epoch has failed, and the next one begins after a delay; or it has ended behind a checkpoint as planned."""
     FAILED = "FAILED"
     SUPERSEDED = "SUPERSEDED"
 
@@ -77,23 +77,29 @@ class IllegalTransition(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """A job's state, the time of its last change (seconds since 1970), and the number of restarts."""
+    """A job's state, the time of its last change (seconds since 1970), and the number of restarts after failures.
+
+    `planned`: it is between two epochs in order, because the first has ended behind a checkpoint.
+    """
 
     state: JobState
     since: float
     restarts: int = 0
+    planned: bool = False
 
     @staticmethod
     def created(now: float) -> Lifecycle:
         """Return the state of a new job."""
         return Lifecycle(JobState.CREATED, now)
 
-    def enter(self, state: JobState, now: float) -> Lifecycle:
-        """Return the job in `state` since `now`; entering RESTARTING counts a restart.
+    def enter(self, state: JobState, now: float, *, planned: bool = False) -> Lifecycle:
+        """Return the job in `state` since `now`; entering RESTARTING counts a restart, unless it was planned.
 
         Raises:
             IllegalTransition: the table has no such transition.
         """
         if state not in TRANSITIONS[self.state]:
             raise IllegalTransition(f"a job that is {self.state} cannot become {state}")
-        return replace(self, state=state, since=now, restarts=self.restarts + (state is JobState.RESTARTING))
+        if state is not JobState.RESTARTING:
+            return replace(self, state=state, since=now, planned=self.planned and state is JobState.RESTORING)
+        return Lifecycle(state, now, self.restarts + (not planned), planned)

@@ -316,6 +316,11 @@ class StatisticsTracker:
         self._counts["failed"] += 1
         self._latest["failed"] = record
 
+    def withdrawn(self, checkpoint: CheckpointId) -> None:
+        """Forget a checkpoint in progress that was no longer wanted: it has not failed."""
+        del self._history[checkpoint]
+        self._counts["total"] -= 1
+
     def restored(self, checkpoint: CheckpointId, now: float, *, is_savepoint: bool, uri: str | None) -> None:
         """Note that the job was restored from a snapshot."""
         self._counts["restored"] += 1

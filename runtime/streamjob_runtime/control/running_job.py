@@ -35,6 +35,7 @@ from streamjob.job.graph import graph_of
 from streamjob.job.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Backlog
+from streamjob.protocol.lifecycle import Lifecycle
 from streamjob.protocol.requests import must_succeed
 from streamjob.store.opening import open_location
 from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
@@ -418,13 +419,14 @@ class RunningJob:
         return (False, f"the job is {state}") if state in (JobState.FAILED, JobState.SUPERSEDED) else (True, "")
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether the job processes records, or is ending in order."""
-        return readiness(self._coordination.lifecycle.state)
+        """Return whether the job processes records, or its epoch is ending in order."""
+        return readiness(self._coordination.lifecycle)
 
 
-def readiness(state: JobState) -> tuple[bool, str]:
-    """Return whether a job in this state is ready, and the reason if not. A requested stop fails no probe."""
-    return (True, "") if state in _TAKES_CHECKPOINTS | _ENDS_IN_ORDER else (False, f"the job is {state}")
+def readiness(job: Lifecycle) -> tuple[bool, str]:
+    """Return whether a job is ready, and the reason if not. A requested stop or a planned restart fails no probe."""
+    ready = job.state in _TAKES_CHECKPOINTS | _ENDS_IN_ORDER or job.planned
+    return (True, "") if ready else (False, f"the job is {job.state}")
 
 
 def _lookup_views(epoch: EpochView | None) -> tuple[LookupView, ...]:

@@ -189,10 +189,10 @@ class Coordination:
         with self._lock:
             self._ledger, self._deliver = ledger, None
 
-    def enter(self, state: JobState) -> None:
-        """Enter a state. Raises IllegalTransition."""
+    def enter(self, state: JobState, *, planned: bool = False) -> None:
+        """Enter a state; a planned restart is not counted. Raises IllegalTransition."""
         with self._lock:
-            self._lifecycle = self._lifecycle.enter(state, self._clock())
+            self._lifecycle = self._lifecycle.enter(state, self._clock(), planned=planned)
 
     def enter_if_possible(self, state: JobState) -> None:
         """Enter a state if it can follow the current one."""

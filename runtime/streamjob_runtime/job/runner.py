@@ -145,7 +145,7 @@ class Runner:
                     self._stop(outcome.message)
                     return ExitCode.OK
                 case EpochEnd.RESTARTED:
-                    self._coordination.enter(JobState.RESTARTING)
+                    self._coordination.enter(JobState.RESTARTING, planned=True)
                     if self._options.once:
                         self._stop("")
                         return ExitCode.OK

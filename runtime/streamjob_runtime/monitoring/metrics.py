@@ -175,7 +175,7 @@ def _job_metrics(job: JobView) -> Iterator[Metric]:
     if job.epoch is not None:
         epoch.add_metric([], job.epoch)
     yield epoch
-    yield CounterMetricFamily("streamjob_restarts", "Restarts of the job in this process.", value=job.restarts)
+    yield CounterMetricFamily("streamjob_restarts", "Restarts after failures in this process.", value=job.restarts)
 
 
 def _channel_metrics(job: JobView) -> Iterator[Metric]:

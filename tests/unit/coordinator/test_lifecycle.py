@@ -64,3 +64,9 @@ def test_restarts_are_counted() -> None:
     job = walk(JobState.RESTORING, JobState.RUNNING, *once, *once)
 
     assert job.restarts == 2
+
+
+def test_a_planned_restart_is_not_counted() -> None:
+    job = walk(JobState.RUNNING).enter(JobState.RESTARTING, 1, planned=True)
+
+    assert (job.state, job.restarts) == (JobState.RESTARTING, 0)

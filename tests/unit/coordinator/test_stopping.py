@@ -5,6 +5,7 @@ Docstrings name the Flink test that a test mirrors.
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved, started
 
 from streamjob.ids import ChainUid
@@ -51,6 +52,22 @@ def test_a_stop_refuses_and_aborts_what_is_periodic_or_waiting() -> None:
     assert started(actions) == [2]
     assert resolved(driver.savepoint("late")) == {"late": TriggerState.FAILED}
     assert of(m.FailJob, actions) == []
+
+
+@pytest.mark.parametrize("savepoint", [False, True])
+def test_the_checkpoint_that_gives_way_to_a_stop_is_no_failed_one(savepoint: bool) -> None:
+    """In Flink it is: cancelling and stopping count what they abort."""
+    driver = Driver(LivePolicy(interval=10))
+    driver.at(10)
+    driver.stop("stop", savepoint=savepoint)
+    assert driver.counts() == (1, 0, 0)
+
+    driver.acknowledge(1)
+    driver.completed(2)
+
+    overview = driver.statistics.overview()
+    assert (driver.counts(), overview.counts.total) == ((0, 1, 0), 1)
+    assert ([each.id for each in overview.history], overview.latest.failed) == ([2], None)
 
 
 def test_a_stop_waits_for_a_savepoint_that_is_under_way() -> None:
