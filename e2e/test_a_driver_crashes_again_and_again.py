@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from e2e.harness.cluster import Object
 from e2e.harness.controller import StreamJobs, condition, last_checkpoint
 from e2e.harness.faults import CRASH, apply_faulty_job, checked_visits_job
 from e2e.harness.visits import visits
@@ -18,7 +19,12 @@ def test_a_job_that_crashes_fails_after_its_restarts_and_goes_on_with_another_sp
     before = jobs.wait_for_checkpoint(NAME)
 
     jobs.namespace.write({CRASH: ""})
-    failed = jobs.wait_for_state(NAME, "FAILED")
+
+    def has_failed_and_was_not_ready_between_crashes(status: Object) -> bool:
+        assert not status["jobStatus"].get("failures") or condition(status, "Ready")["status"] == "False"
+        return bool(status["lifecycleState"] == "FAILED")
+
+    failed = jobs.wait(NAME, has_failed_and_was_not_ready_between_crashes, what="FAILED")
     stalled = condition(failed, "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "RestartsExhausted")
     assert "exit code 134" in stalled["message"]

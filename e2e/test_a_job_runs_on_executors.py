@@ -83,9 +83,16 @@ def test_executors_are_scaled_from_one_to_three_and_to_two_while_rows_arrive(job
     for number in (3, 2):
         seen = wait_for_numbers(jobs)
         jobs.change(NAME, parallelism=number)
+        ready = jobs.wait_until_ready(NAME)
+        assert ready["executors"] == {"desired": number, "ready": number, "lost": 0}
+        assert sum(pod["status"]["phase"] == "Running" for pod in executors(jobs).values()) == number
+        assert last_checkpoint(ready) > last_checkpoint(status)
         status = wait_for_executors(jobs, number, status)
         assert status["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
+        assert status["jobStatus"]["restarts"] == 0
+        assert status["checkpoint"]["counts"].get("failed", 0) == 0
         wait_for_numbers(jobs, seen)
+    assert jobs.events(NAME, "ExecutorsLost") == []
 
 
 @pytest.mark.thorough

@@ -36,13 +36,15 @@ def test_a_job_that_stops_as_it_is_asked_leaves_no_warnings(jobs: StreamJobs) ->
     jobs.wait_for_state(NAME, "SUSPENDED")
     jobs.wait_until_no_driver(NAME)
     suspended = warnings(jobs.namespace)
+    lives = [jobs.status(NAME)]
     sizes = [jobs.status(NAME)["savepoint"]["lastCompleted"].get("sizeBytes")]
 
     jobs.change(NAME, suspend=False)
     jobs.wait_until_ready(NAME, attempt=2)
     before_upgrade = warnings(jobs.namespace)
+    lives.append(jobs.status(NAME))
     jobs.change(NAME, sparkConf={"spark.sql.session.timeZone": "UTC"})
-    jobs.wait_until_ready(NAME, attempt=3)
+    lives.append(jobs.wait_until_ready(NAME, attempt=3))
     after_upgrade = warnings(jobs.namespace)
     sizes.append(jobs.status(NAME)["savepoint"]["lastCompleted"].get("sizeBytes"))
     jobs.namespace.delete("StreamJob", NAME)
@@ -50,6 +52,9 @@ def test_a_job_that_stops_as_it_is_asked_leaves_no_warnings(jobs: StreamJobs) ->
     jobs.wait_until_no_driver(NAME)
     deleted = warnings(jobs.namespace)
 
+    # Neither has a checkpoint given way to a stop as a failed one, nor was a driver replaced as a crashed one.
+    assert [each["jobStatus"]["restarts"] for each in lives] == [0, 0, 0]
+    assert [each["checkpoint"]["counts"].get("failed", 0) for each in lives] == [0, 0, 0]
     assert suspended - started == Counter()
     upgraded = after_upgrade - before_upgrade
     assert {each: number for each, number in upgraded.items() if f"{NAME}-driver-3" not in each} == {}

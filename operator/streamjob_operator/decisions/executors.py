@@ -89,7 +89,12 @@ _ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing", "Completed", "E
 
 def _ready(s: Situation) -> tuple[ExecutorPod, ...]:
     template = None if s.seen.executors is None else s.seen.executors.template
-    return tuple(pod for pod in s.seen.executor_pods if pod.ready and pod.deleting is None and pod.template == template)
+    fit = (pod for pod in s.seen.executor_pods if pod.ready and pod.deleting is None and pod.template == template)
+    if s.job is not None and s.job.executors is not None:
+        # A pod stays ready for a while when it has lost its driver.
+        registered = {each.name for each in s.job.executors.executors}
+        return tuple(pod for pod in fit if pod.name in registered)
+    return () if s.memory.lifecycle is LifecycleState.DEPLOYING else tuple(fit)
 
 
 def _unready(s: Situation) -> tuple[ExecutorPod, ...]:

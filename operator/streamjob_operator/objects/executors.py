@@ -199,7 +199,7 @@ def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, ima
         "resources": resources(executor),
         "volumeMounts": by_key(executor.volume_mounts, _mounts(spec), "mountPath"),
         "securityContext": container_security(executor),
-        # The process removes the file when it loses its driver.
+        # The process removes the file when it has had no driver for two minutes.
         "readinessProbe": {
             "exec": {"command": ["test", "-f", f"{_WORK_DIRECTORY}/registered"]},
             "periodSeconds": 5,

@@ -47,13 +47,15 @@ from streamjob_runtime.spark.java_death import oom_kills, why_ended
 from streamjob_runtime.spark.sockets import socket_directory
 
 REGISTERED_FILE = "registered"
-"""Exists in the work directory while Spark has the executor."""
+"""Exists in the work directory while Spark has the executor, and from one driver to the next: see Mark."""
 
 _RETRY_SECONDS = 0.5
 _LOOK_SECONDS = 1.0
 _AWAY_SECONDS = 30.0
 """How long the driver may be silent before the agent gives its Java up; Spark's own limit is the same."""
 _END_SECONDS = 10.0
+_CHANGE_SECONDS = 120.0
+"""How long the next driver may take; a driver waits as long for its executors."""
 _COMMAND_THREADS = 5
 """One of them may be busy with a profile for minutes."""
 
@@ -100,6 +102,7 @@ class Agent:
         self._client = DriverClient(settings.driver.rstrip("/"), settings.name, settings.secret)
         self._draining = threading.Event()
         self._stopped = threading.Event()
+        self._mark = Mark(settings.workdir / REGISTERED_FILE)
         self._said = ""
 
     def drain(self) -> None:
@@ -117,7 +120,7 @@ class Agent:
         """Offer the executor until `stop` is called."""
         workdir = self._settings.workdir
         workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (workdir / REGISTERED_FILE).unlink(missing_ok=True)
+        self._mark.remove()
         build = this_build()
         java = java_of_agent(workdir.absolute(), self._environment)
         while not self._draining.is_set():
@@ -128,6 +131,7 @@ class Agent:
                 welcome = self._client.ask("register", offer, Welcome)
             except (DriverAway, Refused) as error:
                 self._say(error.what)
+                self._mark.look()
                 self._draining.wait(_RETRY_SECONDS)
                 continue
             describe_process(**welcome.job, executor=self._settings.name)
@@ -174,7 +178,7 @@ class Agent:
                 over.wait(seconds=settings.grace)
         finally:
             self._said = ""
-            (root / REGISTERED_FILE).unlink(missing_ok=True)
+            self._mark.lost()
             if over.reason is not None or self._draining.is_set():
                 self._leave(welcome, over.reason or "the executor was told to end")
             _end(java)
@@ -216,7 +220,8 @@ class Agent:
                     continue
                 heard = time.monotonic()
                 if told.registered and not registered:
-                    (self._settings.workdir / REGISTERED_FILE).touch()
+                    self._mark.set()
+                self._mark.look()
                 registered = told.registered
                 for command in told.commands:
                     if command.kind == LEAVE:
@@ -234,6 +239,42 @@ class Agent:
             self._client.ask("done", done, Nothing)
         except (DriverAway, Refused) as error:
             log.warning("The driver did not take the result of %r: %s", command.kind, error.what)
+
+
+class Mark:
+    """The file that tells the readiness probe that the job has the executor.
+
+    It stays while one driver follows another, and while the executor ends in order: Kubernetes warns of each probe that
+    fails. The driver itself says which executors it has.
+
+    Args:
+        file: its path.
+        clock: seconds that never run backwards.
+    """
+
+    def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file = file
+        self._clock = clock
+        self._until: float | None = None
+
+    def set(self) -> None:
+        """Note that a driver has the executor."""
+        self._until = None
+        self._file.touch()
+
+    def lost(self) -> None:
+        """Note that no driver has it; the file stays for a while."""
+        if self._until is None:
+            self._until = self._clock() + _CHANGE_SECONDS
+
+    def look(self) -> None:
+        """Remove the file if no driver has had the executor for too long."""
+        if self._until is not None and self._clock() >= self._until:
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self._file.unlink(missing_ok=True)
 
 
 class _Over:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from streamjob.client.models import ExecutorsView, ExecutorView, JobState, JobView
 from streamjob_operator.decisions import executors
 from streamjob_operator.decisions.actions import Action, DeleteExecutor, EnsureExecutors, RemoveExecutors
 from streamjob_operator.decisions.decision import Resource
@@ -170,6 +172,19 @@ def test_executors_are_counted(
     found = executors.reported(situation(**state), known)
 
     assert (None if found is None else (found.desired, found.ready, found.lost)) == expected
+
+
+def test_an_executor_is_ready_if_this_driver_has_it_whatever_kubernetes_says_of_its_pod() -> None:
+    s = situation(found=executor_set(), pods=READY)
+    one = ExecutorsView(wanted=2, executors=(ExecutorView(id="7", name="e-1", host="h", cores=1, state_stores=0, state_bytes=0),))
+    job = JobView(
+        state=JobState.RUNNING, name="job", namespace="default", attempt=3, start_time=0, uptime=0, executors=one
+    )
+    answered = executors.reported(replace(s, seen=replace(s.seen, job=job)), ExecutorStatus(desired=2, ready=2))
+    starting = executors.reported(situation(lifecycle=LifecycleState.DEPLOYING, found=executor_set(), pods=READY), None)
+
+    assert answered == ExecutorStatus(desired=2, ready=1, lost=1)
+    assert starting == ExecutorStatus(desired=2, ready=0, lost=0)
 
 
 PULL = executor(1, ready=False, phase=PodPhase.PENDING, reason="ImagePullBackOff", message="no such image: two")
