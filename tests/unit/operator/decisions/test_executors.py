@@ -176,7 +176,8 @@ def test_executors_are_counted(
 
 def test_an_executor_is_ready_if_this_driver_has_it_whatever_kubernetes_says_of_its_pod() -> None:
     s = situation(found=executor_set(), pods=READY)
-    one = ExecutorsView(wanted=2, executors=(ExecutorView(id="7", name="e-1", host="h", cores=1, state_stores=0, state_bytes=0),))
+    second = ExecutorView(id="7", name="e-1", host="h", cores=1, state_stores=0, state_bytes=0)
+    one = ExecutorsView(wanted=2, executors=(second,))
     job = JobView(
         state=JobState.RUNNING, name="job", namespace="default", attempt=3, start_time=0, uptime=0, executors=one
     )
