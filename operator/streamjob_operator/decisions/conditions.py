@@ -2,8 +2,8 @@
 
 Ready means that the spec of the current generation is fulfilled: the job has completed a checkpoint since its last
 start, restart or change, has finished, or rests as requested. So a job that crashes again and again before its next
-checkpoint is not ready in between. While Stalled is True, Reconciling is not: kstatus would report the resource as in
-progress for ever.
+checkpoint is not ready in between, nor is one that fails often behind its checkpoints. While Stalled is True,
+Reconciling is not: kstatus would report the resource as in progress for ever.
 """
 
 from __future__ import annotations
@@ -225,6 +225,9 @@ def _reconciling(
         return "True", executors.LEAVING, "the job is to go on without executors that have not ended yet"
     if s.driver_is_live and not _has_completed(s, unchanged_since):
         return "True", _NO_CHECKPOINT, _no_checkpoint(s)
+    loop = health.restart_loop(s)
+    if loop is not None:
+        return "True", "RestartLoop", loop
     return "False", "UpToDate", ""
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from streamjob_operator.decisions.situation import Situation
-from streamjob_operator.resources.parts import HealthCheck
+from streamjob_operator.resources.parts import HealthCheck, RestartPolicy
 from streamjob_operator.resources.status import LifecycleState
 
 RUNS = frozenset({LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK})
 """States in which the driver was seen to run, and is not about to stop."""
+
+_LOOP_FAILURES, _LOOP_SECONDS, _LOOP_STARTS = 3, 600, 6
+_NO_CRASH = frozenset({"DriverLost", "DriverStopped", "Evicted"})
+"""Reasons for the end of a driver whose job did nothing wrong."""
 
 
 def window(s: Situation) -> float:
@@ -50,6 +54,24 @@ def overdue(s: Situation) -> str | None:
 def unhealthy(s: Situation) -> str | None:
     """Return why the driver has to be replaced, or None."""
     return overdue(s) if _check(s).enabled else None
+
+
+def restart_loop(s: Situation) -> str | None:
+    """Return why the job is not well although it completes checkpoints: it fails again and again; None if it does not.
+
+    The times of restarts in the driver's process are not known, but those of all starts in the last hour are.
+    """
+    memory, job = s.memory, s.job
+    last = memory.last_failure
+    if last is not None and memory.failures > _LOOP_FAILURES and memory.failure_reason not in _NO_CRASH:
+        policy = RestartPolicy() if s.spec is None else s.spec.restart_policy
+        if s.now < last + min(_LOOP_SECONDS, policy.reset_after):
+            return f"{memory.failures} drivers have failed, one after another: {memory.failure}"
+    if job is None or job.state_since is None or job.restarts <= _LOOP_FAILURES or (job.starts or 0) <= _LOOP_STARTS:
+        return None
+    if s.now >= job.state_since + _LOOP_SECONDS:
+        return None
+    return f"the job has started {job.starts} times in the last hour: {job.failure}"
 
 
 def should_answer(s: Situation) -> bool:

@@ -88,6 +88,9 @@ WRONG: Mapping[str, str] = {
     "DriverStopped": "The driver was stopped from outside. It is replaced.",
     "RestartsExhausted": "The job failed as often as `restartPolicy.onFailureRetries` allows. It is started again "
     "when the spec changes, for example its `restartNonce`.",
+    "RestartLoop": "The job fails again and again, though it completes checkpoints in between: more than three drivers "
+    "have failed in a row, or the driver has restarted the job as often. It is ready again after ten minutes without a "
+    "failure.",
     "RestartUnhealthyJob": "No checkpoint was completed for longer than `healthCheck` allows: the driver is replaced.",
     "Failed": "The job has failed, or the StreamSnapshot has failed and `backoffLimit` is used up.",
     "RevisionMissing": "The ControllerRevision to run is gone. Change the spec.",

@@ -10,8 +10,9 @@ import pytest
 from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
+from streamjob_operator.decisions import decide
 from streamjob_operator.decisions.observation import ExecutorPod, ExecutorSet, Observation, PodPhase
-from streamjob_operator.resources.conditions import ConditionType
+from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.status import LifecycleState
 
 WAITING = ("False", "WaitingForCheckpoint")
@@ -80,6 +81,51 @@ def test_a_restart_in_the_process_is_a_start_too() -> None:
 
     assert completed(user) > before
     assert user.attempt == 1
+
+
+def test_a_job_that_crashes_behind_each_checkpoint_is_not_ready_until_it_has_run_for_a_while() -> None:
+    user = User.with_stable_job(restartPolicy={"onFailureRetryInterval": "1s", "resetAfter": "2m"})
+    for crashes in range(5):
+        expected = READY if crashes <= 3 else ("False", "RestartLoop")
+        user.wait(lambda wanted=expected: ready(user) == wanted)
+        user.world.kill_driver()
+        user.look(3)
+    user.wait(lambda: ready(user) == ("False", "RestartLoop"))
+    last = user.world.now
+
+    user.wait(lambda: ready(user) == READY)
+
+    assert user.world.now > last + 60
+
+
+def test_a_job_that_is_moved_from_node_to_node_is_in_no_restart_loop() -> None:
+    user = User.with_stable_job(restartPolicy={"onFailureRetryInterval": "1s", "resetAfter": "2m"})
+    for _ in range(5):
+        user.world.evict_driver()
+        user.look(3)
+        user.wait(lambda: ready(user) == READY, 300)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "starts", "ago", "is_ready"),
+    [(4, 7, 60, False), (4, 7, 600, True), (4, 6, 60, True), (3, 7, 60, True), (4, None, 60, True)],
+)
+def test_a_job_that_its_driver_restarts_often_is_not_ready(
+    restarts: int, starts: int | None, ago: int, is_ready: bool
+) -> None:
+    user = User.with_stable_job()
+    user.look(3)
+    stored = user.world.stored
+    seen, resource = user.world.observe(stored), user.world.resource(stored)
+    assert seen.job is not None
+    update = {"restarts": restarts, "starts": starts, "state_since": seen.now - ago, "failure": "the sink is full"}
+
+    status = decide(resource, replace(seen, job=seen.job.model_copy(update=update))).status
+
+    found = find_condition(status.conditions, ConditionType.READY)
+    assert found is not None
+    assert (found.status == "True") is is_ready
+    assert is_ready or found.message == "the job has started 7 times in the last hour: the sink is full"
 
 
 def test_a_request_without_an_answer_calls_no_restarted_job_ready() -> None:
