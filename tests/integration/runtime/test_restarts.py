@@ -123,6 +123,11 @@ def test_a_failed_batch_restarts_the_job_from_the_files_of_its_last_checkpoint(
     assert view.state is JobState.FINISHED
     assert view.restarts == 1
     assert "the goods are on fire" in (view.failure or "")
+    assert {sink.name: sink.records_published for sink in view.sinks} == {
+        "table": len(expected),
+        "lines": len(expected),
+    }
+    assert view.records_out is not None
     log = log_of(tmp_path / "store")
     assert {record.epoch for record in log if record.completes} == {1, 2}
     last_of_first = max(record.id or 0 for record in log if record.completes and record.epoch == 1)
