@@ -15,7 +15,7 @@ NAME = "visits"
 
 
 def warnings(namespace: Namespace) -> Counter[str]:
-    """Return the warnings of a namespace, and how often each was given; starts have some."""
+    """Return the warnings of a namespace, and how often each was given; a start of more than 30 s has some."""
     found = [event for event in namespace.all("Event") if event["type"] == "Warning"]
     return Counter(
         {

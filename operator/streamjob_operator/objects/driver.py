@@ -90,8 +90,9 @@ def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image
         "resources": resources(driver, 1 + driver.standby),
         "volumeMounts": by_key(driver.volume_mounts, own_mounts, "mountPath"),
         "securityContext": container_security(driver),
-        # Java and Python are imported before the job answers: minutes where processors are scarce.
-        "startupProbe": _probe("/healthz", period=2, failures=150),
+        # Java and Python are imported before the job answers: minutes where processors are scarce. Kubernetes warns of
+        # each probe that fails; most jobs run by the time of the first one. The controller itself waits for no probe.
+        "startupProbe": {"initialDelaySeconds": 30, **_probe("/healthz", period=2, failures=135)},
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=2),
         "terminationMessagePath": _TERMINATION_LOG,

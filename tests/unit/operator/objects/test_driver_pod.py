@@ -190,7 +190,9 @@ def test_probes_and_metrics_have_a_port_of_their_own_beside_the_control_api() ->
     built = container(pod())
     ports = {each["name"]: str(each["containerPort"]) for each in built["ports"]}
 
-    assert built["startupProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    startup = built["startupProbe"]
+    assert startup["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    assert startup["initialDelaySeconds"] + startup["periodSeconds"] * startup["failureThreshold"] == 300
     assert built["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
     assert built["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
     assert ports == {"control": "8080", "metrics": variables(pod())["STREAMJOB_METRICS_PORT"]}
