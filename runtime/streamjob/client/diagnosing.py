@@ -43,6 +43,7 @@ _LOOP_STARTS = 6
 _STORE_FAILURES = 3
 _FAILURES_IN_A_ROW = 3
 _LONG_START = 300.0
+_LONG_SAVEPOINT = 30.0
 _UNPUBLISHED = 60.0
 _FEW_LATE = 0.01
 """Share of a chain's records that may be late."""
@@ -216,9 +217,14 @@ def _checkpoints(job: JobView, checkpoints: CheckpointsView, known: Circumstance
     expected = max(policy.interval, taken + policy.min_pause) + taken
     begun = job.start_time if job.state_since is None else job.state_since
     age = known.now - (begun if last is None else max(last.completed, begun))
-    if age <= 2 * expected + 5:
+    waits = savepoint_waits(checkpoints, known.now)
+    if age <= 2 * expected + 5 and waits is None:
         return
     severity: Severity = "critical" if age > max(4 * expected, _MINUTE) else "attention"
+    if waits is not None:
+        old = "" if last is None else f": the last one, {last.id}, is {formatting.duration(age)} old"
+        yield _reason("checkpoint-old", severity, waits + old)
+        return
     every = f"with one due every {formatting.duration(policy.interval)}"
     if last is None:
         sentence = f"No checkpoint in {formatting.duration(age)}, {every}"
@@ -228,9 +234,41 @@ def _checkpoints(job: JobView, checkpoints: CheckpointsView, known: Circumstance
     yield _reason("checkpoint-old", severity, sentence + _waits_for(checkpoints))
 
 
+def savepoint_waits(checkpoints: CheckpointsView, now: float) -> str | None:
+    """Return a sentence about a savepoint that has waited for chains for long, and holds up periodic checkpoints.
+
+    Args:
+        checkpoints: the job's checkpoints.
+        now: the time in seconds since 1970.
+
+    Returns:
+        None if there is none.
+    """
+    running = _running(checkpoints)
+    if running is None or not running.is_savepoint or running.num_acknowledged_subtasks == running.num_subtasks:
+        return None
+    waited = now - running.trigger_timestamp / 1000
+    if waited < _LONG_SAVEPOINT:
+        return None
+    missing = running.num_subtasks - running.num_acknowledged_subtasks
+    for_what = (
+        f"{missing} of {running.num_subtasks} chains to process what is in flight before them"
+        if running.num_subtasks > 1
+        else "the batch that runs"
+    )
+    return (
+        f"Savepoint {running.id} has waited {formatting.duration(waited)} for {for_what}, and no checkpoint begins "
+        "before it ends"
+    )
+
+
+def _running(checkpoints: CheckpointsView) -> CheckpointDetail | None:
+    return next((each for each in checkpoints.history if each.class_name == "in_progress"), None)
+
+
 def _waits_for(checkpoints: CheckpointsView) -> str:
     """Return how far the running checkpoint has come."""
-    running = next((each for each in checkpoints.history if each.class_name == "in_progress"), None)
+    running = _running(checkpoints)
     if running is None:
         return "; none is under way"
     missing = running.num_subtasks - running.num_acknowledged_subtasks

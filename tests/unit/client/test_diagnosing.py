@@ -198,6 +198,35 @@ def test_the_sentence_about_an_old_checkpoint_says_what_it_waits_for() -> None:
     assert of(old, checkpoints("completed")).sentence.endswith("; none is under way")
 
 
+WAITS = "2 of 2 chains to process what is in flight before them, and no checkpoint begins before it ends"
+
+
+def test_a_savepoint_that_waits_behind_data_in_flight_says_what_it_holds_up() -> None:
+    started = checkpoints("completed", "waiting savepoint")
+    long_ago, lately = (
+        started.model_copy(
+            update={
+                "history": tuple(
+                    each.model_copy(update={"trigger_timestamp": round((NOW - seconds) * 1000)})
+                    for each in started.history
+                )
+            }
+        )
+        for seconds in (45, 29)
+    )
+    last = a_job().last_checkpoint
+    assert last is not None
+    fresh, old = (a_job(last_checkpoint=last.model_copy(update={"completed": NOW - age})) for age in (9, 75))
+
+    assert of(fresh, lately).severity == "ok"
+    for job, severity, age in ((fresh, "attention", "9.0 s"), (old, "critical", "1m 15s")):
+        found = of(job, long_ago)
+        assert (found.severity, found.sentence) == (
+            severity,
+            f"Savepoint 13 has waited 45 s for {WAITS}: the last one, 14, is {age} old",
+        )
+
+
 def test_a_job_without_a_checkpoint_is_given_the_time_since_it_runs() -> None:
     job = a_job(last_checkpoint=None, state_since=NOW - 20)
 

@@ -150,16 +150,22 @@ def executors(count: int, wanted: int = 0) -> ExecutorsView:
 
 
 def checkpoints(*entries: str) -> CheckpointsView:
-    """Return statistics of checkpoints from id 12: `completed`, `unaligned`, `failed`, `running` or `savepoint`."""
+    """Return statistics of checkpoints from id 12.
+
+    Args:
+        entries: `completed`, `unaligned`, `failed`, `running`, `savepoint`, or `waiting savepoint` for a running one of
+            two chains.
+    """
     tracker = StatisticsTracker()
     for index, entry in enumerate(entries):
-        kind = SnapshotKind.SAVEPOINT if entry == "savepoint" else SnapshotKind.CHECKPOINT
+        kind = SnapshotKind.SAVEPOINT if "savepoint" in entry else SnapshotKind.CHECKPOINT
         checkpoint, triggered = CheckpointId(12 + index), START + 100 + 8 * index
-        tracker.started(checkpoint, CheckpointProperties(kind=kind), triggered, (CHAIN,))
+        chains = (CHAIN, ChainUid("hours")) if entry == "waiting savepoint" else (CHAIN,)
+        tracker.started(checkpoint, CheckpointProperties(kind=kind), triggered, chains)
         if entry == "failed":
             message = "a chain could not write its files to the store: 503 Slow Down"
             tracker.failed(checkpoint, f"{message}\nTraceback …", triggered + 5)
-        elif entry != "running":
+        elif entry not in ("running", "waiting savepoint"):
             metrics = AcknowledgementMetrics(
                 checkpointed_size=1_200_000 * (index + 1),
                 state_size=14_500_000,

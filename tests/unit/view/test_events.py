@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.unit.view.samples import a_job, checkpoints, several_chains
 
@@ -77,6 +79,17 @@ def test_checkpoints_are_told_once_when_they_end_oldest_first() -> None:
         "savepoint 14 completed in 1.3 s, 3.6 MB written of 14 MB",
     ]
     assert [event.weight for event in events(before, now)] == [Weight.BAD, Weight.NOTABLE]
+
+
+def test_a_savepoint_that_waits_for_long_is_told_once() -> None:
+    looks = [
+        Look(a_job(uptime=uptime), checkpoints("completed", "waiting savepoint")) for uptime in (137.0, 138.0, 139.0)
+    ]
+
+    told = [_texts(before, now) for before, now in pairwise(looks)]
+
+    waits = "2 of 2 chains to process what is in flight before them, and no checkpoint begins before it ends"
+    assert told == [[f"Savepoint 13 has waited 30 s for {waits}"], []]
 
 
 def test_an_input_that_ends_is_told() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from streamjob.client import formatting
+from streamjob.client.diagnosing import savepoint_waits
 from streamjob.client.models import CheckpointDetail, CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob.client.page_models import EventKind
 
@@ -51,6 +52,7 @@ def events(before: Look | None, now: Look) -> list[Event]:
     """Return the events between `before` (None for the start) and `now`, in the order in which to show them."""
     return [
         *_ended_checkpoints(before, now),
+        *_waiting_savepoint(before, now),
         *_ended_inputs(before, now),
         *_finished_chains(before, now),
         *_states(before, now),
@@ -110,6 +112,16 @@ def _states(before: Look | None, now: Look) -> Iterator[Event]:
         )
         where = f", restored from {source.kind} {source.id}" if source is not None and restored else ""
         yield Event(f"{now.job.name} is {state}{where}", at=now.job.state_since, details={"state": state.value})
+
+
+def _waiting_savepoint(before: Look | None, now: Look) -> Iterator[Event]:
+    waits = _savepoint_waits(now)
+    if waits is not None and (before is None or _savepoint_waits(before) is None):
+        yield Event(waits, kind="checkpoint")
+
+
+def _savepoint_waits(look: Look) -> str | None:
+    return savepoint_waits(look.checkpoints, look.job.start_time + look.job.uptime)
 
 
 def _ended_inputs(before: Look | None, now: Look) -> Iterator[Event]:
