@@ -109,7 +109,7 @@ def test_an_event_is_refused_between_the_claim_of_an_epoch_and_its_beginning(
 
 
 def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner: Runner | None = None) -> ExitCode:
-    """Run a job whose epochs end as planned: `run and fail`, `refuse`, `finish`."""
+    """Run a job whose epochs end as planned: `run and fail`, `refuse`, `move`, `finish`."""
     script = list(epochs)
 
     class FakeEpoch:
@@ -128,12 +128,19 @@ def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner
             if step == "run and fail":
                 self._coordination.restored(None)
                 return EpochOutcome(EpochEnd.FAILED)
-            return EpochOutcome(EpochEnd.FINISHED)
+            return EpochOutcome(EpochEnd.RESTARTED if step == "move" else EpochEnd.FINISHED)
 
     monkeypatch.setattr(runner_module, "Epoch", FakeEpoch)
     ledger = cast("Any", SimpleNamespace(epoch=1, newest_epoch=None))
     monkeypatch.setattr(Runner, "_claim", lambda self: ledger)
     return (runner or runner_in(workdir)).run()
+
+
+def test_only_an_epoch_that_failed_counts_as_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = runner_in(tmp_path)
+
+    assert run_job(tmp_path, monkeypatch, "run and fail", "move", "move", "finish", runner=runner) is ExitCode.OK
+    assert runner.coordination.lifecycle.restarts == 1
 
 
 def test_what_is_refused_before_the_job_ever_ran_is_invalid_input(

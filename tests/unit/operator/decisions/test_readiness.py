@@ -28,14 +28,8 @@ def completed(user: User) -> int:
     return len(user.world.log.completions)
 
 
-def looks_until_ready(user: User) -> int:
-    """Return how many snapshots there were before the look that called the job ready; the first look is due."""
-    before = completed(user)
-    user.look()
-    while ready(user) != READY:
-        before = completed(user)
-        user.look()
-    return before
+def wait_until(user: User, wanted: tuple[str, str]) -> None:
+    user.wait(lambda: ready(user) == wanted)
 
 
 @pytest.mark.parametrize("end", [lambda user: user.world.kill_driver(), lambda user: user.world.evict_driver()])
@@ -47,7 +41,7 @@ def test_a_job_is_ready_again_only_when_its_next_driver_has_completed_a_checkpoi
     assert user.condition(ConditionType.CHECKPOINT_HEALTHY).reason == "NoCheckpointYet"
     before = completed(user)
 
-    user.wait(lambda: ready(user) == READY)
+    wait_until(user, READY)
 
     assert completed(user) > before
     assert user.condition(ConditionType.CHECKPOINT_HEALTHY).status == "True"
@@ -77,7 +71,7 @@ def test_a_restart_in_the_process_is_a_start_too() -> None:
         assert ready(user) == WAITING
 
     before = completed(user)
-    user.wait(lambda: ready(user) == READY)
+    wait_until(user, READY)
 
     assert completed(user) > before
     assert user.attempt == 1
@@ -87,13 +81,13 @@ def test_a_job_that_crashes_behind_each_checkpoint_is_not_ready_until_it_has_run
     user = User.with_stable_job(restartPolicy={"onFailureRetryInterval": "1s", "resetAfter": "2m"})
     for crashes in range(5):
         expected = READY if crashes <= 3 else ("False", "RestartLoop")
-        user.wait(lambda wanted=expected: ready(user) == wanted)
+        wait_until(user, expected)
         user.world.kill_driver()
         user.look(3)
-    user.wait(lambda: ready(user) == ("False", "RestartLoop"))
+    wait_until(user, ("False", "RestartLoop"))
     last = user.world.now
 
-    user.wait(lambda: ready(user) == READY)
+    wait_until(user, READY)
 
     assert user.world.now > last + 60
 
@@ -131,7 +125,7 @@ def test_a_job_that_its_driver_restarts_often_is_not_ready(
 def test_a_request_without_an_answer_calls_no_restarted_job_ready() -> None:
     user = User.with_stable_job()
     user.world.kill_driver()
-    user.wait(lambda: ready(user) == WAITING)
+    wait_until(user, WAITING)
     user.world.api_up = False
     user.look(3)
 
@@ -156,7 +150,7 @@ def test_a_changed_job_is_not_ready_before_a_checkpoint_of_what_it_was_changed_t
 
     user.look()
     assert ready(user)[0] == "False"
-    looks_until_ready(user)
+    wait_until(user, READY)
 
     assert user.condition(ConditionType.READY).observed_generation == 2
     assert user.world.log.newest is not None
@@ -183,7 +177,7 @@ def with_executors(pods: list[ExecutorPod]) -> User:
 
     user.world.observe = seen  # type: ignore[method-assign]
     user.wait_for(LifecycleState.STABLE)
-    user.wait(lambda: ready(user) == READY)
+    wait_until(user, READY)
     return user
 
 
@@ -205,7 +199,7 @@ def test_a_job_that_gets_an_executor_is_not_ready_before_a_checkpoint_with_it() 
     assert user.condition(ConditionType.EXECUTORS_READY).status == "True"
     assert ready(user) == WAITING
     before = completed(user)
-    user.wait(lambda: ready(user) == READY)
+    wait_until(user, READY)
     assert completed(user) > before
     assert user.attempt == 1
 
@@ -221,5 +215,5 @@ def test_a_job_that_loses_an_executor_by_its_spec_is_not_ready_while_that_is_the
     assert "ExecutorsLost" not in user.reasons()
 
     pods.pop()
-    user.wait(lambda: ready(user) == READY)
+    wait_until(user, READY)
     assert user.attempt == 1
