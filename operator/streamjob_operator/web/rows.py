@@ -144,7 +144,8 @@ def _findings(status: StreamJobStatus, figures: Figures | None, now: float) -> I
         yield "critical", _first_line(process.failure) or "The job failed."
     if process.silent_since is not None:
         yield "attention", "The driver's pod runs, but does not answer."
-    if status.lifecycle_state in _UNDER_WAY:
+    reconciling = find_condition(status.conditions, ConditionType.RECONCILING)
+    if status.lifecycle_state in _UNDER_WAY or (reconciling is not None and reconciling.status == "True"):
         yield "underway", _reason(status, ConditionType.RECONCILING) or ready
     # The least urgent, so that there is a sentence for every status.
     yield "ok" if runs else "still", ready

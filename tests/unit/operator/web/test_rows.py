@@ -46,6 +46,16 @@ def test_the_most_urgent_finding_counts_whoever_has_it() -> None:
     assert row(said("critical", "Restarts in a loop"), conditions=[READY, healthy]).sentence == "Restarts in a loop"
 
 
+def test_a_stable_job_that_has_no_checkpoint_since_its_last_crash_is_under_way() -> None:
+    waits = "the job runs, and has not completed a checkpoint after restart 2: boom"
+    conditions = [condition("Ready", "False", "WaitingForCheckpoint", waits)]
+    conditions.append(condition("Reconciling", "True", "WaitingForCheckpoint", waits))
+
+    found = row(said(), conditions=conditions)
+
+    assert (found.tone, found.sentence) == ("underway", waits[0].upper() + waits[1:])
+
+
 def test_an_old_diagnosis_does_not_count_but_its_figures_stay_with_their_age() -> None:
     old = said("attention", "Behind by 4 min", lag_seconds=240)
     found = row(old, NOW + FRESH_SECONDS + 1, conditions=[READY])
