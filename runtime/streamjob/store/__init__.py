@@ -1,6 +1,10 @@
 """Stores of snapshots: one small interface, implemented for local directories and S3."""
 
 from streamjob.store.base import (
+    AccessDenied,
+    BucketMissing,
+    CredentialsExpired,
+    CredentialsRejected,
     ObjectInfo,
     ObjectMissing,
     Store,
@@ -14,6 +18,10 @@ from streamjob.store.local import LocalStore
 from streamjob.store.names import InvalidKey
 
 __all__ = [
+    "AccessDenied",
+    "BucketMissing",
+    "CredentialsExpired",
+    "CredentialsRejected",
     "InvalidKey",
     "LocalStore",
     "ObjectInfo",

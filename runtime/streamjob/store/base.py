@@ -29,7 +29,23 @@ class StoreUnavailable(StoreError):
 
 
 class StoreDenied(StoreError):
-    """The store refused the credentials or the operation; trying again will not help."""
+    """The store refused the credentials or the operation; trying again will not help before somebody changes that."""
+
+
+class BucketMissing(StoreDenied):
+    """The bucket does not exist."""
+
+
+class CredentialsRejected(StoreDenied):
+    """The store does not know the access key, or the secret key does not belong to it."""
+
+
+class CredentialsExpired(StoreDenied):
+    """The session token of temporary credentials has expired."""
+
+
+class AccessDenied(StoreDenied):
+    """The store knows the credentials, and they lack a right."""
 
 
 class StoreFull(StoreError):

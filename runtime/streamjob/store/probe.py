@@ -11,9 +11,8 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from streamjob.errors import InvalidInput
 from streamjob.ids import Key
-from streamjob.store.base import Store, StoreDenied, StoreError, StoreUnavailable, UnsuitableStore
+from streamjob.store.base import Store, StoreError, StoreUnavailable, UnsuitableStore
 
 PROBE_PREFIX = "probe/"
 
@@ -36,26 +35,23 @@ def probe(store: Store, unique: str, now: float) -> None:
 
     Raises:
         UnsuitableStore: more than one of several creations of one object succeeded, or the object has other content.
-        InvalidInput: the store refuses the credentials, or they may not create, read, list and delete.
+        StoreDenied: the store refuses the credentials, or they may not create, read, list and delete.
         StoreUnavailable: the store gives no usable answer, so the result is unknown.
     """
     mine = f"{PROBE_PREFIX}{int(now):012d}-{unique}/"
     try:
-        try:
-            _create_twice(store, Key(f"{mine}twice"))
-            _race(store, Key(f"{mine}race"))
-            found = [entry.key for entry in store.list(PROBE_PREFIX)]
-            missing = {f"{mine}twice", f"{mine}race"} - set(found)
-            if missing:
-                raise UnsuitableStore(f"{store.uri} does not list an object that was just created", _FIX)
-        except BaseException:
-            # The first error is the relevant one.
-            with contextlib.suppress(StoreError):
-                store.delete([Key(f"{mine}twice"), Key(f"{mine}race")])
-            raise
-        store.delete([key for key in found if key.startswith(mine) or _left_behind(key, now)])
-    except StoreDenied as error:
-        raise InvalidInput(error.what, error.fix) from error
+        _create_twice(store, Key(f"{mine}twice"))
+        _race(store, Key(f"{mine}race"))
+        found = [entry.key for entry in store.list(PROBE_PREFIX)]
+        missing = {f"{mine}twice", f"{mine}race"} - set(found)
+        if missing:
+            raise UnsuitableStore(f"{store.uri} does not list an object that was just created", _FIX)
+    except BaseException:
+        # The first error is the relevant one.
+        with contextlib.suppress(StoreError):
+            store.delete([Key(f"{mine}twice"), Key(f"{mine}race")])
+        raise
+    store.delete([key for key in found if key.startswith(mine) or _left_behind(key, now)])
 
 
 def _create_twice(store: Store, key: Key) -> None:

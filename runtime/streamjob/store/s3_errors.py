@@ -11,19 +11,29 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 
-from streamjob.store.base import ObjectMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from streamjob.store.base import (
+    AccessDenied,
+    BucketMissing,
+    CredentialsExpired,
+    CredentialsRejected,
+    ObjectMissing,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 
 _MISSING = {"NoSuchKey", "404", "NotFound", "NoSuchVersion"}
 _WRONG_CREDENTIALS = {
     "InvalidAccessKeyId",
     "SignatureDoesNotMatch",
     "InvalidToken",
-    "ExpiredToken",
-    "TokenRefreshRequired",
     "AuthorizationHeaderMalformed",
     "InvalidSecurity",
     "XAdminUserNotFound",
 }
+_CHECK_CREDENTIALS = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, region and endpoint"
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
 _NOT_ALLOWED = {"AccessDenied", "403", "Forbidden", "AllAccessDisabled", "AccountProblem", "NotSignedUp"}
 _WRONG_REGION = {"PermanentRedirect", "301", "IllegalLocationConstraintException", "Redirect"}
 _FULL = {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "507", "XAmzQuotaExceeded", "NoSpaceLeft"}
@@ -57,23 +67,27 @@ def translate(error: BaseException, verb: str, bucket: str, key: str, endpoint: 
     code, status = code_of(error), status_of(error)
     what = f"cannot {verb} s3://{bucket}/{key} at {endpoint}: {_reason(error, code, status)}"
     if code == "NoSuchBucket":
-        return StoreDenied(
+        return BucketMissing(
             f"the bucket {bucket} does not exist at {endpoint}", "create it, or correct the location or endpoint"
         )
     if code in _MISSING or (status == 404 and not code):
         return ObjectMissing(f"s3://{bucket}/{key} does not exist at {endpoint}")
     if code == "InvalidRange" or status == 416:
         return StoreError(f"s3://{bucket}/{key} ends before the range that was asked for: it has been cut or replaced")
-    if code in _WRONG_CREDENTIALS or isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return StoreDenied(
-            what, "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, region and endpoint"
+    if code in _WRONG_CREDENTIALS:
+        return CredentialsRejected(what, _CHECK_CREDENTIALS)
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return StoreDenied(what, _CHECK_CREDENTIALS)
+    if code in _EXPIRED:
+        return CredentialsExpired(
+            what, "renew AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and start the process again"
         )
     if code == "RequestTimeTooSkewed":
         return StoreDenied(what, "set this machine's clock")
     if code in _FULL or status == 507:
         return StoreFull(what, f"free space or raise the quota of the bucket {bucket}")
     if code in _NOT_ALLOWED or status in (401, 403):
-        return StoreDenied(
+        return AccessDenied(
             what,
             f"allow s3:ListBucket on {bucket} and s3:GetObject, PutObject, DeleteObject, AbortMultipartUpload below it",
         )

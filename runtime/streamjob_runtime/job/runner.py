@@ -17,7 +17,7 @@ from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Identity
 from streamjob.protocol.restarts import GiveUp, RestartPolicy, Restarts
 from streamjob.protocol.restore import LATEST, ClaimMode
-from streamjob.store.base import Store
+from streamjob.store.base import Store, StoreDenied
 from streamjob.telemetry.logs import describe_process
 from streamjob_runtime.chain.end_of_chains import check_ended
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
@@ -115,6 +115,7 @@ class Runner:
         Raises:
             CannotRestore: the snapshot cannot be restored.
             InvalidInput: the job cannot run, and has never run in this process.
+            StoreDenied: the store refuses it, and it has never run in this process.
             Superseded: another owner holds the log.
         """
         first_epoch: int | None = None
@@ -176,7 +177,8 @@ class Runner:
 
     def _failed(self, error: Exception) -> EpochOutcome:
         """Return the outcome of an epoch that ended with an error; raise the error if another would end with it too."""
-        lasting = isinstance(error, InvalidInput) and not self._coordination.has_run
+        # A refusal lasts until somebody changes a right or a key, and a process reads its keys only once.
+        lasting = isinstance(error, (InvalidInput, StoreDenied)) and not self._coordination.has_run
         if lasting or isinstance(error, (CannotRestore, JobFailed)):
             assert isinstance(error, StreamJobError)
             self._coordination.end(JobState.FAILED, error.what)

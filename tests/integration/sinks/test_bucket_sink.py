@@ -14,11 +14,10 @@ from pyarrow import fs
 from tests.integration.sinks.buckets import Bucket, environment_of_tasks
 from tests.servers.faulty import FaultyProxy, answer, cut_after_applying
 
-from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.job.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
-from streamjob.store.base import StoreError
+from streamjob.store.base import CredentialsRejected, StoreError
 from streamjob_runtime.sinks.bucket import rows
 from streamjob_runtime.sinks.bucket.sink import BucketSink
 from streamjob_runtime.sinks.errors import PlaceTaken, UnusableSink
@@ -292,7 +291,7 @@ def test_a_server_without_uploads_is_refused_before_the_path_is_claimed(
 def test_wrong_credentials_end_the_start(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 
-    with pytest.raises(InvalidInput, match=r"sink report: cannot .* SignatureDoesNotMatch"):
+    with pytest.raises(CredentialsRejected, match=r"sink report: cannot .* SignatureDoesNotMatch"):
         opened(bucket)
 
 

@@ -21,9 +21,15 @@ from tests.servers.faulty import (
 )
 from tests.servers.s3 import S3Server
 
-from streamjob.errors import InvalidInput
 from streamjob.ids import Key
-from streamjob.store import Store, StoreUnavailable, UnsuitableStore
+from streamjob.store import (
+    BucketMissing,
+    CredentialsRejected,
+    Store,
+    StoreDenied,
+    StoreUnavailable,
+    UnsuitableStore,
+)
 from streamjob.store.probe import probe
 from streamjob.store.s3 import S3Store
 from streamjob.store.s3_connection import S3Connection, S3Settings
@@ -169,13 +175,13 @@ def test_a_store_that_is_away_is_unavailable_and_not_unsuitable(patient_store: S
 
 
 @pytest.mark.usefixtures("checks_credentials")
-def test_wrong_credentials_are_invalid_input(
+def test_a_wrong_secret_key_is_refused_as_rejected_credentials(
     s3_server: S3Server, s3_credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
     store = S3Store(S3Connection(S3Settings(endpoint=s3_server.endpoint)), s3_server.bucket, "probe")
 
-    with pytest.raises(InvalidInput, match="AWS_SECRET_ACCESS_KEY") as caught:
+    with pytest.raises(CredentialsRejected, match="AWS_SECRET_ACCESS_KEY") as caught:
         run_probe(store)
 
     assert s3_server.endpoint in str(caught.value)
@@ -183,24 +189,24 @@ def test_wrong_credentials_are_invalid_input(
 
 
 @pytest.mark.usefixtures("checks_credentials")
-def test_an_unknown_access_key_is_invalid_input(
+def test_an_unknown_access_key_is_refused_as_rejected_credentials(
     s3_server: S3Server, s3_credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     store = S3Store(S3Connection(S3Settings(endpoint=s3_server.endpoint)), s3_server.bucket, "probe")
 
-    with pytest.raises(InvalidInput, match="AWS_ACCESS_KEY_ID"):
+    with pytest.raises(CredentialsRejected, match="AWS_ACCESS_KEY_ID"):
         run_probe(store)
 
 
-def test_a_bucket_that_does_not_exist_is_invalid_input(s3_server: S3Server, s3_credentials: None) -> None:
+def test_a_bucket_that_does_not_exist_has_its_own_error(s3_server: S3Server, s3_credentials: None) -> None:
     store = S3Store(S3Connection(S3Settings(endpoint=s3_server.endpoint)), "no-such-bucket", "probe")
 
-    with pytest.raises(InvalidInput, match="bucket no-such-bucket does not exist at http"):
+    with pytest.raises(BucketMissing, match="bucket no-such-bucket does not exist at http"):
         run_probe(store)
 
 
-def test_missing_credentials_are_invalid_input(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_refused(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -208,5 +214,5 @@ def test_missing_credentials_are_invalid_input(s3_server: S3Server, monkeypatch:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     store = S3Store(S3Connection(S3Settings(endpoint=s3_server.endpoint)), s3_server.bucket, "probe")
 
-    with pytest.raises(InvalidInput, match="AWS_ACCESS_KEY_ID"):
+    with pytest.raises(StoreDenied, match="AWS_ACCESS_KEY_ID"):
         run_probe(store)

@@ -20,7 +20,17 @@ from tests.servers.faulty import (
 )
 
 from streamjob.ids import Key
-from streamjob.store import ObjectMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from streamjob.store import (
+    AccessDenied,
+    BucketMissing,
+    CredentialsExpired,
+    CredentialsRejected,
+    ObjectMissing,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 from streamjob.store.s3 import S3Store
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
@@ -306,12 +316,12 @@ def test_what_a_bulk_deletion_refused_is_deleted_by_itself(prepared: S3Store, pr
 @pytest.mark.parametrize(
     ("status", "code", "error"),
     [
-        (403, "AccessDenied", StoreDenied),
-        (403, "InvalidAccessKeyId", StoreDenied),
-        (403, "SignatureDoesNotMatch", StoreDenied),
+        (403, "AccessDenied", AccessDenied),
+        (403, "InvalidAccessKeyId", CredentialsRejected),
+        (403, "SignatureDoesNotMatch", CredentialsRejected),
         (403, "RequestTimeTooSkewed", StoreDenied),
-        (400, "ExpiredToken", StoreDenied),
-        (404, "NoSuchBucket", StoreDenied),
+        (400, "ExpiredToken", CredentialsExpired),
+        (404, "NoSuchBucket", BucketMissing),
         (301, "PermanentRedirect", StoreDenied),
         (507, "InsufficientStorage", StoreFull),
         (403, "QuotaExceeded", StoreFull),

@@ -15,6 +15,7 @@ from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.protocol.triggers import TriggerState
+from streamjob.store.base import AccessDenied
 from streamjob_runtime.chain.end_of_chains import EpochNotEnded
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.job import coordination as coordination_module
@@ -109,7 +110,7 @@ def test_an_event_is_refused_between_the_claim_of_an_epoch_and_its_beginning(
 
 
 def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner: Runner | None = None) -> ExitCode:
-    """Run a job whose epochs end as planned: `run and fail`, `refuse`, `move`, `finish`."""
+    """Run a job whose epochs end as planned: `run and fail`, `refuse`, `deny`, `move`, `finish`."""
     script = list(epochs)
 
     class FakeEpoch:
@@ -123,6 +124,8 @@ def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner
             step = script.pop(0)
             if step == "lose the connection":
                 raise UnusablePlace("the topic cannot be read") from ConnectionRefusedError("Connection refused")
+            if step == "deny":
+                raise AccessDenied("sink report: cannot list s3://bucket/out")
             if step == "refuse":
                 raise UnusablePlace("sink path /out: may not be written")
             if step == "run and fail":
@@ -150,10 +153,19 @@ def test_what_is_refused_before_the_job_ever_ran_is_invalid_input(
         run_job(tmp_path, monkeypatch, "refuse", "finish")
 
 
+def test_a_store_that_refuses_a_job_that_never_ran_ends_the_process_for_another_with_other_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AccessDenied) as raised:
+        run_job(tmp_path, monkeypatch, "deny", "finish")
+
+    assert raised.value.exit_code is ExitCode.FAILED
+
+
 def test_what_is_refused_after_the_job_has_run_is_a_failure_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run_job(tmp_path, monkeypatch, "run and fail", "refuse", "refuse", "finish") is ExitCode.OK
+    assert run_job(tmp_path, monkeypatch, "run and fail", "refuse", "deny", "finish") is ExitCode.OK
 
 
 @pytest.mark.parametrize("failure", ["run and fail", "refuse", "lose the connection"])

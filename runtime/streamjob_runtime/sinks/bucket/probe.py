@@ -6,7 +6,7 @@ import contextlib
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
-from streamjob.store.base import Store, StoreDenied, StoreError
+from streamjob.store.base import Store, StoreError
 from streamjob.store.s3_uploads import S3Uploads
 
 _FIX = "use another S3 server (AWS, MinIO and other current ones keep uploads as S3 does), or a directory"
@@ -26,19 +26,16 @@ def probe_uploads(uploads: S3Uploads, objects: Store, key: Key) -> None:
 
     Raises:
         UnsuitableBucket: the server has other rules.
-        InvalidInput: it refuses the credentials, or they lack a right.
+        StoreDenied: it refuses the credentials, or they lack a right.
         StoreError: it gives no usable answer, so the result is unknown.
     """
     try:
-        try:
-            _complete_twice(uploads, objects, key)
-            _complete_after_abort(uploads, objects, key)
-        finally:
-            # The first error is the relevant one.
-            with contextlib.suppress(StoreError):
-                objects.delete([key])
-    except StoreDenied as error:
-        raise InvalidInput(error.what, error.fix) from error
+        _complete_twice(uploads, objects, key)
+        _complete_after_abort(uploads, objects, key)
+    finally:
+        # The first error is the relevant one.
+        with contextlib.suppress(StoreError):
+            objects.delete([key])
 
 
 def _complete_twice(uploads: S3Uploads, objects: Store, key: Key) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from streamjob.errors import InvalidInput, StreamJobError, refuse
+from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.bucket_files import path_problem, problems
 from streamjob.job.options import UnusableOptions
@@ -111,7 +111,7 @@ class BucketSink:
             UnusableOptions: an option is invalid.
             PlaceTaken: another job or sink writes there.
             UnsuitableBucket: its multipart uploads do not behave as in S3.
-            InvalidInput: it refuses the credentials, or they lack a right.
+            StoreDenied: it refuses the credentials, or they lack a right.
             StoreUnavailable: it does not answer.
         """
         self._context = context
@@ -247,11 +247,11 @@ class BucketSink:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Turn a refusal into an error that ends the job: another start would be refused as well."""
+        """Let a refusal name the sink."""
         try:
             yield
         except StoreDenied as error:
-            raise InvalidInput(f"{self._label}: {error.what}", error.fix) from error
+            raise type(error)(f"{self._label}: {error.what}", error.fix) from error
 
     def _claim(self, context: SinkContext) -> None:
         try:

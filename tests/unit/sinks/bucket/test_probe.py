@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import pytest
 from tests.unit.sinks.bucket.memory_uploads import MemoryUploads
 
-from streamjob.errors import InvalidInput
 from streamjob.ids import Key
 from streamjob.store.base import StoreDenied
 from streamjob.store.s3_uploads import PendingUpload
@@ -86,5 +85,5 @@ def test_uploads_with_another_rule_are_refused_and_leave_no_object(kind: type[Me
 def test_a_missing_right_ends_the_start_with_its_reason() -> None:
     uploads = Denied(MemoryStore())
 
-    with pytest.raises(InvalidInput, match="may not begin an upload"):
+    with pytest.raises(StoreDenied, match="may not begin an upload"):
         probe_uploads(uploads, uploads.store, Key("probe"))
