@@ -16,7 +16,7 @@ from streamjob_operator.decisions import compatibility, executors, health, pod_d
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.not_running import starts_again
-from streamjob_operator.decisions.observation import Reach
+from streamjob_operator.decisions.observation import Reach, StoreProblem
 from streamjob_operator.decisions.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import (
@@ -70,6 +70,7 @@ _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
         "Unschedulable": "Warning",
         _REWRITING: "Normal",
     },
+    ConditionType.STORE_IN_REACH: dict.fromkeys(StoreProblem, "Warning"),
 }
 """Reasons for which a condition records an event when it takes them on, and the type of the event.
 
@@ -168,7 +169,9 @@ def events(before: StreamJobStatus, after: StreamJobStatus) -> tuple[Emit, ...]:
     told = []
     for kind, types in _WORTH_AN_EVENT.items():
         old, new = (find_condition(each.conditions, kind) for each in (before, after))
-        if new is not None and new.reason in types and (old is None or old.reason not in types):
+        # One refusal of a store after another is news, as opposed to Kubernetes' changing words for one pod.
+        same = frozenset(types) if kind is not ConditionType.STORE_IN_REACH or new is None else {new.reason}
+        if new is not None and new.reason in types and (old is None or old.reason not in same):
             told.append(Emit(type=types[new.reason], reason=new.reason, message=new.message))
     return tuple(told)
 
@@ -330,6 +333,8 @@ def _rolled_back(s: Situation) -> Verdict:
 def _store_in_reach(s: Situation) -> Verdict:
     if s.location is None:
         return "Unknown", "NoLocation", "the spec names no place for snapshots"
+    if s.seen.trouble is not None:
+        return "False", s.seen.trouble.reason, s.seen.trouble.message
     return _REACH[s.seen.reach]
 
 

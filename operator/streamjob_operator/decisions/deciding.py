@@ -13,7 +13,7 @@ from streamjob_operator.decisions.deletion import deleting, orphaning
 from streamjob_operator.decisions.history import forgotten
 from streamjob_operator.decisions.memory import intends_otherwise, memory_of, remember
 from streamjob_operator.decisions.not_running import created, failed, finished, suspended
-from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.decisions.observation import Observation, StoreProblem, StoreTrouble
 from streamjob_operator.decisions.reporting import report
 from streamjob_operator.decisions.requests import superfluous
 from streamjob_operator.decisions.running import deploying, running
@@ -49,8 +49,8 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     grown = autoscaling.after_a_kill(s)
     # A driver with more memory is another revision: it is wanted before the end of this one is handled.
     step = Step(memory=before, requeue=0) if grown is not None else orphaning(s) or recording.settled(s) or _next(s)
-    if seen.log_damage and step.reason == "StoreUnreachable":
-        step = replace(step, reason=LOG_DAMAGED, message=seen.log_damage)
+    if step.reason == StoreProblem.UNREACHABLE:
+        step = _explained(seen, step)
     after, scaling = step.memory, grown or autoscaling.look(s, step)
     changed = intends_otherwise(before, after) or scaling.moved
     scaled = resource.status.model_copy(update={"autoscaling": scaling.status})
@@ -66,6 +66,14 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
         tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s), *executors.upkeep(s))
         tidied = (*tidied, *(each for each in successors.abandoned(s) if each not in step.actions))
     return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step, scaling.requeue))
+
+
+def _explained(seen: Observation, step: Step) -> Step:
+    """Return a step that waits for the log with the reason why it cannot be read."""
+    if seen.log_damage:
+        return replace(step, reason=LOG_DAMAGED, message=seen.log_damage)
+    trouble = seen.trouble or StoreTrouble(reason=StoreProblem.UNREACHABLE, message="the store does not answer")
+    return replace(step, reason=trouble.reason, message=f"{step.message}: {trouble.message}")
 
 
 def _requeue(s: Situation, step: Step, look: float | None) -> float | None:

@@ -83,8 +83,7 @@ def deleting(s: Situation) -> Step:
             memory=s.memory,
             requeue=s.limits.store,
             reason="StoreUnreachable",
-            message="the store does not answer, so the checkpoints cannot be deleted yet; deletionPolicy: Retain keeps"
-            " them",
+            message="the checkpoints cannot be deleted yet, and deletionPolicy: Retain keeps them",
         )
     if log.empty:
         return _let_go(s)

@@ -175,6 +175,26 @@ class Reach(StrEnum):
     """The job names no credentials, and the controller may not use its own."""
 
 
+class StoreProblem(StrEnum):
+    """Why the controller cannot read a job's log, as the reason of a condition."""
+
+    SECRET_MISSING = "SecretMissing"
+    BUCKET_MISSING = "BucketMissing"
+    CREDENTIALS_REJECTED = "CredentialsRejected"
+    CREDENTIALS_EXPIRED = "CredentialsExpired"
+    ACCESS_DENIED = "AccessDenied"
+    DENIED = "StoreDenied"
+    UNREACHABLE = "StoreUnreachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTrouble:
+    """Why the controller cannot read a job's log: as a reason, and in the words of the store."""
+
+    reason: StoreProblem
+    message: str
+
+
 SnapshotOrigin = Literal["manual", "nonce", "schedule", "upgrade", "suspend", "delete"]
 """The origin of a StreamSnapshot, as its label has it: a user, or the controller for a nonce, for the schedule, or for
 a savepoint that it took to stop the job."""
@@ -245,6 +265,7 @@ class Observation:
             pods were listed; None if the store was not reachable.
         log_damage: the problem with a damaged log and its fix; empty if it is intact. `log` is None then.
         reach: whether that log can be read at all.
+        trouble: why it could not be read this time; None if it could, or was not asked for.
         snapshots: the StreamSnapshots that refer to the job.
         revisions: the revisions of the job that are stored.
         initial: the StreamSnapshot in `spec.initialSnapshotRef`, of any job; None if there is none.
@@ -267,6 +288,7 @@ class Observation:
     log: StoredLog | None = None
     log_damage: str = ""
     reach: Reach = Reach.STORE
+    trouble: StoreTrouble | None = None
     snapshots: tuple[KnownSnapshot, ...] = ()
     revisions: tuple[Revision, ...] = ()
     initial: KnownSnapshot | None = None

@@ -85,7 +85,7 @@ def rolled_back(s: Situation) -> Step:
             memory=s.memory,
             requeue=s.limits.store,
             reason="StoreUnreachable",
-            message="the store does not answer, so it is not known whether the revision completed anything",
+            message="it is not known whether the revision completed anything",
         )
     failed, stable = s.memory.revision, s.memory.stable_revision
     assert failed is not None

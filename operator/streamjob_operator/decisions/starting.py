@@ -277,4 +277,4 @@ def _settled(s: Situation, restore: Restore) -> Restore:
 
 
 def _store_unreachable(what: str) -> Missing:
-    return Missing(_NO_LOG, f"the store does not answer, so it is not known {what}")
+    return Missing(_NO_LOG, f"it is not known {what}")

@@ -69,7 +69,7 @@ def stopped(s: Situation, stop: Stop) -> Step:
             memory=s.memory,
             requeue=s.limits.store,
             reason="StoreUnreachable",
-            message="the store does not answer, so it is not known whether the savepoint was completed",
+            message="it is not known whether the savepoint was completed",
         )
     if not go:
         assert s.memory.revision is not None

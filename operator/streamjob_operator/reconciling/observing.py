@@ -42,6 +42,8 @@ from streamjob_operator.decisions.observation import (
     Reach,
     SnapshotOrigin,
     StoredLog,
+    StoreProblem,
+    StoreTrouble,
 )
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
@@ -52,10 +54,11 @@ from streamjob_operator.reconciling.pod_dry_run import Admissions
 from streamjob_operator.reconciling.pod_events import explained
 from streamjob_operator.reconciling.state_check import compatibility
 from streamjob_operator.resources.base import Metadata
+from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import StreamJobStatus
-from streamjob_operator.storage.job_stores import JobStores
+from streamjob_operator.storage.job_stores import JobStores, trouble_of
 from streamjob_operator.storage.log_cache import LogCache
 
 _log = logging.getLogger(__name__)
@@ -207,7 +210,7 @@ class Observer:
         said = _Said() if current is None else await self._ask(job, resource, current, triggers)
         location, storage = place_of(resource, revisions)
         reach = Reach.STORE if location is None else self._stored.reach(location, storage)
-        log, damage = await self._log(resource, location, storage, pods, said.job)
+        log, damage, trouble = await self._log(resource, location, storage, pods, said.job)
         return Observation(
             now=self._clock(),
             pods=pods,
@@ -221,6 +224,7 @@ class Observer:
             log=log,
             log_damage=damage,
             reach=reach,
+            trouble=trouble,
             snapshots=snapshots,
             revisions=revisions,
             initial=await self._initial(resource),
@@ -315,28 +319,39 @@ class Observer:
         storage: Storage,
         pods: tuple[DriverPod, ...],
         job: JobView | None,
-    ) -> tuple[StoredLog | None, str]:
-        """Return the job's log, and a description of its damage, if any."""
+    ) -> tuple[StoredLog | None, str, StoreTrouble | None]:
+        """Return the job's log, a description of its damage, if any, and why it cannot be read."""
         told = None if job is None else log_of_driver(job)
-        if told is not None:
-            return told, ""
         if location is None:
-            return StoredLog(), ""
+            return told or StoredLog(), "", None
         if self._stored.reach(location, storage) is not Reach.STORE:
-            return log_as_remembered(resource.status, pods), ""
-        known = None if resource.deleted else self._resting.find(resource.uid, location, pods)
-        if known is not None:
-            return known, ""
+            return told or log_as_remembered(resource.status, pods), "", None
+        known = told if not _doubtful(resource.status) else None
+        if known is None and told is None and not resource.deleted:
+            known = self._resting.find(resource.uid, location, pods)
         try:
+            if known is not None:
+                await self._stored.check_credentials(resource.namespace, storage)
+                return known, "", None
             log = await self._stored.log(resource.namespace, resource.name, location, storage)
         except LogDamaged as error:
-            return None, f"{error.what}; {error.fix}"
+            return told, "" if told is not None else f"{error.what}; {error.fix}", None
         except StreamJobError as error:
             _log.warning("%s/%s: its log cannot be read: %s", resource.namespace, resource.name, error)
-            return None, ""
-        if not resource.deleted:
+            return told or known, "", trouble_of(error)
+        if told is None and not resource.deleted:
             self._resting.keep(resource.uid, location, pods, log)
-        return log, ""
+        return told or log, "", None
+
+
+def _doubtful(status: StreamJobStatus) -> bool:
+    """Return whether the store is to be asked although a driver that runs tells the log.
+
+    It did not answer the controller last time, or the driver's own checkpoints fail.
+    """
+    known = find_condition(status.conditions, ConditionType.STORE_IN_REACH)
+    failed = known is not None and known.reason in frozenset(StoreProblem)
+    return failed or status.checkpoint.counts.consecutive_failures > 0
 
 
 def leaves_orphans(thing: Object) -> bool:

@@ -37,8 +37,8 @@ MEANINGS: Mapping[ConditionType, str] = {
     ConditionType.CHECKPOINT_HEALTHY: "Checkpoints complete as often as they should.",
     ConditionType.STATE_COMPATIBLE: "The spec can continue from the job's state.",
     ConditionType.ROLLED_BACK: "The last stable revision is running instead of this spec.",
-    ConditionType.STORE_IN_REACH: "The controller can read and delete the job's snapshots itself. Otherwise it knows "
-    "only the snapshots that the driver reports, and deletes none.",
+    ConditionType.STORE_IN_REACH: "The controller can read and delete the job's snapshots itself. Otherwise the reason "
+    "says why, and it knows only the snapshots that the driver reports, and deletes none.",
     ConditionType.EXECUTORS_READY: "All executors are registered with the driver. Only for jobs with `spec.executor`.",
 }
 

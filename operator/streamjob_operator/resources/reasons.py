@@ -105,8 +105,20 @@ WRONG: Mapping[str, str] = {
     "LastStateFallback": "The job cannot take the savepoint of a stop: it stops with its last checkpoint.",
     "LogDamaged": "A record of the job's log is missing or altered; the message names it. No driver is started and "
     "nothing is deleted until the log is intact: see `streamjob log repair`. The controller keeps reading it.",
-    "StoreUnreachable": "The store does not answer, and without it the next step might lose state. The controller "
-    "keeps trying.",
+    "StoreUnreachable": "The store does not answer the controller; the message has its error. If the next step might "
+    "lose state, it waits. The controller keeps trying.",
+    "SecretMissing": "The Secret that `storage.credentialsSecretRef` names does not exist, or lacks a key. Create it: "
+    "the controller looks again within a minute, and a driver's pod that waits for it starts.",
+    "BucketMissing": "The bucket of the location does not exist at the endpoint. Create it, or correct the location "
+    "or `storage.endpoint`. The controller keeps trying, and a driver that ended for it is replaced.",
+    "CredentialsRejected": "The store does not know the access key, or the secret key does not belong to it. Correct "
+    "the Secret. The controller keeps trying, and a driver that ended for it is replaced.",
+    "CredentialsExpired": "The session token in the Secret has expired. Renew the Secret. The controller keeps "
+    "trying, and a driver that ended for it is replaced.",
+    "AccessDenied": "The credentials lack a right; the message names the request, and the rights that a job needs. "
+    "Grant them. The controller keeps trying, and a driver that ended for it is replaced.",
+    "StoreDenied": "The store refuses the controller's requests for another reason, such as a wrong region; the "
+    "message has its error. The controller keeps trying.",
     "ReconcileFailed": "An error occurred in the controller; the message has it. The controller retries with growing "
     "delays. If the error is a bug of the controller, a resource that is being deleted skips the failed step.",
     "CleanupFailed": "Checkpoints of a deleted StreamJob could not be deleted and stay in the store; or the files of "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+import math
 import threading
 import time
 import uuid
@@ -22,13 +23,20 @@ from streamjob.protocol.log import JobId, LogView, read
 from streamjob.protocol.stored_manifests import MANIFEST_NAME, is_uri, read_manifest
 from streamjob.snapshot.keys import job_prefix
 from streamjob.snapshot.manifest import Manifest
-from streamjob.store.base import Store
+from streamjob.store.base import (
+    AccessDenied,
+    BucketMissing,
+    CredentialsExpired,
+    CredentialsRejected,
+    Store,
+    StoreDenied,
+)
 from streamjob.store.effects import Program, drive
 from streamjob.store.s3 import S3Store
 from streamjob.store.s3_connection import PATH_STYLE_VARIABLE, S3Connection, S3Credentials, S3Settings
 from streamjob_operator.cluster.api import Cluster, NotFound, Refused
 from streamjob_operator.cluster.kinds import SECRET, STREAM_JOB
-from streamjob_operator.decisions.observation import Completion, Reach, StoredLog
+from streamjob_operator.decisions.observation import Completion, Reach, StoredLog, StoreProblem, StoreTrouble
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.storage.disposal import (
     NotDisposable,
@@ -43,11 +51,34 @@ from streamjob_operator.storage.disposal import (
 _T = TypeVar("_T")
 _CONNECTIONS = 64
 _LOGIN_SECONDS = 10.0
+_CHECK_SECONDS = 60.0
 _ACCESS_KEY, _SECRET_KEY, _SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 
 
 class NotInReach(InvalidInput):
     """Only drivers get at the snapshots."""
+
+
+class SecretMissing(InvalidInput):
+    """The Secret with a store's credentials does not exist, or lacks a key."""
+
+
+_PROBLEMS: tuple[tuple[type[StreamJobError], StoreProblem], ...] = (
+    (SecretMissing, StoreProblem.SECRET_MISSING),
+    (BucketMissing, StoreProblem.BUCKET_MISSING),
+    (CredentialsRejected, StoreProblem.CREDENTIALS_REJECTED),
+    (CredentialsExpired, StoreProblem.CREDENTIALS_EXPIRED),
+    (AccessDenied, StoreProblem.ACCESS_DENIED),
+    (StoreDenied, StoreProblem.DENIED),
+)
+
+
+def trouble_of(error: StreamJobError) -> StoreTrouble:
+    """Return the trouble that an error of a store, or of the way to it, stands for."""
+    found = (problem for kind, problem in _PROBLEMS if isinstance(error, kind))
+    return StoreTrouble(
+        reason=next(found, StoreProblem.UNREACHABLE), message="; ".join(filter(None, (error.what, error.fix)))
+    )
 
 
 Open = Callable[[str, Mapping[str, str]], Store]
@@ -214,7 +245,7 @@ class JobStores:
         """Return the AWS variables for a StreamJob's storage.
 
         Raises:
-            InvalidInput: the Secret that it names is not there, or lacks a key.
+            SecretMissing: the Secret that it names is not there, or lacks a key.
         """
         values: dict[str, str] = {}
         if storage.endpoint:
@@ -227,15 +258,25 @@ class JobStores:
             values |= await self._credentials(namespace, storage.credentials_secret_ref.name)
         return values
 
-    async def _credentials(self, namespace: str, name: str) -> dict[str, str]:
-        until, known = self._logins.get((namespace, name), (0.0, {}))
-        if self._clock() < until:
+    async def check_credentials(self, namespace: str, storage: Storage) -> None:
+        """Return normally if the Secret that a StreamJob's storage names, if any, was complete a minute ago or later.
+
+        Raises:
+            SecretMissing: it is not there, or lacks a key.
+            ClusterError: it cannot be read.
+        """
+        if storage.credentials_secret_ref is not None:
+            await self._credentials(namespace, storage.credentials_secret_ref.name, _CHECK_SECONDS)
+
+    async def _credentials(self, namespace: str, name: str, age: float = _LOGIN_SECONDS) -> dict[str, str]:
+        read, known = self._logins.get((namespace, name), (-math.inf, {}))
+        if self._clock() < read + age:
             return known
         fix = f"Create it with the keys {_ACCESS_KEY} and {_SECRET_KEY}, or correct storage.credentialsSecretRef."
         try:
             data = (await self._cluster.get(SECRET, namespace, name)).get("data") or {}
         except NotFound:
-            raise InvalidInput(f"there is no Secret {name} in namespace {namespace}", fix) from None
+            raise SecretMissing(f"there is no Secret {name} in namespace {namespace}", fix) from None
         found = {
             key: base64.b64decode(data[key]).decode().strip()
             for key in (_ACCESS_KEY, _SECRET_KEY, _SESSION_TOKEN)
@@ -243,9 +284,9 @@ class JobStores:
         }
         missing = [key for key in (_ACCESS_KEY, _SECRET_KEY) if not found.get(key)]
         if missing:
-            raise InvalidInput(f"the Secret {name} in namespace {namespace} lacks {' and '.join(missing)}", fix)
+            raise SecretMissing(f"the Secret {name} in namespace {namespace} lacks {' and '.join(missing)}", fix)
         # Thousands of jobs may share one: it is read once in a while, and not for each look.
-        self._logins[(namespace, name)] = self._clock() + _LOGIN_SECONDS, found
+        self._logins[(namespace, name)] = self._clock(), found
         return found
 
     async def _drive(self, root: str, namespace: str, storage: Storage, program: Callable[[], Program[_T]]) -> _T:

@@ -49,6 +49,8 @@ from streamjob_operator.decisions.observation import (
     PodPhase,
     Reach,
     StoredLog,
+    StoreProblem,
+    StoreTrouble,
 )
 from streamjob_operator.decisions.revision import Revision, revision_of
 from streamjob_operator.reconciling.observing import log_as_remembered, log_of_driver
@@ -56,6 +58,7 @@ from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
+_AWAY = StoreTrouble(reason=StoreProblem.UNREACHABLE, message="timed out")
 REJECTION = 'pods "job-driver" is forbidden: error looking up service account a/b: serviceaccount "b" not found'
 NAME = "job"
 
@@ -89,6 +92,7 @@ class ClusterWorld:
     starts: list[Start] = field(default_factory=list)
     snapshots: dict[str, KnownSnapshot] = field(default_factory=dict)
     store_up: bool = True
+    trouble: StoreTrouble = _AWAY
     in_reach: bool = True
     api_up: bool = True
     rejects: bool = False
@@ -254,6 +258,7 @@ class ClusterWorld:
             policy=process.policy_view() if process is not None and answers else None,
             triggers=triggers,
             log=log if self.store_up or not self.in_reach else None,
+            trouble=None if self.store_up or not self.in_reach else self.trouble,
             reach=Reach.STORE if self.in_reach else Reach.NO_CREDENTIALS,
             snapshots=tuple(self.snapshots.values()),
             revisions=tuple(self.revisions.values()),

@@ -213,7 +213,7 @@ class Bench:
         self.index = SnapshotIndex()
         self.metrics = Metrics(now=self.clock)
         drivers = Drivers(send=self._send)
-        stored = JobStores(self.cluster, self._open, ambient=ambient)
+        stored = JobStores(self.cluster, self._open, ambient=ambient, clock=self.clock)
         events = EventRecorder(self.cluster, now=self.time, pause=0)
         self.evaluations = Evaluations(evaluated_here)
         tokens, resources = Tokens(self.cluster), Resources(self.evaluations)
