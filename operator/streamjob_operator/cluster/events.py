@@ -72,7 +72,9 @@ class EventRecorder:
         try:
             await self._write(event)
         except ClusterError as error:
-            _log.warning("event %s on %s was not recorded: %s", reason, meta["name"], error)
+            # Nothing can be made in a namespace that is being deleted; the log is then the only place.
+            where = f"{meta['namespace']}/{meta['name']}"
+            _log.warning("event %s on %s was not recorded (%s): %s", reason, where, error, message)
 
     async def _write(self, event: Object) -> None:
         namespace, name = event["metadata"]["namespace"], event["metadata"]["name"]

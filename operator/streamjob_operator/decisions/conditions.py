@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+from streamjob.client.models import JobView
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import compatibility, executors, health, pod_dry_run, successors
 from streamjob_operator.decisions.actions import Emit, EventType
@@ -56,6 +57,7 @@ _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
     ConditionType.CHECKPOINT_HEALTHY: {"CheckpointsFail": "Warning"},
     ConditionType.RECONCILING: {
         executors.LOST: "Warning",
+        "JobFailed": "Warning",
         "FailedCreate": "Warning",
         "CrashLoopBackOff": "Warning",
         "CreateContainerConfigError": "Warning",
@@ -223,7 +225,7 @@ def _reconciling(
     if unready is not None:
         return "True", *unready[1:]
     if s.job is not None and s.job.state not in TAKES_REQUESTS:
-        return "True", _word(s.job.state), f"the job is {s.job.state}"
+        return "True", _word(s.job.state), _state(s.job)
     if readiness is not None and executors.leaving(s):
         return "True", executors.LEAVING, "the job is to go on without executors that have not ended yet"
     if s.driver_is_live and not _has_completed(s, unchanged_since):
@@ -277,7 +279,7 @@ def _ready(s: Situation, stalled: Verdict, reconciling: Verdict) -> Verdict:
 
 def _running(s: Situation, silent: str | None) -> Verdict:
     if s.job is not None:
-        return ("True" if s.job.state in TAKES_REQUESTS else "False"), _word(s.job.state), f"the job is {s.job.state}"
+        return ("True" if s.job.state in TAKES_REQUESTS else "False"), _word(s.job.state), _state(s.job)
     if s.driver_is_live and s.memory.lifecycle is not LifecycleState.DEPLOYING:
         if not health.should_answer(s):
             return "Unknown", "Stopping", "the driver stops, and does not answer any more"
@@ -340,6 +342,12 @@ def _store_in_reach(s: Situation) -> Verdict:
 
 def _stops(s: Situation) -> bool:
     return s.memory.stop is not None and s.memory.stop.next_try is None
+
+
+def _state(job: JobView) -> str:
+    """Return a job's state for people, with its last failure where it has not recovered from that."""
+    failed = job.failure is not None and job.state not in TAKES_REQUESTS
+    return f"the job is {job.state}: {job.failure}" if failed else f"the job is {job.state}"
 
 
 def _word(state: JobState) -> str:

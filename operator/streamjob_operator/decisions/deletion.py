@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamjob.snapshot.keys import job_prefix
 from streamjob_operator.decisions.actions import (
     DeleteDriver,
     DeleteRevision,
@@ -15,6 +16,7 @@ from streamjob_operator.decisions.actions import (
 from streamjob_operator.decisions.observation import PodPhase, Reach
 from streamjob_operator.decisions.recording import recordings
 from streamjob_operator.decisions.situation import Situation, Step
+from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.status import LifecycleState
 
 _LIVE = frozenset({PodPhase.PENDING, PodPhase.RUNNING, PodPhase.UNKNOWN})
@@ -78,12 +80,16 @@ def deleting(s: Situation) -> Step:
         return _let_go(s)
     if s.seen.reach is not Reach.STORE:
         return _let_go(s, f"{_OUT_OF_REACH[s.seen.reach]}: they are kept")
+    hindrance = _hindrance(s)
+    if hindrance is not None:
+        return _let_go(s, f"{hindrance}. Its checkpoints are kept at {_root(s, s.location)}")
     if log is None:
         return Step(
             memory=s.memory,
             requeue=s.limits.store,
             reason="StoreUnreachable",
-            message="the checkpoints cannot be deleted yet, and deletionPolicy: Retain keeps them",
+            message=f"the checkpoints at {_root(s, s.location)} cannot be deleted yet, and are kept if that takes much"
+            " longer",
         )
     if log.empty:
         return _let_go(s)
@@ -98,6 +104,21 @@ def deleting(s: Situation) -> Step:
         reason="Disposing",
         message="the checkpoints are being deleted",
     )
+
+
+def _hindrance(s: Situation) -> str | None:
+    """Return what has kept the checkpoints from being deleted for so long that they are left; None before that."""
+    failed = find_condition(s.resource.status.conditions, ConditionType.READY)
+    trouble = s.seen.trouble
+    if s.now <= s.memory.since + s.limits.disposal_of(None if trouble is None else trouble.reason):
+        return None
+    if s.seen.log is None:
+        return s.seen.log_damage or ("the store does not answer" if trouble is None else trouble.message)
+    return failed.message.split("\n")[0] if failed is not None and failed.reason == "ReconcileFailed" else None
+
+
+def _root(s: Situation, location: str) -> str:
+    return f"{location.rstrip('/')}/{job_prefix(s.resource.namespace, s.resource.name)}"
 
 
 def _executors_are_left(s: Situation) -> bool:

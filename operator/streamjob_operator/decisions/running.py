@@ -40,13 +40,21 @@ def deploying(s: Situation) -> Step:
         memory = replace(s.memory, lifecycle=state, since=s.now, next_restart=None)
         return Step(memory=_stable(s, memory), events=(event,), requeue=0)
     starts = s.job is not None and s.job.waiting is not None
+    reason, message = _on_its_way(s, s.pod)
     return Step(
         memory=s.memory,
         actions=(StartJob(attempt=s.memory.attempt),) if starts else (),
         requeue=s.limits.poll,
-        reason=s.pod.reason if s.pod.reason.isidentifier() else "Starting",
-        message=s.pod.message or f"driver {s.pod.name} starts",
+        reason=reason,
+        message=message,
     )
+
+
+def _on_its_way(s: Situation, pod: DriverPod) -> tuple[str, str]:
+    """Return how far a driver is that was not seen to run; one that fails and tries again in its pod says why."""
+    if s.job is not None and s.job.failure is not None:
+        return "JobFailed", f"driver {pod.name} has not run the job yet, and is {s.job.state}: {s.job.failure}"
+    return pod.reason if pod.reason.isidentifier() else "Starting", pod.message or f"driver {pod.name} starts"
 
 
 def running(s: Situation) -> Step:

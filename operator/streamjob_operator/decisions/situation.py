@@ -13,7 +13,7 @@ from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.actions import Action, Emit
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.memory import Memory
-from streamjob_operator.decisions.observation import Compatibility, DriverPod, Observation, StoredLog
+from streamjob_operator.decisions.observation import Compatibility, DriverPod, Observation, StoredLog, StoreProblem
 from streamjob_operator.decisions.revision import Revision, difference, revision_of
 from streamjob_operator.decisions.slots import slots_in, slots_of, with_memory, with_slots
 from streamjob_operator.resources.change import Change
@@ -46,6 +46,7 @@ class Limits:
         retry: before the first repetition of a stop that failed; each further one takes twice as long.
         longest_retry: no repetition takes longer.
         store: until the next look at a store that does not answer.
+        disposal: for a store from which the snapshots of a deleted resource cannot be deleted.
         silence: for a running driver that does not answer, before the job is no longer taken for ready.
         rejections: between two tries of a rejected pod; the last delay is repeated for ever.
         rejection: for a pod that the API server rejects, before nothing is expected to change by itself.
@@ -62,6 +63,7 @@ class Limits:
     retry: float = 15
     longest_retry: float = 600
     store: float = 15
+    disposal: float = 600
     silence: float = 60
     rejections: tuple[float, ...] = (2, 5, 10, 30, 60)
     rejection: float = 30
@@ -71,6 +73,13 @@ class Limits:
     def retry_delay(self, failures: int) -> float:
         """Return the seconds to wait after the given number of failures."""
         return min(self.retry * 2.0 ** min(max(failures - 1, 0), 30), self.longest_retry)
+
+    def disposal_of(self, problem: StoreProblem | None) -> float:
+        """Return the seconds after which a deletion is not waited for any longer, given what hinders it.
+
+        A Secret that is missing was deleted with the resource, as a namespace is, and does not come back.
+        """
+        return self.patience if problem is StoreProblem.SECRET_MISSING else self.disposal
 
     def rejection_delay(self, rejections: int) -> float:
         """Return the seconds to wait after the given number of rejections of a pod."""

@@ -90,6 +90,7 @@ class SnapshotSituation:
         named: the snapshot at the path in its spec; None if there is no path, or only drivers can read it.
         claimed: the other job that needs its files, and why; None if there is none. Checked only before files are
             deleted.
+        hindrance: what has kept the files from being deleted for so long that they are left; None before that.
     """
 
     snapshot: StreamSnapshot
@@ -100,6 +101,7 @@ class SnapshotSituation:
     reach: Reach = Reach.STORE
     named: NamedSavepoint | None = None
     claimed: str | None = None
+    hindrance: str | None = None
 
     @property
     def status(self) -> StreamSnapshotStatus:
@@ -289,6 +291,10 @@ def _deleted(s: SnapshotSituation) -> SnapshotDecision:
     if s.reach is not Reach.STORE:
         why = f"{path} {_OUT_OF_REACH[s.reach]}: its files are left there"
         return SnapshotDecision(status=s.status, actions=(Emit(type="Warning", reason="Cleanup", message=why), *done))
+    if s.hindrance is not None:
+        why = f"{s.hindrance}. The files of {path} are left there"
+        event = Emit(type="Warning", reason="CleanupFailed", message=why)
+        return SnapshotDecision(status=s.status, actions=(event, *done))
     if _is_needed(s, path):
         why = "the job would restart from this savepoint; its files go once a newer checkpoint is complete"
         event = Emit(type="Normal", reason="Cleanup", message=why)

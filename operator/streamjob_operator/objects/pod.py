@@ -89,6 +89,7 @@ def fetching(spec: StreamJobSpec, settings: PodSettings, image: str) -> list[Obj
             "env": variables(spec.storage),
             "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
             "volumeMounts": [each for each in mounts() if each["name"] != "job"],
+            "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": container_security(settings),
         }
     ]

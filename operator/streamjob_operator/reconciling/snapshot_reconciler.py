@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 
 from streamjob.errors import CannotRestore, StreamJobError
 from streamjob.protocol.stored_manifests import MANIFEST_NAME
+from streamjob.store.base import StoreError
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions.actions import Action, AddFinalizer, DeleteSnapshotData, Emit, RemoveFinalizer
 from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import Observation, Reach
+from streamjob_operator.decisions.situation import Limits
 from streamjob_operator.decisions.snapshots import NamedSavepoint, SnapshotSituation, decide_snapshot
 from streamjob_operator.evaluation.cache import StillEvaluating
 from streamjob_operator.evaluation.validation import Resources
@@ -31,7 +33,7 @@ from streamjob_operator.reconciling.observing import (
 )
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
-from streamjob_operator.storage.job_stores import JobStores, NotInReach
+from streamjob_operator.storage.job_stores import JobStores, NotInReach, SecretMissing, trouble_of
 
 _log = logging.getLogger(__name__)
 _EVALUATION = 2.0
@@ -68,6 +70,7 @@ class SnapshotReconciler:
         self._stored = stored
         self._events = events
         self._now = now
+        self._limits = Limits()
         self._failures = Failures(STREAM_SNAPSHOT, cluster, events, _nothing_runs, now)
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
@@ -127,9 +130,12 @@ class SnapshotReconciler:
             try:
                 claimed = await self._stored.claimed(snapshot.metadata.namespace, snapshot.status.path, storage)
             except StreamJobError as error:
-                await self._events.record(thing, "Warning", "CleanupFailed", str(error))
-                raise
-            situation = replace(situation, claimed=claimed)
+                if not self._gives_up(snapshot, error):
+                    await self._events.record(thing, "Warning", "CleanupFailed", str(error))
+                    raise
+                situation = replace(situation, hindrance=error.what)
+            else:
+                situation = replace(situation, claimed=claimed)
         decision = decide_snapshot(situation)
         shown = self._failures.shown(decision.status.conditions, thing)
         wanted = decision.status.model_copy(update={"conditions": shown}).to_dict()
@@ -138,6 +144,13 @@ class SnapshotReconciler:
         for action in decision.actions:
             await self._act(thing, job, resource, seen, action)
         return decision.requeue
+
+    def _gives_up(self, snapshot: StreamSnapshot, error: StreamJobError) -> bool:
+        """Return whether a savepoint is left because its store has refused the deletion for too long."""
+        deleted = snapshot.metadata.deletion_timestamp
+        if deleted is None or not isinstance(error, (StoreError, SecretMissing)):
+            return False
+        return (self._now() - deleted).total_seconds() > self._limits.disposal_of(trouble_of(error).reason)
 
     async def _named(self, snapshot: StreamSnapshot, storage: Storage) -> NamedSavepoint | None:
         """Return the savepoint at the path that a StreamSnapshot names, before the resource represents it."""
@@ -182,9 +195,12 @@ class SnapshotReconciler:
             try:
                 await self._stored.delete_savepoint(thing["metadata"]["namespace"], action.path, storage)
             except StreamJobError as error:
-                # The resource stays until this is fixed, and its deletion waits.
-                await self._events.record(thing, "Warning", "CleanupFailed", str(error))
-                raise
+                left = self._gives_up(StreamSnapshot.model_validate(thing), error)
+                told = f"{error.what}. The files of {action.path} are left there" if left else str(error)
+                await self._events.record(thing, "Warning", "CleanupFailed", told)
+                if not left:
+                    # The resource stays until this is fixed, and its deletion waits.
+                    raise
         elif job is not None and resource is not None and seen is not None:
             if FINALIZER in (thing["metadata"].get("finalizers") or ()):
                 await self._remember(thing, storage)

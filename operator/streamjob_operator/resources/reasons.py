@@ -122,8 +122,8 @@ WRONG: Mapping[str, str] = {
     "ReconcileFailed": "An error occurred in the controller; the message has it. The controller retries with growing "
     "delays. If the error is a bug of the controller, a resource that is being deleted skips the failed step.",
     "CleanupFailed": "Checkpoints of a deleted StreamJob could not be deleted and stay in the store; or the files of "
-    "a StreamSnapshot cannot be deleted, and it stays until they can, or until you remove its finalizer. The message "
-    "has the cause.",
+    "a StreamSnapshot cannot be deleted, and it stays until they can, until you remove its finalizer, or, if the store "
+    "is the cause, for ten minutes. The message has the cause, and the place of files that were left.",
     "Cleanup": "Files of a deleted StreamSnapshot stay, or are kept for as long as the job needs them.",
     "SavepointClaimed": "A StreamSnapshot is being deleted, and another job has claimed its savepoint: that job "
     "exists, or its log may need the files. The message names the job and the object to delete.",

@@ -24,7 +24,10 @@ class SavepointRequest(SpecPart):
         description="URI of an existing savepoint of the job. This resource then represents it, and none is taken.",
     )
     dispose_on_delete: bool = Field(
-        default=False, description="Delete the savepoint's files with this resource, whether or not the job is running."
+        default=False,
+        description="Delete the savepoint's files with this resource, whether or not the job is running. If the "
+        "store refuses to delete them for ten minutes, or its Secret is gone for one, they are kept, and an event says "
+        "where.",
     )
 
 

@@ -135,7 +135,9 @@ class StreamJobSpec(SpecPart):
         default_factory=RestartPolicy, description="How failed drivers are replaced."
     )
     deletion_policy: Annotated[DeletionPolicy, Change.IGNORE] = Field(
-        default="Retain", description="Whether to keep or delete the checkpoints when the StreamJob is deleted."
+        default="Retain",
+        description="Whether to keep or delete the checkpoints when the StreamJob is deleted. If the store refuses to "
+        "delete them for ten minutes, or its Secret is gone for one, they are kept, and an event says where.",
     )
     observability: Annotated[Observability, Change.UPGRADE] = Field(
         default_factory=Observability, description="Logs of the pods, and the receivers of their traces and metrics."

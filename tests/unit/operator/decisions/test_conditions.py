@@ -47,6 +47,28 @@ def test_a_job_is_current_only_once_it_has_completed_a_checkpoint() -> None:
     assert kstatus(user) == "Current"
 
 
+@pytest.mark.parametrize("state", [JobState.RESTARTING, JobState.RESTORING])
+@pytest.mark.parametrize("lifecycle", [LifecycleState.DEPLOYING, LifecycleState.STABLE])
+def test_a_job_that_fails_in_its_pod_says_why_at_the_first_failure(lifecycle: LifecycleState, state: JobState) -> None:
+    user = User.with_stable_job()
+    stored = user.world.stored
+    resource, seen = user.world.resource(stored), user.world.observe(stored)
+    assert seen.job is not None
+    seen = replace(seen, job=seen.job.model_copy(update={"state": state, "failure": "table orders is gone"}))
+    status = resource.status.model_copy(update={"lifecycle_state": lifecycle})
+
+    decision = decide(replace(resource, status=status), seen)
+
+    for kind in (ConditionType.READY, ConditionType.RECONCILING, ConditionType.RUNNING):
+        found = find_condition(decision.status.conditions, kind)
+        assert found is not None
+        assert f"{state}: table orders is gone" in found.message
+    if lifecycle is LifecycleState.DEPLOYING:
+        (event,) = [each for each in decision.actions if isinstance(each, Emit)]
+        assert (event.type, event.reason) == ("Warning", "JobFailed")
+        assert "table orders is gone" in event.message
+
+
 def test_a_changed_spec_is_in_progress_from_its_first_moment_until_its_revision_is_stable() -> None:
     user = User.with_stable_job()
     user.edit(image="two")

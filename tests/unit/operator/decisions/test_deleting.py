@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
+import pytest
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import decide
 from streamjob_operator.decisions.actions import AddFinalizer, DisposeCheckpoints, Emit, RemoveFinalizer, StopJob
-from streamjob_operator.decisions.observation import StoredLog
+from streamjob_operator.decisions.observation import StoredLog, StoreProblem, StoreTrouble
+from streamjob_operator.decisions.situation import Limits
+from streamjob_operator.resources.conditions import Condition, ConditionType
 from streamjob_operator.resources.status import LifecycleState
 
 
@@ -74,3 +78,63 @@ def test_a_job_whose_checkpoints_go_with_it_takes_no_last_one() -> None:
     user.wait(lambda: user.world.gone)
 
     assert not user.did(StopJob)
+
+
+def test_a_deletion_waits_ten_minutes_for_a_store_that_is_away_and_deletes_once_it_is_back() -> None:
+    user = User.with_stable_job(deletionPolicy="Delete")
+    user.world.store_up = False
+    user.world.delete()
+    user.wait(lambda: user.state is LifecycleState.DELETING and not user.world.processes)
+    user.look(int(Limits().disposal / 5) - 20, seconds=5)
+    assert not user.world.gone
+    assert "timed out" in user.condition(ConditionType.RECONCILING).message
+
+    user.world.store_up = True
+    user.wait(lambda: user.world.gone)
+
+    assert user.did(DisposeCheckpoints)
+    assert "CleanupFailed" not in user.reasons()
+
+
+@pytest.mark.parametrize(
+    ("problem", "seconds"),
+    [(StoreProblem.SECRET_MISSING, 90), (StoreProblem.ACCESS_DENIED, 700), (StoreProblem.UNREACHABLE, 700)],
+)
+def test_a_deletion_does_not_wait_for_ever_for_a_store_and_says_where_the_checkpoints_are(
+    problem: StoreProblem, seconds: int
+) -> None:
+    user = User.with_stable_job(deletionPolicy="Delete")
+    user.world.trouble = StoreTrouble(reason=problem, message="the reason of the store")
+    user.world.store_up = False
+    user.world.delete()
+
+    user.wait(lambda: user.world.gone, seconds=seconds)
+
+    assert not user.did(DisposeCheckpoints)
+    (event,) = [each for each in user.world.events if each.reason == "CleanupFailed"]
+    assert "the reason of the store" in event.message
+    assert "s3://bucket/snapshots/default/job/" in event.message
+
+
+def test_a_disposal_that_fails_for_ten_minutes_is_given_up() -> None:
+    user = User.with_stable_job(deletionPolicy="Delete")
+    user.world.delete()
+    user.wait(lambda: user.state is LifecycleState.DELETING and not user.world.processes)
+    user.wait(lambda: user.status.reconciliation.stop is None)
+    resource = user.world.resource(user.world.stored)
+    failed = Condition(
+        type=ConditionType.READY,
+        status="False",
+        reason="ReconcileFailed",
+        message="cannot delete s3://bucket/snapshots: AccessDenied",
+        last_transition_time=datetime.fromtimestamp(user.world.now, UTC),
+    )
+    resource = replace(resource, status=resource.status.model_copy(update={"conditions": (failed,)}))
+    seen = user.world.observe(user.world.stored)
+
+    at_first = decide(resource, seen).actions
+    later = decide(resource, replace(seen, now=seen.now + Limits().disposal + 1)).actions
+
+    assert DisposeCheckpoints in [type(action) for action in at_first]
+    assert [type(action) for action in later if not isinstance(action, Emit)] == [RemoveFinalizer]
+    assert any(isinstance(each, Emit) and "AccessDenied. Its checkpoints are kept at" in each.message for each in later)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.unit.operator.edge.bench import NAMESPACE, Bench, a_job, running
+from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, a_job, running
 
 from streamjob.store.base import (
     AccessDenied,
@@ -20,7 +20,9 @@ from streamjob.store.base import (
     StoreError,
     StoreUnavailable,
 )
-from streamjob_operator.cluster.kinds import EVENT, POD, SECRET, STREAM_JOB, Object
+from streamjob_operator.cluster.api import Refused
+from streamjob_operator.cluster.kinds import EVENT, POD, SECRET, STREAM_JOB, STREAM_SNAPSHOT, Object
+from streamjob_operator.storage.job_stores import SecretMissing
 
 WITH_SECRET = {"storage": {"credentialsSecretRef": {"name": "keys"}}}
 
@@ -145,3 +147,42 @@ def test_a_store_that_refused_is_asked_again_also_while_the_driver_tells_the_log
         assert bench.condition("StoreInReach")["reason"] == "InReach"
 
     asyncio.run(scenario())
+
+
+def test_a_namespace_whose_secret_is_deleted_first_goes_and_the_files_stay(
+    bench: RefusingBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    snapshot = {
+        "apiVersion": "streamjob.io/v1alpha1",
+        "kind": "StreamSnapshot",
+        "metadata": {"namespace": NAMESPACE, "name": "one"},
+        "spec": {"jobRef": {"name": NAME}, "savepoint": {"disposeOnDelete": True}},
+    }
+
+    async def scenario() -> None:
+        await bench.cluster.create(SECRET, secret())
+        await running(bench, deletionPolicy="Delete", **WITH_SECRET)
+        await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
+        one = STREAM_SNAPSHOT, NAMESPACE, "one"
+        await bench.until(lambda: bench.cluster.objects[one].get("status", {}).get("state") == "Completed")
+        before = bench.job_store.objects()
+
+        await bench.cluster.delete(SECRET, NAMESPACE, "keys")
+        bench.now += 61
+        for kind, name in ((STREAM_JOB, NAME), (STREAM_SNAPSHOT, "one")):
+            await bench.cluster.delete(kind, NAMESPACE, name)
+        for name in bench.cluster.names(POD):
+            await bench.cluster.delete(POD, NAMESPACE, name)
+        bench.cluster.rejection = lambda kind, thing: Refused("the namespace is being terminated")
+        began = bench.now
+        while {STREAM_JOB, STREAM_SNAPSHOT} & {kind for kind, _, _ in bench.cluster.objects}:
+            assert bench.now < began + 120
+            try:
+                await bench.step()
+            except SecretMissing:
+                bench.now += 5
+        assert bench.job_store.objects() == before
+
+    asyncio.run(scenario())
+    for place in (f"kept at s3://bucket/snapshots/{NAMESPACE}/{NAME}/", "s3://bucket/snapshots/savepoints/"):
+        assert any("there is no Secret keys" in each and place in each for each in caplog.messages)

@@ -126,5 +126,6 @@ def test_an_application_on_s3_is_fetched_before_the_job_starts() -> None:
     assert fetch["command"][-2:] == ["s3://code/shop/job.py", "/var/lib/streamjob/code"]
     assert container(built)["args"][1] == "/var/lib/streamjob/code/job.py"
     assert {"name": "AWS_ENDPOINT_URL", "value": "http://s3:9000"} in fetch["env"]
+    assert fetch["terminationMessagePolicy"] == "FallbackToLogsOnError"
     assert fetch["securityContext"]["readOnlyRootFilesystem"] is True
     assert "/var/lib/streamjob" in {each["mountPath"] for each in fetch["volumeMounts"]}
