@@ -9,15 +9,15 @@ from e2e.harness.visits import visits
 pytestmark = pytest.mark.timeout(900)
 
 NAME = "visits"
-ROLLBACK = {"rollback": {"enabled": True, "readinessTimeout": "20s"}}
+IMAGE = "localhost/no-such-image:1"
 
 
 def test_a_job_whose_new_image_does_not_start_runs_its_last_stable_revision(jobs: StreamJobs) -> None:
     jobs.namespace.write(visits(0, 20))
-    jobs.apply(NAME, upgrade=ROLLBACK)
+    jobs.apply(NAME)
     stable = jobs.wait_for_state(NAME, "STABLE")
 
-    jobs.change(NAME, image="localhost/no-such-image:1")
+    jobs.change(NAME, image=IMAGE)
     back = jobs.wait(
         NAME,
         lambda status: status["lifecycleState"] == "ROLLED_BACK" and condition(status, "Running")["status"] == "True",
@@ -27,6 +27,7 @@ def test_a_job_whose_new_image_does_not_start_runs_its_last_stable_revision(jobs
     revision = stable["reconciliation"]["lastStableRevision"]
     assert back["reconciliation"]["lastReconciledRevision"] == revision
     assert condition(back, "RolledBack")["status"] == "True"
+    assert IMAGE in condition(back, "RolledBack")["message"]
     assert condition(back, "Ready")["status"] == "False"
     jobs.namespace.write(visits(20, 40))
     jobs.wait_for_whole_report(NAME, 40)

@@ -130,7 +130,7 @@ def _stalled(s: Situation, step: Step) -> Verdict:
         lambda: _is_incompatible(s),
         lambda: ("True", step.reason, step.message) if step.reason == "SnapshotUnusable" else None,
         lambda: _pod_rejected(s) if pod_dry_run.lasts(s) else None,
-        lambda: ("True", "RolledBack", s.memory.failure or "") if s.rolled_back and not _stops(s) else None,
+        lambda: _rolled_back(s) if s.rolled_back and not _stops(s) else None,
     )
     for check in checks:
         verdict = check()
@@ -329,6 +329,12 @@ def _known(s: Situation, kind: ConditionType) -> Verdict | None:
 def _rolled_back(s: Situation) -> Verdict:
     if s.memory.failed_revision is None:
         return "False", "NotRolledBack", ""
+    known = _known(s, ConditionType.ROLLED_BACK)
+    if known is not None and s.memory.failed_revision in known[2]:
+        # The revision that runs instead may have failed since.
+        return known
+    if s.memory.failure_reason == "RolledBack" and s.memory.failure:
+        return "True", "RolledBack", s.memory.failure
     return "True", "RolledBack", f"{s.memory.failed_revision} did not get going; {s.memory.revision} runs in its place"
 
 

@@ -15,7 +15,7 @@ from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.protocol.restarts import RestartPolicy as Delays
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.observation import DriverPod
-from streamjob_operator.decisions.rollback import can_roll_back, roll_back
+from streamjob_operator.decisions.rollback import can_roll_back, is_enabled, roll_back
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import deploy, go_on
 from streamjob_operator.resources.conditions import ConditionType, find_condition
@@ -150,7 +150,7 @@ def fail(s: Situation, reason: str, message: str) -> Step:
 def _give_up(s: Situation, reason: str, message: str) -> Step:
     if can_roll_back(s):
         return roll_back(s, f"{reason}: {message}")
-    if s.upgrade.rollback.enabled and s.log is None:
+    if is_enabled(s) and s.log is None:
         return Step(memory=s.memory, requeue=s.limits.store, reason="StoreUnreachable", message=message)
     return fail(s, reason, message)
 

@@ -29,7 +29,7 @@ def deploying(s: Situation) -> Step:
         return _ended(s)
     if never_seen:
         return Step(memory=replace(s.memory, driver=s.pod.uid, trials=()), requeue=0)
-    interruption = forget_trial(s) or asked(s) or _rollback_if_overdue(s)
+    interruption = forget_trial(s) or asked(s) or _rollback_if_due(s)
     if interruption is None and s.pod.started is not None:
         interruption = _restart_if_unhealthy(s)
     if interruption is not None:
@@ -70,7 +70,7 @@ def running(s: Situation) -> Step:
     ):  # fmt: skip
         memory = replace(s.memory, failed_revision=None)
         return Step(memory=replace(memory, lifecycle=stopping.running_state(replace(s, memory=memory))), requeue=0)
-    interruption = forget_trial(s) or asked(s) or _rollback_if_overdue(s) or _restart_if_unhealthy(s)
+    interruption = forget_trial(s) or asked(s) or _rollback_if_due(s) or _restart_if_unhealthy(s)
     if interruption is not None:
         return interruption
     return (
@@ -94,13 +94,12 @@ def _stable(s: Situation, memory: Memory) -> Memory:
     return replace(memory, stable_revision=memory.revision) if s.revision_completed else memory
 
 
-def _rollback_if_overdue(s: Situation) -> Step | None:
-    if not (rollback.can_roll_back(s) and rollback.is_overdue(s)):
+def _rollback_if_due(s: Situation) -> Step | None:
+    why = rollback.due(s)
+    if why is None:
         return None
     assert s.memory.stable_revision is not None
-    return once_admitted(
-        s, s.memory.stable_revision, lambda: rollback.roll_back(s, "it completed no checkpoint in time")
-    )
+    return once_admitted(s, s.memory.stable_revision, lambda: rollback.roll_back(s, why))
 
 
 def _rollback_without_pod(s: Situation) -> Step | None:

@@ -43,6 +43,7 @@ class Limits:
             attempt fences the process off.
         creation: for a decided attempt whose pod was never seen. Its pod may have come and gone, and its process may
             live on a lost node, so a later creation takes the next attempt.
+        pull: for an image that a registry does not deliver, before the revision is taken for one without an image.
         retry: before the first repetition of a stop that failed; each further one takes twice as long.
         longest_retry: no repetition takes longer.
         store: until the next look at a store that does not answer.
@@ -60,6 +61,7 @@ class Limits:
     stop: float = 900
     lost: float = 60
     creation: float = 60
+    pull: float = 30
     retry: float = 15
     longest_retry: float = 600
     store: float = 15

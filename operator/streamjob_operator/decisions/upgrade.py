@@ -157,7 +157,7 @@ def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> S
 def _pods_asked_for(s: Situation) -> set[str | None]:
     """The revisions for whose pods the driver might be stopped."""
     found = {s.memory.revision} if health.unhealthy(s) is not None else set()
-    if rollback.can_roll_back(s) and rollback.is_overdue(s):
+    if rollback.due(s) is not None:
         found.add(s.memory.stable_revision)
     usable = s.spec is not None and not s.spec.suspend and not s.resource.deleted
     if usable and s.wanted is not None and (asks_for_redeployment(s) or _asks_for_an_upgrade(s)):

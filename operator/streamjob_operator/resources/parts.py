@@ -89,12 +89,16 @@ class Storage(SpecPart):
 class Rollback(SpecPart):
     """The return to the last stable revision from one that does not become stable."""
 
-    enabled: bool = Field(
-        default=False,
-        description="Go back to the last stable revision, unless the new one has completed a checkpoint.",
+    enabled: bool | None = Field(
+        default=None,
+        description="Go back to the last stable revision, unless the new one has completed a checkpoint. Default: from "
+        "a revision that cannot become stable, such as one without an image, unless `upgradeMode` is `stateless`.",
     )
-    readiness_timeout: Seconds = Field(
-        default=300.0, gt=0, description="Time in which a revision must complete its first checkpoint."
+    readiness_timeout: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="Time in which a revision must complete its first checkpoint. Default: `5m` if `enabled` is true; "
+        "otherwise unlimited.",
     )
 
 

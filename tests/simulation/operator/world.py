@@ -93,6 +93,7 @@ class ClusterWorld:
     snapshots: dict[str, KnownSnapshot] = field(default_factory=dict)
     store_up: bool = True
     trouble: StoreTrouble = _AWAY
+    pull: str = 'Back-off pulling image "one": not found'
     in_reach: bool = True
     api_up: bool = True
     rejects: bool = False
@@ -447,9 +448,10 @@ class ClusterWorld:
 
     def _seen(self, pod: Pod) -> DriverPod:
         process = pod.process
-        phase, code, outcome, completion, reason = PodPhase.RUNNING, None, None, None, ""
+        phase, code, outcome, completion = PodPhase.RUNNING, None, None, None
+        reason, message = "", ""
         if process is None:
-            phase, reason = PodPhase.PENDING, "ImagePullBackOff"
+            phase, reason, message = PodPhase.PENDING, "ImagePullBackOff", self.pull
         elif not process.alive and not pod.node_lost:
             code = process.exit_code
             phase = PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
@@ -468,6 +470,7 @@ class ClusterWorld:
             outcome=outcome,
             completion=completion,
             reason=reason,
+            message=message,
         )
 
 

@@ -10,6 +10,7 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, DisposeCheckpoints, StopJob
+from streamjob_operator.decisions.situation import Limits
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 
@@ -235,6 +236,54 @@ def test_a_broken_image_is_rolled_back_to_the_last_stable_revision() -> None:
     assert user.condition(ConditionType.ROLLED_BACK).status == "True"
     assert user.condition(ConditionType.STALLED).reason == "RolledBack"
     assert user.world.starts[-1].restore_from == "latest"
+
+
+@pytest.mark.parametrize(
+    ("pull", "least", "most"),
+    [
+        ('failed to resolve reference "registry/shop:2": registry/shop:2: not found', 0, 10),
+        ("pull access denied, repository does not exist or may require authorization", 0, 10),
+        ('Back-off pulling image "registry/shop:2": connection refused', Limits().pull, Limits().pull + 10),
+    ],
+    ids=["missing", "forbidden", "registry away"],
+)
+def test_a_rollback_from_a_missing_image_begins_at_once_by_default_and_names_the_image(
+    pull: str, least: float, most: float
+) -> None:
+    user = User.with_stable_job()
+    user.world.pull = pull
+    user.edit(job={"behaviour": "no-image"}, image="registry/shop:2")
+    user.wait(lambda: any(pod.process is None for pod in user.world.pods))
+    began = user.world.now
+
+    user.wait_for(LifecycleState.ROLLING_BACK)
+
+    assert least <= user.world.now - began <= most
+    user.wait_for(LifecycleState.ROLLED_BACK)
+    told = user.condition(ConditionType.ROLLED_BACK)
+    for text in ("ImagePullBackOff", "registry/shop:2", pull):
+        assert text in told.message
+    user.world.kill_driver()
+    user.look(3)
+    user.wait_for(LifecycleState.ROLLED_BACK)
+    assert user.condition(ConditionType.ROLLED_BACK).message == told.message
+
+
+def test_a_job_that_keeps_no_state_is_not_rolled_back_by_default() -> None:
+    user = User.with_stable_job(upgradeMode="stateless")
+    user.edit(job={"behaviour": "no-image"})
+    user.look(100, seconds=5)
+
+    assert user.state is LifecycleState.DEPLOYING
+    assert user.condition(ConditionType.READY).reason == "ImagePullBackOff"
+
+
+def test_a_revision_that_is_only_slow_is_not_rolled_back_by_default() -> None:
+    user = User.with_stable_job(healthCheck={"enabled": False})
+    user.edit(job={"behaviour": "stuck"})
+    user.look(200, seconds=5)
+
+    assert "Rollback" not in user.reasons()
 
 
 def test_a_rolled_back_revision_is_not_tried_again_until_the_spec_changes() -> None:

@@ -114,7 +114,7 @@ def test_defaults_are_those_of_the_models() -> None:
     sections = filled(schema_of("streamjobs", "spec"))
 
     assert sections["savepoints"]["retention"] == {"maxCount": 10}
-    assert sections["upgrade"]["rollback"] == {"enabled": False, "readinessTimeout": "5m"}
+    assert sections["healthCheck"] == {"enabled": True, "checkpointProgress": {}}
     assert sections["driver"]["memory"] == "1Gi"
     assert StreamJobSpec.model_validate(sections | {"job": None, "executor": None}) == StreamJobSpec()
 
