@@ -59,6 +59,7 @@ class DriverPod:
         exit_code: how the driver's container ended, None before.
         outcome: the job's last state as the driver left it in its termination message, None if it left none.
         completion: the newest snapshot that it completed, as the driver left it there.
+        error: the class of the error with which it ended, likewise; empty for any other end.
         reason: why it waits or failed, in Kubernetes' word: ImagePullBackOff, Unschedulable, OOMKilled, Evicted, …
         message: the reason for people; for an ended driver, the text of its termination message.
         cores: processors that its container is to have, by the pod's spec: request and limit, if they are the same.
@@ -77,6 +78,7 @@ class DriverPod:
     exit_code: int | None = None
     outcome: JobState | None = None
     completion: Completion | None = None
+    error: str = ""
     reason: str = ""
     message: str = ""
     cores: float | None = None

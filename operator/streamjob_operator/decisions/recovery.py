@@ -14,7 +14,7 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.protocol.restarts import RestartPolicy as Delays
 from streamjob_operator.decisions.actions import Emit, EventType
-from streamjob_operator.decisions.observation import DriverPod
+from streamjob_operator.decisions.observation import DriverPod, StoreProblem
 from streamjob_operator.decisions.rollback import can_roll_back, is_enabled, roll_back
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import deploy, go_on
@@ -169,6 +169,8 @@ def _ended_by_itself(s: Situation, pod: DriverPod) -> Ending:
         return _ended_well(s, pod)
     if pod.exited_as is not None:
         end, reason = _BY_EXIT_CODE[pod.exited_as]
+        if end is End.FAILED and pod.error in frozenset(StoreProblem):
+            reason = pod.error
         return Ending(end, reason, pod.message or f"driver {pod.name} ended {_how(pod)}")
     reason = pod.reason if pod.reason.isidentifier() and pod.reason != _ANY_FAILURE else "DriverFailed"
     message = f"driver {pod.name} ended {_how(pod)}{_last_words(pod)}"

@@ -33,7 +33,7 @@ def driver_pod(pod: Object) -> DriverPod | None:
         return None
     state = container_state(status)
     terminated = state.get("terminated") or {}
-    outcome, said, completion = _termination_message(terminated.get("message"), attempt)
+    outcome, said, completion, error = _termination_message(terminated.get("message"), attempt)
     reason, message = reason_of(status, state)
     return DriverPod(
         name=meta["name"],
@@ -47,6 +47,7 @@ def driver_pod(pod: Object) -> DriverPod | None:
         exit_code=terminated.get("exitCode"),
         outcome=outcome,
         completion=completion,
+        error=error,
         reason=reason,
         message=said or message,
         cores=_cores(_container(pod.get("spec") or {}).get("resources")),
@@ -126,14 +127,14 @@ def _waits_or_ended(state: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _termination_message(text: str | None, attempt: int) -> tuple[JobState | None, str, Completion | None]:
+def _termination_message(text: str | None, attempt: int) -> tuple[JobState | None, str, Completion | None, str]:
     try:
         said = json.loads(text or "")
         state = said.get("state")
         outcome, message = (JobState(state) if state else None), str(said.get("message") or "")
     except (ValueError, AttributeError):
-        return None, text or "", None
-    return outcome, message, _completion(said.get("lastCheckpoint"), attempt)
+        return None, text or "", None, ""
+    return outcome, message, _completion(said.get("lastCheckpoint"), attempt), str(said.get("error") or "")
 
 
 def _completion(last: Any, attempt: int) -> Completion | None:

@@ -36,8 +36,8 @@ log = logging.getLogger("streamjob")
 class TerminationLog:
     """A file that records how the job ended.
 
-    Its content is `{"state", "message", "exitCode"}` and, if a snapshot was completed, `"lastCheckpoint": {"id",
-    "kind", "path", "time"}`.
+    Its content is `{"state", "message", "exitCode"}`; if an error of our own ended the job, its class as `"error"`; and
+    if a snapshot was completed, `"lastCheckpoint": {"id", "kind", "path", "time"}`.
 
     Args:
         path: the file; None to write nothing.
@@ -53,13 +53,18 @@ class TerminationLog:
         return cls(Path(path) if path else None)
 
     def write(
-        self, state: JobState, message: str | None, code: ExitCode, last: LastCheckpointView | None = None
+        self,
+        state: JobState,
+        message: str | None,
+        code: ExitCode,
+        last: LastCheckpointView | None = None,
+        error: str | None = None,
     ) -> None:
         """Record how the job ended. If this fails, the process ends as it would have anyway."""
         if self._path is None:
             return
         try:
-            self._path.write_text(termination_message(state, message or "", code, last), encoding="utf-8")
+            self._path.write_text(termination_message(state, message or "", code, last, error), encoding="utf-8")
         except OSError as error:
             log.warning("How the job ended cannot be written to %s: %s", self._path, error.strerror)
 
@@ -72,7 +77,7 @@ class TerminationLog:
             case StreamJobError(exit_code=ExitCode.SUPERSEDED):
                 self.write(JobState.SUPERSEDED, str(error), ExitCode.SUPERSEDED)
             case StreamJobError():
-                self.write(JobState.FAILED, str(error), error.exit_code)
+                self.write(JobState.FAILED, str(error), error.exit_code, error=type(error).__name__)
             case _:
                 self.write(JobState.FAILED, describe(error), ExitCode.FAILED)
 
@@ -94,14 +99,20 @@ def leave_on_sigterm(termination: TerminationLog) -> None:
     signal.signal(signal.SIGTERM, leave)
 
 
-def termination_message(state: JobState, message: str, code: ExitCode, last: LastCheckpointView | None = None) -> str:
+def termination_message(
+    state: JobState,
+    message: str,
+    code: ExitCode,
+    last: LastCheckpointView | None = None,
+    error: str | None = None,
+) -> str:
     """Return the file's content; a message that is too long for Kubernetes is cut."""
-    completed = {}
+    more: dict[str, object] = {} if error is None else {"error": error}
     if last is not None:
         told = {"id": last.id, "kind": last.kind, "path": last.path, "time": last.completed}
-        completed = {"lastCheckpoint": told}
+        more["lastCheckpoint"] = told
     while True:
-        said = json.dumps({"state": state, "message": message, "exitCode": int(code), **completed}, ensure_ascii=False)
+        said = json.dumps({"state": state, "message": message, "exitCode": int(code), **more}, ensure_ascii=False)
         excess = len(said.encode()) - LONGEST
         if excess <= 0:
             return said

@@ -17,25 +17,30 @@ from streamjob.client.models import LastCheckpointView, SnapshotKind
 from streamjob.errors import CannotRestore, ExitCode, InvalidInput, Superseded
 from streamjob.ids import CheckpointId
 from streamjob.protocol.lifecycle import JobState
+from streamjob.store.base import AccessDenied
 from streamjob_runtime.process.run import ProcessOptions, run_process
 from streamjob_runtime.process.signals import Stopper
 from streamjob_runtime.process.termination import LONGEST, TerminationLog, termination_message
 
 
 @pytest.mark.parametrize(
-    ("error", "state", "code"),
+    ("error", "state", "code", "named"),
     [
-        (InvalidInput("no job"), "FAILED", 2),
-        (CannotRestore("no state"), "FAILED", 3),
-        (Superseded("another owner"), "SUPERSEDED", 4),
-        (ValueError("boom"), "FAILED", 5),
+        (InvalidInput("no job"), "FAILED", 2, "InvalidInput"),
+        (CannotRestore("no state"), "FAILED", 3, "CannotRestore"),
+        (AccessDenied("cannot put"), "FAILED", 5, "AccessDenied"),
+        (Superseded("another owner"), "SUPERSEDED", 4, None),
+        (ValueError("boom"), "FAILED", 5, None),
     ],
 )
-def test_every_error_says_its_state_and_its_exit_code(tmp_path: Path, error: Exception, state: str, code: int) -> None:
+def test_every_error_says_its_state_and_its_exit_code(
+    tmp_path: Path, error: Exception, state: str, code: int, named: str | None
+) -> None:
     TerminationLog(tmp_path / "log").write_error(error)
 
     said = json.loads((tmp_path / "log").read_text())
     assert (said["state"], said["exitCode"]) == (state, code)
+    assert said.get("error") == named
     assert str(error) in said["message"]
 
 

@@ -10,7 +10,7 @@ from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.decisions.observation import Observation, StoreProblem
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 
@@ -179,6 +179,21 @@ def test_a_job_whose_policy_is_never_is_not_restarted() -> None:
     stalled = user.condition(ConditionType.STALLED)
     assert stalled.reason == "DriverFailed"
     assert stalled.message.startswith("driver ")
+
+
+@pytest.mark.parametrize("error", list(StoreProblem))
+def test_a_driver_that_a_store_refused_says_so_by_its_reason_and_is_replaced_until_it_is_let_in(
+    error: StoreProblem,
+) -> None:
+    user = User.with_stable_job()
+    see_pods(user, error=error.value)
+    for _ in range(5):
+        end_driver(user, 5)
+        user.wait_for(LifecycleState.DEPLOYING)
+        assert user.status.job_status.failure_reason == error.value
+        user.wait_for(LifecycleState.STABLE)
+
+    assert user.reasons().count(error.value) == 5
 
 
 def test_counting_restarts_after_a_quiet_time() -> None:

@@ -146,13 +146,13 @@ def test_a_completion_that_cannot_be_read_is_none(last: object) -> None:
 
 
 def test_a_driver_that_ended_leaves_its_exit_code_and_its_words() -> None:
-    said = '{"state": "FAILED", "message": "the source is gone", "exitCode": 5}'
+    said = '{"state": "FAILED", "message": "the source is gone", "exitCode": 5, "error": "AccessDenied"}'
     terminated = {"exitCode": 5, "reason": "Error", "message": said, "startedAt": "2026-01-01T00:01:00Z"}
     found = read({"phase": "Failed"} | container({"terminated": terminated}))
 
     assert found.ended
     assert found.exited_as is ExitCode.FAILED
-    assert (found.outcome, found.message) == (JobState.FAILED, "the source is gone")
+    assert (found.outcome, found.message, found.error) == (JobState.FAILED, "the source is gone", "AccessDenied")
     assert found.started == found.created + 60
 
 
