@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import autoscaling, executors, pod_dry_run, recording, stopping, successors
+from streamjob_operator.decisions import autoscaling, executors, health, pod_dry_run, recording, stopping, successors
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
@@ -58,7 +58,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
         # Another revision is wanted from now on, and the conditions must not call the running one up to date.
         s = replace(s, resource=replace(resource, status=scaled, revision=None))
     status = conditions(s, step, report(s, remember(after, scaled)))
-    told = (*step.events, *scaling.events, *events(resource.status, status))
+    told = (*step.events, *scaling.events, *events(resource.status, status), *health.restart_events(s))
     if changed:
         return Decision(status=status, actions=told, requeue=0)
     tidied: tuple[Action, ...] = ()

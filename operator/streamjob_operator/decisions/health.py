@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.parts import HealthCheck, RestartPolicy
 from streamjob_operator.resources.status import LifecycleState
@@ -72,6 +73,20 @@ def restart_loop(s: Situation) -> str | None:
     if s.now >= job.state_since + _LOOP_SECONDS:
         return None
     return f"the job has started {job.starts} times in the last hour: {job.failure}"
+
+
+def restarted(s: Situation) -> bool:
+    """Return whether the driver has restarted the job after a failure since the last look."""
+    if s.job is None or not s.job.restarts:
+        return False
+    return s.job.restarts + s.memory.failures > s.resource.status.job_status.restarts
+
+
+def restart_events(s: Situation) -> tuple[Emit, ...]:
+    """Return an event about a failure that the driver has reacted to by itself."""
+    if s.job is None or not restarted(s):
+        return ()
+    return (Emit(type="Warning", reason="JobRestarted", message=s.job.failure or "the job has failed"),)
 
 
 def should_answer(s: Situation) -> bool:

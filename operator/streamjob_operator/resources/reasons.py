@@ -73,6 +73,7 @@ WRONG: Mapping[str, str] = {
     "is not stopped. Correct the spec or the object that the message names: the controller retries at least once a "
     "minute.",
     "JobFailed": "The job failed, and the driver has ended. It is replaced according to `restartPolicy`.",
+    "JobRestarted": "The job failed, and its driver restores it from its last checkpoint; the message has the cause.",
     "DriverFailed": "The driver's process has ended without a termination message. It is replaced.",
     "DriverLost": "The driver's pod is gone: its node was lost, or it was deleted. It is replaced.",
     "Evicted": "The cluster evicts the driver: its node is being drained or short of a resource, or a pod of higher "

@@ -11,9 +11,11 @@ from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import decide
+from streamjob_operator.decisions.actions import Emit
+from streamjob_operator.decisions.decision import Resource
 from streamjob_operator.decisions.observation import ExecutorPod, ExecutorSet, Observation, PodPhase
 from streamjob_operator.resources.conditions import ConditionType, find_condition
-from streamjob_operator.resources.status import LifecycleState
+from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 
 WAITING = ("False", "WaitingForCheckpoint")
 READY = ("True", "Stable")
@@ -120,6 +122,29 @@ def test_a_job_that_its_driver_restarts_often_is_not_ready(
     assert found is not None
     assert (found.status == "True") is is_ready
     assert is_ready or found.message == "the job has started 7 times in the last hour: the sink is full"
+
+
+def test_a_failure_that_the_driver_reacts_to_has_one_event_with_its_cause() -> None:
+    user = User.with_stable_job()
+    user.look(3)
+    stored = user.world.stored
+    seen, resource = user.world.observe(stored), user.world.resource(stored)
+    assert seen.job is not None
+    running = seen.job
+    failure = "chain totals: ValueError: no such airport (/job/steps.py:17, in check)"
+
+    def told(resource: Resource, restarts: int) -> tuple[StreamJobStatus, list[str]]:
+        job = running.model_copy(update={"restarts": restarts, "failure": failure})
+        decision = decide(resource, replace(seen, job=job))
+        events = [each for each in decision.actions if isinstance(each, Emit) and each.reason == "JobRestarted"]
+        return decision.status, [each.message for each in events]
+
+    status, first = told(resource, 1)
+    after = replace(resource, status=status)
+
+    assert first == [failure]
+    assert told(after, 1)[1] == []
+    assert told(after, 2)[1] == [failure]
 
 
 def test_a_request_without_an_answer_calls_no_restarted_job_ready() -> None:
