@@ -122,6 +122,12 @@ def test_a_failed_batch_restarts_the_job_from_the_files_of_its_last_checkpoint(
 
     assert view.state is JobState.FINISHED
     assert view.restarts == 1
+    # The controller compares these paths: while they are the same, the restarted job has completed nothing.
+    restored, last, epoch = view.restored_from, view.last_checkpoint, view.epoch
+    assert restored is not None
+    assert last is not None
+    assert epoch is not None
+    assert restored.path == last.path.replace(f"/{epoch}-{last.id}/", f"/{epoch - 1}-{restored.id}/")
     assert "the goods are on fire" in (view.failure or "")
     assert {sink.name: sink.records_published for sink in view.sinks} == {
         "table": len(expected),
