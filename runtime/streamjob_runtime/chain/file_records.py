@@ -26,7 +26,7 @@ def decoded_files(spark: SparkSession, source: SourceSpec, options: Mapping[str,
     """Return the rows of a source whose records are decoded, in the columns of its schema.
 
     A broken record fails the query, or is dropped, or has its text and file and the error in a further column, as the
-    source says.
+    source says. A header that does not fit the schema always fails it.
 
     Args:
         spark: the session.
@@ -42,6 +42,8 @@ def decoded_files(spark: SparkSession, source: SourceSpec, options: Mapping[str,
     records = records_of(spark, source, options, spark.readStream)
     if source.on_error in (None, "fail"):
         return whole_records(source.name, records).select(*fields_of(records))
+    if source.format == "csv":
+        records = whole_records(source.name, records, only_headers=True)
     is_broken = f.col(BROKEN_ERROR).isNotNull()
     records = records.observe(OBSERVED + source.uid, f.count_if(is_broken).alias(COUNT))
     if source.on_error != DEAD_LETTER:

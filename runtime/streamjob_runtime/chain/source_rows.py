@@ -18,7 +18,7 @@ from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.user_functions import mistakes_named
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import analyzed_plan, frame_of, java_frame, our_java, streaming_leaves
-from streamjob_runtime.spark.text_records import is_decoded
+from streamjob_runtime.spark.text_records import is_decoded, with_checked_header
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Map
     if source.format == "xml":
         # Spark's own default is NULL in the columns that it cannot read.
         options = {"mode": "FAILFAST", **options}
-    reader = spark.readStream.format(form).options(**options)
+    reader = spark.readStream.format(form).options(**with_checked_header(source.format, options))
     frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
     return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame))) if form in FILE_FORMATS else frame
 

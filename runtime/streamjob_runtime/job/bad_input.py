@@ -15,11 +15,18 @@ from streamjob_runtime.chain.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.file_records import described
 from streamjob_runtime.chain.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.trying import FailedRow, failed_row_in
-from streamjob_runtime.spark.text_records import UnreadRecord, unread_record_in
+from streamjob_runtime.spark.error_text import header_said
+from streamjob_runtime.spark.text_records import HEADER_FIX, UnreadRecord, unread_record_in
 
 
 class RecordNotDecoded(JobFailed):
     """A record of a source does not have the declared form; the job's last completed checkpoint is intact."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+class HeaderDiffers(JobFailed):
+    """The header of a CSV file has other columns than the schema; the job's last completed checkpoint is intact."""
 
     exit_code = ExitCode.INVALID_INPUT
 
@@ -53,6 +60,8 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
         return record_not_decoded(undecoded, loaded)
     if (record := unread_record_in(text)) is not None:
         return file_record_not_decoded(record, loaded)
+    if (said := header_said(text)) is not None:
+        return HeaderDiffers(f"A source of CSV files: {said}", HEADER_FIX)
     if (part := part_without_event_time_in(text)) is not None:
         return event_time_missing(part, loaded)
     if (column := column_without_event_time_in(text)) is not None:
@@ -88,17 +97,19 @@ def record_not_decoded(undecoded: Undecoded, loaded: LoadedJob) -> RecordNotDeco
     )
 
 
-def file_record_not_decoded(record: UnreadRecord, loaded: LoadedJob) -> RecordNotDecoded:
-    """Return the error for a record of a file that does not fit the schema of its source.
+def file_record_not_decoded(record: UnreadRecord, loaded: LoadedJob) -> JobFailed:
+    """Return the error for a record or the header of a file that does not fit the schema of its source.
 
     Args:
         record: the record.
         loaded: the job.
     """
+    what = f"Source {record.source!r}: {record.is_not(described(loaded.spec.source(record.source)))}"
+    if record.record is None:
+        return HeaderDiffers(what, HEADER_FIX)
     setting = shlex.quote(f"sources.{record.source}.onError=drop")
     return RecordNotDecoded(
-        f"Source {record.source!r}: a record of {record.file} is not {described(loaded.spec.source(record.source))}: "
-        f"{record.error}: {record.record}",
+        what,
         f"go on without this record and others like it: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or "
         "correct the schema; or keep such records: onError: deadLetter",
     )

@@ -31,6 +31,9 @@ _AROUND = re.compile(
 """What Py4J and Spark write before the message of an exception in Java."""
 _CLASS = r"(?:[a-z]\w*\.)+([A-Z][\w$]*): "
 _CAUSED_BY = re.compile(rf"^Caused by: {_CLASS}(.+)", re.MULTILINE)
+_HEADER = re.compile(
+    r"((?:CSV header does not conform|Number of column in CSV header is not).*?CSV file: \S+)", re.DOTALL
+)
 _PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
 
 
@@ -46,7 +49,7 @@ def describe(error: BaseException, near: Path | None = None) -> str:
     if isinstance(error, StreamJobError):
         return error.what
     full = _full_path(error, near)
-    told = _in_python(str(error)) or _elsewhere(error, with_cause=full is None)
+    told = header_said(str(error)) or _in_python(str(error)) or _elsewhere(error, with_cause=full is None)
     return told if full is None else f"no space left at {full}; free space there. {told}"
 
 
@@ -105,6 +108,12 @@ def _without_noise(text: str) -> str:
     for noise in ("\n\tat ", "\nJVM stacktrace", "\n=== Streaming Query ==="):
         text = text.split(noise, 1)[0]
     return text.strip("\n").rstrip()
+
+
+def header_said(text: str) -> str | None:
+    """Return what Spark's own source of CSV says about a header in the text of an error; None without it."""
+    found = _HEADER.search(text)
+    return " ".join(found[1].split()) if found else None
 
 
 def _full_path(error: BaseException, near: Path | None) -> str | None:

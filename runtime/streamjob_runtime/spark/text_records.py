@@ -34,11 +34,20 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE = "__streamjob_text", "__streamjob_error", "__streamjob_file"
-"""The columns with the text of a broken record, what is wrong in it, and its file; NULL for the others."""
+"""The columns with the text of a broken record, what is wrong in it, and its file; NULL for the others.
+
+The text alone is NULL for the header of a file that does not fit the schema.
+"""
 _KIND = "file-record"
 _LONGEST = 500
 """Characters of a record in the message of a job that ends."""
 _TEXT = "value"
+_ENFORCE = "enforceSchema"
+HEADER_FIX = (
+    "let the schema name the columns of the header, in its order; or, if the names in the header mean nothing, set the "
+    f"option {_ENFORCE}: true"
+)
+"""What to do about the header of a file that does not fit the schema."""
 
 
 class UnusableSchema(InvalidInput):
@@ -47,12 +56,25 @@ class UnusableSchema(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class UnreadRecord:
-    """A broken record of a file: its source by name, the file, its text, and what is wrong in it."""
+    """A broken record of a file: its source by name, the file, what is wrong in it, and its text.
+
+    Without a text, it is the header of the file.
+    """
 
     source: str
     file: str
-    record: str
     error: str
+    record: str | None = None
+
+    def is_not(self, form: str) -> str:
+        """Return what is wrong, as a sentence for a message.
+
+        Args:
+            form: the form that the record does not have.
+        """
+        if self.record is None:
+            return f"the header of {self.file} {self.error}"
+        return f"a record of {self.file} is not {form}: {self.error}: {self.record}"
 
 
 def unread_record_in(text: str) -> UnreadRecord | None:
@@ -140,12 +162,24 @@ def records_of(
     return frame.select(rows, *(quoted(each) for each in frame.columns[1:]))
 
 
-def whole_records(part: str, records: DataFrame) -> DataFrame:
+def with_checked_header(form: str, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return options with which Spark's own source of CSV compares a header with the schema, as ours does.
+
+    Args:
+        form: the format.
+        options: the options of a source or table, resolved.
+    """
+    return options if form != "csv" or option(options, _ENFORCE) else {**options, _ENFORCE: "false"}
+
+
+def whole_records(part: str, records: DataFrame, *, only_headers: bool = False) -> DataFrame:
     """Return records of files, so that a broken one fails the query with a message that `unread_record_in` reads.
 
     Args:
         part: the source or table, by name.
         records: what `records_of` returns.
+        only_headers: only a header that does not fit the schema fails it. The records behind it mean nothing, and who
+            reads a later part of the file does not know that.
     """
     from pyspark.sql import functions as f
 
@@ -157,7 +191,10 @@ def whole_records(part: str, records: DataFrame) -> DataFrame:
     )
     failure = f.raise_error(error_at(_KIND, position)).cast("boolean")
     # Joined with a later filter, Spark would drop rows by their NULLs first.
-    return records.where(once(records.sparkSession, f.when(f.col(BROKEN_ERROR).isNotNull(), failure).otherwise(True)))
+    fails = f.col(BROKEN_ERROR).isNotNull()
+    if only_headers:
+        fails = fails & f.col(BROKEN_TEXT).isNull()
+    return records.where(once(records.sparkSession, f.when(fails, failure).otherwise(True)))
 
 
 def fields_of(records: DataFrame) -> list[str]:

@@ -14,10 +14,18 @@ from streamjob.job.options import option, redacted, secrets_in
 from streamjob.job.spec import TableSpec
 from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.sinks.jdbc import database_said
-from streamjob_runtime.spark.error_text import reason
+from streamjob_runtime.spark.error_text import header_said, reason
 from streamjob_runtime.spark.gateway import java_errors, spark_errors, thrown
 from streamjob_runtime.spark.jdbc import find_driver
-from streamjob_runtime.spark.text_records import fields_of, is_decoded, records_of, unread_record_in, whole_records
+from streamjob_runtime.spark.text_records import (
+    HEADER_FIX,
+    fields_of,
+    is_decoded,
+    records_of,
+    unread_record_in,
+    whole_records,
+    with_checked_header,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,13 +87,16 @@ def reading_table(spark: SparkSession, job: LoadedJob, table: TableSpec) -> Iter
     except spark_errors() as error:
         said = database_said(error, options) if isinstance(error, java_errors()) else None
         if (record := unread_record_in(str(error))) is not None:
-            what = f"{label}: a record of {record.file} is not {table.format} with the columns {table.schema_ddl}: "
-            raise TableReadFailed(f"{what}{record.error}: {record.record}", "correct the file or the schema") from error
+            what = record.is_not(f"{table.format} with the columns {table.schema_ddl}")
+            fix = HEADER_FIX if record.record is None else "correct the file or the schema"
+            raise TableReadFailed(f"{label}: {what}", fix) from error
         if said is not None and said.no_table:
             raise TableUnreadable(f"{label}: {said.text}", "correct dbtable or query, or the role's rights") from error
         if said is not None:
             raise said.error(label) from error
         text = redacted(_text(error), secrets_in(options))
+        if (header := header_said(text)) is not None:
+            raise TableReadFailed(f"{label}: {header}", HEADER_FIX) from error
         if isinstance(error, AnalysisException) or not isinstance(error, PySparkException):
             raise TableUnreadable(f"{label} cannot be read: {text}", "correct its format, options or schema") from error
         raise TableReadFailed(f"{label} cannot be read: {text}", "correct its files or its schema") from error
@@ -96,7 +107,7 @@ def batch_frame(spark: SparkSession, table: TableSpec, options: Mapping[str, str
     if is_decoded(table):
         records = records_of(spark, table, options, spark.read)
         return whole_records(table.name, records).select(*fields_of(records))
-    given = with_defaults(options) if table.format == KAFKA else options
+    given = with_defaults(options) if table.format == KAFKA else with_checked_header(table.format, options)
     reader = spark.read.format(table.format).options(**given)
     return (reader.schema(table.schema_ddl) if table.schema_ddl else reader).load()
 

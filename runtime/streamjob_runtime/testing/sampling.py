@@ -14,6 +14,7 @@ from streamjob.job.kafka_end import ENDING_OFFSETS
 from streamjob.job.load import LoadedJob
 from streamjob.job.options import option, without
 from streamjob.job.spec import SourceSpec
+from streamjob_runtime.chain.file_records import described
 from streamjob_runtime.chain.source_rows import read_stream
 from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.spark.error_text import reason
@@ -94,7 +95,7 @@ def sample(
             raise error
     except java_errors() as error:
         record = unread_record_in(str(error))
-        why = reason(error) if record is None else f"{record.file}: {record.error}: {record.record}"
+        why = reason(error) if record is None else record.is_not(described(source))
         raise UnreadableSource(
             f"source {source.name!r} cannot be read: {why}", "correct the source, or give rows for it"
         ) from error

@@ -15,7 +15,7 @@ from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, killed_and_finished
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.job.bad_input import RecordNotDecoded
+from streamjob_runtime.job.bad_input import HeaderDiffers, RecordNotDecoded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,14 @@ def write(directory: Path, form: str) -> None:
         hidden.rename(directory / "orders" / f"{file}.{form}")
 
 
-def life_of(directory: Path, form: str, *letters: dict[str, Any], where: str = "", **fields: Any) -> Life:
+def life_of(
+    directory: Path,
+    form: str,
+    *letters: dict[str, Any],
+    where: str = "",
+    options: dict[str, str] | None = None,
+    **fields: Any,
+) -> Life:
     source = {
         "name": "orders",
         "format": form,
@@ -47,6 +54,7 @@ def life_of(directory: Path, form: str, *letters: dict[str, Any], where: str = "
             "path": str(directory / "orders"),
             "maxFilesPerTrigger": 1,
             **({"header": True} if form == "csv" else {}),
+            **(options or {}),
         },
         "bounded": True,
         **fields,
@@ -78,6 +86,22 @@ def test_a_job_ends_at_a_broken_record_or_drops_and_counts_such_records(
     assert "--set sources.orders.onError=drop" in str(error.value.fix)
     assert rows_of(output(tmp_path, "rows")) == GOOD_IDS
     assert dropped == 6
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "PERMISSIVE"}], ids=["ours", "Spark's"])
+def test_a_job_ends_at_a_header_with_other_columns_whatever_it_does_with_broken_records(
+    spark: SparkSession, tmp_path: Path, mode: dict[str, str]
+) -> None:
+    write(tmp_path, "csv")
+    (tmp_path / "orders" / "3.csv").write_text("amount,id\n1.5,2\n")
+    fields = {} if mode else {"onError": "drop"}
+
+    life = life_of(tmp_path, "csv", options=mode, **fields)
+    with running(spark, life) as ends, pytest.raises(HeaderDiffers) as error:
+        ends.wait()
+
+    assert all(each in str(error.value) for each in ("3.csv", "amount", "id"))
+    assert "enforceSchema: true" in str(error.value.fix)
 
 
 def test_a_filter_behind_does_not_hide_a_broken_record(spark: SparkSession, tmp_path: Path) -> None:

@@ -470,7 +470,6 @@ def test_records_of_files_are_counted_and_not_their_lines(spark: SparkSession, t
         ("json", b'{"i": 1}\n[{"i": 2}, 3]\n', {}, "it is no JSON object: "),
         ("json", b'{"i": "\xff"}\n', {}, "its bytes are no UTF-8"),
         ("csv", b"1,x\n2\n", {}, "it has 1 column instead of 2: 2"),
-        ("csv", b"a,b\n1,x\n", {"header": True, "enforceSchema": False}, "the header has the columns a, b"),
         ("csv", b'1,"x\ny"\n', {}, "a quote in it is not closed (a value with line breaks needs the option multiLine"),
         ("csv", b'1,x\n2,"y" z\n3,"a\nb"\n', {"multiLine": True}, "its quotes are not as the options quote and escape"),
         ("csv", b'1,x\n2,"y\n3,z\n', {"multiLine": True}, "a quote in it is not closed"),
@@ -487,6 +486,65 @@ def test_the_error_about_a_broken_record_of_a_file_has_the_file_the_cause_and_th
 
     assert f"a.{form} is not {form} with the columns " in str(error.value)
     assert said in str(error.value)
+
+
+HEADERS = {
+    "i,s\n": None,
+    "I,S\n": None,
+    "i, s\n": None,
+    "\ufeffi,s\n": None,
+    '\n# a comment\n"i",s\n': None,
+    "s,i\n": "s, i",
+    "i,s,x\n": "i, s, x",
+    "i\n": "i",
+    "i;s\n": "i;s",
+    ",i,s\n": '"", i, s',
+    "1,x\n": "1, x",
+}
+"""The beginnings of files, and the columns that they name, if these are not the schema's."""
+
+
+@pytest.mark.parametrize("options", [{}, {"multiLine": True}, {"mode": "PERMISSIVE"}], ids=str)
+def test_a_header_must_have_the_columns_of_the_schema(
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    headers = {name: columns for name, columns in HEADERS.items() if "mode" not in options or name != "i, s\n"}
+    for number, (header, columns) in enumerate(headers.items()):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        (directory / "a.csv").write_text(header + "1,x\n")
+        if columns is None:
+            assert table(spark, directory, "csv", "i INT, s STRING", header=True, comment="#", **options) == [(1, "x")]
+            continue
+        with pytest.raises(StreamJobError) as error:
+            table(spark, directory, "csv", "i INT, s STRING", header=True, comment="#", **options)
+
+        assert "enforceSchema: true" in str(error.value.fix), header
+        if "mode" in options:
+            assert f"CSV file: file://{directory}/a.csv" in str(error.value)
+        else:
+            said = f"the header of file://{directory}/a.csv has the columns {columns} instead of i, s"
+            assert said in str(error.value)
+
+
+def test_a_header_whose_names_mean_nothing_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,x\n")
+
+    for options in ({}, {"mode": "PERMISSIVE"}):
+        given = {"header": True, "EnforceSchema": True, **options}
+        assert table(spark, tmp_path, "csv", "i INT, s STRING", **given) == [(1, "x")]
+
+
+def test_columns_that_differ_by_case_alone_are_two_where_spark_takes_them_for_two(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("I,i\n1,2\n")
+    spark.conf.set("spark.sql.caseSensitive", True)
+    try:
+        with pytest.raises(StreamJobError, match="has the columns I, i instead of i, I"):
+            table(spark, tmp_path, "csv", "i INT, I INT", header=True)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
 
 
 def test_columns_of_nested_files_have_the_types_of_the_schema(spark: SparkSession, tmp_path: Path) -> None:

@@ -26,10 +26,15 @@ final class BrokenRecord extends Exception {
 
   /** Returns a text for a message: cut off behind its first characters. */
   static String shown(String text) {
-    if (text.length() <= LONGEST) {
+    return shown(text, LONGEST);
+  }
+
+  /** Returns a text for a message: cut off behind so many characters. */
+  static String shown(String text, int longest) {
+    if (text.length() <= longest) {
       return text;
     }
-    int end = Character.isHighSurrogate(text.charAt(LONGEST - 1)) ? LONGEST - 1 : LONGEST;
+    int end = Character.isHighSurrogate(text.charAt(longest - 1)) ? longest - 1 : longest;
     return text.substring(0, end) + "…";
   }
 }

@@ -16,10 +16,12 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.csv.CSVOptions;
 import org.apache.spark.sql.catalyst.csv.UnivocityParser;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
@@ -51,12 +53,16 @@ public final class CsvDecoder implements FileDecoder {
   /** A value behind the last one: if a quote is not closed, it is in the last value. No text has its first character. */
   private static final String END = "\uFDD0end of records";
 
+  /** The most characters of a header in a message. */
+  private static final int LONGEST_HEADER = 2000;
+
   /** The largest buffer of a parser, in characters. Its default, 1 Mi characters, would be allocated for each text. */
   private static final int BUFFER = 1 << 12;
 
   private final StructType type;
   private final Map<String, String> options;
   private final String zone;
+  private final boolean isCaseSensitive;
 
   private transient Task task;
 
@@ -80,7 +86,7 @@ public final class CsvDecoder implements FileDecoder {
     final boolean[] hasEmpty;
 
     final String nullValue;
-    final boolean namesHeader;
+    final boolean ignoresHeader;
     boolean headerIsDue;
 
     Task(
@@ -97,7 +103,7 @@ public final class CsvDecoder implements FileDecoder {
       this.conversions = conversions;
       this.hasEmpty = hasEmpty;
       this.nullValue = given.get("nullValue");
-      this.namesHeader = "false".equalsIgnoreCase(given.get("enforceSchema"));
+      this.ignoresHeader = Boolean.parseBoolean(given.get("enforceSchema"));
     }
   }
 
@@ -114,6 +120,7 @@ public final class CsvDecoder implements FileDecoder {
     this.type = ((StructType) CharVarcharUtils.failIfHasCharVarchar(StructType.fromDDL(fields))).asNullable();
     this.options = Map.copyOf(options);
     this.zone = zone;
+    this.isCaseSensitive = SQLConf.get().caseSensitiveAnalysis();
     task();
   }
 
@@ -142,7 +149,10 @@ public final class CsvDecoder implements FileDecoder {
     task().headerIsDue = beginning && task().options.headerFlag();
   }
 
-  /** As Spark, skips blank lines, comments and, with the option header, the first other line of a file. */
+  /**
+   * As Spark, skips blank lines, comments and, with the option header, the first other line of a file. Its names must be
+   * those of the fields, unless the option enforceSchema says that they mean nothing; that is Spark's own default.
+   */
   @Override
   public Iterator<Decoded> records(byte[] bytes) {
     Task own = task();
@@ -154,7 +164,7 @@ public final class CsvDecoder implements FileDecoder {
       // Spark takes it away where it reads lines.
       return new Rows(own, own.options.multiLine() ? RecordTexts.withoutMark(text) : text);
     } catch (BrokenRecord broken) {
-      return List.of(new Decoded(null, broken.getMessage(), null)).iterator();
+      return List.of(Decoded.broken(broken, null)).iterator();
     }
   }
 
@@ -265,13 +275,13 @@ public final class CsvDecoder implements FileDecoder {
             ended = true;
           } else if (own.headerIsDue) {
             own.headerIsDue = false;
-            checkHeader(own, values);
+            next = header(own, values);
           } else {
-            next = new Decoded(row(own, values), null, null);
+            next = Decoded.of(row(own, values));
           }
         } catch (BrokenRecord broken) {
           String text = own.options.multiLine() ? records.read().strip() : null;
-          next = new Decoded(null, broken.getMessage(), text);
+          next = Decoded.broken(broken, text);
           // Behind quotes that mean nothing, nobody knows where the next record begins.
           ended = records.end == records.text.length();
         }
@@ -299,10 +309,21 @@ public final class CsvDecoder implements FileDecoder {
     return row;
   }
 
-  private void checkHeader(Task own, String[] names) throws BrokenRecord {
-    if (own.namesHeader && !List.of(names).equals(List.of(type.fieldNames()))) {
-      throw new BrokenRecord("the header has the columns " + String.join(", ", names));
+  /** Returns what is wrong with the names in a header; null if they are those of the fields, in their order. */
+  private Decoded header(Task own, String[] names) {
+    String[] fields = type.fieldNames();
+    boolean same = names.length == fields.length;
+    for (int index = 0; same && index < fields.length; index++) {
+      String name = names[index] == null ? "" : names[index].strip();
+      String field = fields[index].strip();
+      same = isCaseSensitive ? name.equals(field) : name.equalsIgnoreCase(field);
     }
+    if (same || own.ignoresHeader) {
+      return null;
+    }
+    String found = Arrays.stream(names).map(name -> name == null ? "\"\"" : name.strip()).collect(Collectors.joining(", "));
+    String shown = BrokenRecord.shown(found, LONGEST_HEADER);
+    return new Decoded(null, "has the columns " + shown + " instead of " + String.join(", ", fields), null, true);
   }
 
   private Task task() {

@@ -32,7 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Makes rows of the lines of files, or of whole files: those of the decoder, with the text of a broken record, what is
- * wrong with it, and its file in three further columns.
+ * wrong with it, and its file in three further columns. For a header that does not fit the schema the text is NULL.
  */
 public final class FileRecords extends OneChild implements Generator {
   private static final long serialVersionUID = 1;
@@ -110,7 +110,9 @@ public final class FileRecords extends OneChild implements Generator {
           return new GenericInternalRow(Arrays.copyOf(((GenericInternalRow) read.value()).values(), columns));
         }
         Object[] broken = new Object[columns];
-        broken[columns - FURTHER] = read.text() == null ? bytes : read.text().getBytes(StandardCharsets.UTF_8);
+        if (!read.isHeader()) {
+          broken[columns - FURTHER] = read.text() == null ? bytes : read.text().getBytes(StandardCharsets.UTF_8);
+        }
         broken[columns - 2] = UTF8String.fromString(read.error());
         broken[columns - 1] = file;
         return new GenericInternalRow(broken);

@@ -71,9 +71,9 @@ public final class JsonDecoder implements FileDecoder {
   @Override
   public Iterator<Decoded> records(byte[] bytes) {
     try {
-      return rows(bytes, true).stream().map(each -> new Decoded(each, null, null)).iterator();
+      return rows(bytes, true).stream().map(Decoded::of).iterator();
     } catch (BrokenRecord broken) {
-      return List.of(new Decoded(null, broken.getMessage(), null)).iterator();
+      return List.of(Decoded.broken(broken, null)).iterator();
     }
   }
 
