@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.integration.sinks.buckets import bucket
 from tests.integration.sinks.databases import database, fragile_database, postgresql_driver, postgresql_server
-from tests.integration.sinks.lakes import lake
+from tests.integration.sinks.lakes import bucket_lake, lake
 from tests.servers.kafka import KafkaServer, find_broker
 from tests.servers.process import required
 from tests.servers.s3 import S3Server
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Jobs in processes of their own inherit the variable, which Spark's launcher reads.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
-__all__ = ["bucket", "database", "fragile_database", "lake", "postgresql_driver", "postgresql_server"]
+__all__ = ["bucket", "bucket_lake", "database", "fragile_database", "lake", "postgresql_driver", "postgresql_server"]
 
 
 _HERE = Path(__file__).parent

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from tests.integration.sinks.lakes import bucket_lake
 from tests.integration.sinks.topics import topics
 
-__all__ = ["bucket_lake", "topics"]
+__all__ = ["topics"]
 
 _MISREAD = "An error occurred when parsing the HTTP request"
 
