@@ -37,12 +37,14 @@ class Expression:
         kind: the type of that column, in lower case; None if only Spark knows.
         copies: the column of the source that it is, under the same name or another one.
         takes_all: it is `*`.
+        fields_of: the name before `.*`, if it is `name.*`.
     """
 
     name: str | None = None
     kind: str | None = None
     copies: str | None = None
     takes_all: bool = False
+    fields_of: str | None = None
 
 
 def read_expression(text: str, spark_parser: SparkParser | None = None) -> Expression:
@@ -124,6 +126,8 @@ def _described(found: object) -> Expression:
     plain = found.unalias()
     if isinstance(found, exp.Star) and not any(found.args.values()):
         return Expression(takes_all=True)
+    if isinstance(found, exp.Column) and isinstance(found.this, exp.Star) and not found.db:
+        return Expression(fields_of=found.table)
     if found.is_star or not isinstance(found, exp.Alias | exp.Column):
         return Expression()
     if isinstance(plain, exp.Column) and not plain.table:

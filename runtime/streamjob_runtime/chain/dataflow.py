@@ -40,7 +40,7 @@ from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
 from streamjob_runtime.sinks.unavailable import available
-from streamjob_runtime.spark.error_text import reason
+from streamjob_runtime.spark.error_text import fix_of, reason
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
@@ -55,8 +55,6 @@ from streamjob_runtime.tables.lookups import Lookup, look_up
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
-_TWO_EVENT_TIMES = "[MULTIPLE_EVENT_TIME_COLUMNS]"
 
 FilesRead = Callable[[tuple[OperatorUid, ...], tuple[int, ...]], Mapping[OperatorUid, frozenset[str]]]
 
@@ -169,7 +167,7 @@ def apply_operator(
     try:
         result, inputs = with_available(what, inputs, compute)
     except PySparkException as error:
-        raise InvalidOperator(f"{what}: {reason(error)}") from error
+        raise InvalidOperator(f"{what}: {reason(error)}", fix_of(error)) from error
     check_changes(what, result, inputs, spark)
     if operator.on_error is None:
         return result
@@ -448,11 +446,8 @@ class DataflowBuilder:
 
     def _fix(self, error: Exception) -> str:
         """Return how to make a query out of operators that Spark does not take together."""
-        if _TWO_EVENT_TIMES in str(error):
-            return (
-                "keep one event time before the operator that reads both, such as the first: leave the other one out, "
-                "or compute a column from it, such as second + INTERVAL 0 SECONDS AS second"
-            )
+        if known := fix_of(error):
+            return known
         several = len(self._chain.operators) > 1
         if (lost := self._loses_event_time()) is None:
             return "give one of them that keeps state `chain: false`" if several else "change the operator"

@@ -9,6 +9,7 @@ from typing import Any
 
 from streamjob.errors import InvalidInput
 from streamjob.job.functions import describe
+from streamjob_runtime.spark.error_text import fix_of
 
 _MISTAKES = (
     ArithmeticError,
@@ -47,4 +48,6 @@ def mistakes_named(what: str, function: Callable[..., Any]) -> Iterator[None]:
         code = getattr(function, "__code__", None)
         file = None if code is None else Path(code.co_filename)
         place = "" if file is None else f"{file.name}, "
-        raise WrongFunction(f"{what}: {place}{describe(error, file)}", "correct the function") from error
+        raise WrongFunction(
+            f"{what}: {place}{describe(error, file)}", fix_of(error) or "correct the function"
+        ) from error

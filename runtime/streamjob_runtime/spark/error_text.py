@@ -34,6 +34,31 @@ _CAUSED_BY = re.compile(rf"^Caused by: {_CLASS}(.+)", re.MULTILINE)
 _HEADER = re.compile(
     r"((?:CSV header does not conform|Number of column in CSV header is not).*?CSV file: \S+)", re.DOTALL
 )
+_DECODED_BY_SOURCES = (
+    "let the source decode its records, value: {format: avro, …} or {format: protobuf, …}: Spark's functions need a "
+    "package, spark.jars.packages in sparkConf"
+)
+_FIXES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("session window", "output mode"),
+        "leave outputMode out: with append, each session comes once, when the watermark has passed its end",
+    ),
+    (("AVRO_NOT_LOADED",), _DECODED_BY_SOURCES),
+    (("PROTOBUF_NOT_LOADED",), _DECODED_BY_SOURCES),
+    (("'JavaPackage' object is not callable",), _DECODED_BY_SOURCES),
+    (
+        ("CANNOT_RESOLVE_STAR_EXPAND",),
+        "name the fields, such as r.id; or compute the column in a query inside: SELECT r.* FROM (SELECT … AS r …)",
+    ),
+    (
+        ("MULTIPLE_EVENT_TIME_COLUMNS",),
+        (
+            "keep one event time before the operator that reads both, such as the first: leave the other one out, or "
+            "compute a column from it, such as second + INTERVAL 0 SECONDS AS second"
+        ),
+    ),
+)
+"""What Spark's messages say, and what to do in a job."""
 _PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
 
 
@@ -146,3 +171,13 @@ def reason(error: Exception) -> str:
     if (told := _in_python(text)) is not None:
         return told
     return re.sub(f"^{_CLASS}", "", _CALLED.sub("", _without_noise(text).split(";\n", 1)[0])).strip()
+
+
+def fix_of(error: Exception) -> str:
+    """Return what to do about an error of Spark or PySpark whose message leads to another place; empty if it does not.
+
+    Args:
+        error: an error of a query, or of a function that makes one.
+    """
+    text = str(error)
+    return next((fix for said, fix in _FIXES if all(each in text for each in said)), "")

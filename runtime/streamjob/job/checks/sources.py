@@ -69,14 +69,28 @@ def columns(subject: Subject) -> Iterator[Problem]:
             yield Problem(where(source), "has both columns and python", "keep one of them")
         if source.columns == ():
             yield Problem(where(source), "its columns are an empty list", "begin with '*', or leave columns out")
-        for each in source.columns or ():
-            try:
-                read_expression(each, subject.spark_parser)
-            except NotAnExpression as error:
-                yield Problem(where(source), f"its columns have {error.what}", error.fix)
+        yield from _expressions(source, subject)
         written = source.uid in subject.functions
         if source.python is not None and not written and not REFERENCE.fullmatch(source.python):
             yield Problem(where(source), f"python cannot be {source.python!r}", "write it as module:function")
+
+
+def _expressions(source: SourceSpec, subject: Subject) -> Iterator[Problem]:
+    computed: set[str] = set()
+    own = {name.lower() for name in _columns(source) or ()}
+    for each in source.columns or ():
+        try:
+            read = read_expression(each, subject.spark_parser)
+        except NotAnExpression as error:
+            yield Problem(where(source), f"its columns have {error.what}", error.fix)
+            continue
+        if read.fields_of is not None and read.fields_of.lower() in computed:
+            name = read.fields_of
+            what = f"its columns have {each!r}, and {name!r} is computed beside it, which Spark does not look into"
+            fix = f"name its fields, like '{name}.id AS id'; or write SELECT {name}.* in an operator behind the source"
+            yield Problem(where(source), what, fix)
+        if read.name is not None and read.copies is None and read.name.lower() not in own:
+            computed.add(read.name.lower())
 
 
 def watermarks(subject: Subject) -> Iterator[Problem]:

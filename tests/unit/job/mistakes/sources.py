@@ -108,6 +108,11 @@ _OF_PARTS = {
         "source 'a': its watermark is on 'at', which is not a column of its schema",
         "the TIMESTAMP columns are timestamp, or compute it: columns: ['*', '… AS at']",
     ),
+    "fields of a column that is computed beside them": (
+        job(sources=SOURCE.replace("options", "columns: [\"from_json(x, 'a INT, b STRING') AS r\", 'r.*'], options")),
+        "source 'a': its columns have 'r.*', and 'r' is computed beside it, which Spark does not look into",
+        "name its fields, like 'r.id AS id'; or write SELECT r.* in an operator behind the source",
+    ),
     "columns and a function": (
         job(sources=computed("'*'", "t", ", python: 'json:loads'")),
         "source 'a': has both columns and python",
