@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from streamjob.errors import InvalidJob
 from streamjob.extras import from_extra
 from streamjob.ids import OperatorUid
+from streamjob.job.arguments import suggesting
 from streamjob.job.encoding_spec import Encoding
 from streamjob.job.handles import Feedback, Function, Handle, OperatorHandle, TableHandle
 from streamjob.job.join_spec import LookupPolicy
@@ -50,6 +51,7 @@ class Job:
         spark_conf: Spark's configuration.
     """
 
+    @suggesting
     def __init__(
         self,
         name: str,
@@ -77,6 +79,7 @@ class Job:
         self._sinks: list[dict[str, Any]] = []
         self._functions: dict[OperatorUid, Function] = {}
 
+    @suggesting
     def source(
         self,
         name: str,
@@ -149,6 +152,7 @@ class Job:
         )
         return Handle(self, name)
 
+    @suggesting
     def table(
         self,
         name: str,
@@ -187,6 +191,7 @@ class Job:
         )
         return TableHandle(self, name)
 
+    @suggesting
     def operator(
         self,
         *,
@@ -222,6 +227,7 @@ class Job:
 
         return add
 
+    @suggesting
     def sql(
         self,
         name: str,
@@ -238,6 +244,7 @@ class Job:
         self._add_operator(name, inputs, uid, watermark, on_error, output_mode, chain, sql=sql)
         return Handle(self, name)
 
+    @suggesting
     def lookup(
         self,
         name: str,
@@ -272,6 +279,7 @@ class Job:
         self._add_operator(name, [input], uid, watermark, None, "append", chain, lookup=lookup)
         return Handle(self, name)
 
+    @suggesting
     def temporal_join(
         self,
         name: str,
@@ -307,6 +315,7 @@ class Job:
         self._add_operator(name, [input, versions], uid, None, None, "append", chain, temporalJoin=temporal)
         return Handle(self, name)
 
+    @suggesting
     def sink(
         self,
         name: str,
@@ -347,6 +356,7 @@ class Job:
             )
         )
 
+    @suggesting
     def preview(
         self,
         operator: Handle | str | None = None,
@@ -377,6 +387,7 @@ class Job:
         )
         return found
 
+    @suggesting
     def run(self, *, location: str | None = None) -> RunningJob:
         """Run the job in the background of this process, from its last checkpoint if it has one.
 

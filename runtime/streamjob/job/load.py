@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.ids import OperatorUid
+from streamjob.job.arguments import UnknownArgument
 from streamjob.job.assembly import Changes, assemble
 from streamjob.job.checks import Subject
 from streamjob.job.checks.subject import where
@@ -39,6 +43,9 @@ from streamjob.job.validate import examine
 from streamjob.job.variables import TESTS, parse_variables
 from streamjob.job.yaml_file import YamlError, read_documents
 from streamjob.savepoint_schedule import BadSchedule, next_time
+
+_GATEWAY = "streamjob_runtime.spark.gateway"
+"""Part of the extra `runtime`."""
 
 SparkParser = Callable[[str], str | None]
 """Returns why Spark cannot parse a query, or None."""
@@ -360,7 +367,8 @@ def _read_python(file: Path, origin: str) -> _Content:
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with _types_unparsed():
+            spec.loader.exec_module(module)
     except InvalidJob as error:
         raise InvalidJob(origin, error.problems) from error
     except (Exception, SystemExit) as error:
@@ -368,13 +376,39 @@ def _read_python(file: Path, origin: str) -> _Content:
             del sys.modules[name]
         else:
             sys.modules[name] = before
-        fix = "correct it there"
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "pyspark":
-            fix = "install the runtime: pip install 'streamjob[runtime]'"
-        raise InvalidJob(origin, [Problem("file", describe(error, path), fix)]) from error
+        raise InvalidJob(origin, [_not_loaded(error, path)]) from error
     job = getattr(module, "job", None)
     if not isinstance(job, Job):
         jobs = [key for key, value in vars(module).items() if isinstance(value, Job)]
         fix = f"rename {jobs[0]!r} to 'job'" if jobs else "write job = Job('name') at the top level"
         raise InvalidJob(origin, [Problem("file", "defines no 'job'", fix)])
     return _Content(job.data(), job.functions())
+
+
+def _types_unparsed() -> AbstractContextManager[None]:
+    """Return what lets functions of Spark declare their types before Spark runs; nothing where it is not installed."""
+    try:
+        import_module("pyspark")
+    except ModuleNotFoundError:
+        return nullcontext()
+    return cast("AbstractContextManager[None]", import_module(_GATEWAY).types_unparsed())
+
+
+def _not_loaded(error: BaseException, file: Path) -> Problem:
+    what, fix = describe(error, file), "correct it there"
+    if isinstance(error, UnknownArgument):
+        what, fix = what.replace(f"{type(error).__name__}: {error}", error.what), error.fix
+    elif isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "pyspark":
+        fix = "install the runtime: pip install 'streamjob[runtime]'"
+    elif _asks_spark(error):
+        what = f"{what.partition(':')[0]}: asks Spark, which does not run yet when the file is loaded"
+        fix = "move this into the function that uses it"
+    return Problem("file", what, fix)
+
+
+def _asks_spark(error: BaseException) -> bool:
+    """Return whether PySpark raised an error because there is no session."""
+    condition = getattr(error, "getCondition", lambda: None)()
+    # Functions such as `col` assert that there is one.
+    asserts = isinstance(error, AssertionError) and traceback.extract_tb(error.__traceback__)[-1].filename
+    return condition == "SESSION_OR_CONTEXT_NOT_EXISTS" or bool(asserts and "pyspark" in Path(asserts).parts)

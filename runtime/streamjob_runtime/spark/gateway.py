@@ -11,7 +11,8 @@ import json
 import secrets
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,28 @@ def running_java() -> Any | None:
 
     context = SparkContext._active_spark_context
     return None if context is None else context._jvm
+
+
+@contextmanager
+def types_unparsed() -> Iterator[None]:
+    """Let functions declare their types as text while no Spark runs, as in `udf("long")`.
+
+    PySpark parses such a text in Java at once, only to show the type as an attribute of the function; where a query
+    uses the function, it parses the text again.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql.udf import UserDefinedFunction
+
+    parsed = UserDefinedFunction.returnType
+
+    def of(function: Any) -> Any:
+        return function._returnType if SparkContext._active_spark_context is None else parsed.__get__(function)
+
+    UserDefinedFunction.returnType = property(of)  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        UserDefinedFunction.returnType = parsed  # type: ignore[method-assign]
 
 
 def our_java(spark: SparkSession) -> Any:

@@ -415,3 +415,37 @@ def test_a_job_in_a_file_may_call_its_operators_as_functions(tmp_path: Path) -> 
     loaded = load_job(write(tmp_path / "departures.py", PYTHON + "\nassert delays(1, 2) == [1, 2]\n"))
 
     assert loaded.spec.name == "departures"
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (
+            "job = Job('a', batchDuration='2s')",
+            "Job() has no argument 'batchDuration'\n    fix: did you mean 'batch_dura",
+        ),
+        (
+            "Job('a').source('b', fromat='rate')",
+            "Job.source() has no argument 'fromat'\n    fix: did you mean 'format'?",
+        ),
+        (
+            "@Job('a').operator(input=[])\ndef b(): pass",
+            "Job.operator() has no argument 'input'\n    fix: did you mean 'in",
+        ),
+        ("Job('a').sink('b', wholly=1)", "Job.sink() has no argument 'wholly'\n    fix: the arguments are delivery, "),
+    ],
+)
+def test_an_argument_that_does_not_exist_suggests_the_nearest(tmp_path: Path, line: str, what: str) -> None:
+    (tmp_path / "named.py").write_text(f"from streamjob import Job\n\n{line}\n")
+
+    with pytest.raises(InvalidJob) as refused:
+        load_job(tmp_path / "named.py")
+
+    assert f"file: line 3: {what}" in str(refused.value)
+
+
+def test_a_missing_argument_is_told_as_python_tells_it() -> None:
+    from streamjob import Job
+
+    with pytest.raises(TypeError, match=r"Job.source\(\) missing 1 required keyword-only argument: 'format'"):
+        Job("a").source("b")  # type: ignore[call-arg]
