@@ -67,8 +67,13 @@ def suspended(user: User) -> None:
 
 
 def failed(user: User) -> None:
-    user.edit(job={"behaviour": "invalid"})
+    user.edit(job={"behaviour": "invalid"}, upgrade={"rollback": {"enabled": False}})
     user.wait_for(LifecycleState.FAILED)
+
+
+def rolled_back(user: User) -> None:
+    user.edit(job={"behaviour": "invalid"})
+    user.wait_for(LifecycleState.ROLLED_BACK)
 
 
 def failed_and_corrected(user: User) -> None:
@@ -96,12 +101,13 @@ def upgraded(user: User) -> None:
         (lambda _user: None, "current"),
         (suspended, "in progress"),
         (failed, "failed"),
+        (rolled_back, "failed"),
         (failed_and_corrected, "in progress"),
         (changed, "in progress"),
         (upgrading, "in progress"),
         (upgraded, "current"),
     ],
-    ids=["stable", "suspended", "failed", "failed, then corrected", "changed", "upgrading", "upgraded"],
+    ids=["stable", "suspended", "failed", "rolled back", "failed, then corrected", "changed", "upgrading", "upgraded"],
 )
 def test_flux_waits_for_what_the_spec_asks_for(course: Callable[[User], None], expected: str) -> None:
     user = User.with_stable_job()

@@ -6,7 +6,17 @@ import pytest
 from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 
-from streamjob.store import ObjectMissing, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from streamjob.store import (
+    AccessDenied,
+    BucketMissing,
+    CredentialsExpired,
+    CredentialsRejected,
+    ObjectMissing,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 from streamjob.store.s3_errors import translate
 
 
@@ -22,10 +32,13 @@ def client_error(code: str, status: int) -> ClientError:
     [
         (client_error("NoSuchKey", 404), ObjectMissing),
         (client_error("404", 404), ObjectMissing),
-        (client_error("NoSuchBucket", 404), StoreDenied),
-        (client_error("AccessDenied", 403), StoreDenied),
-        (client_error("SomethingNew", 403), StoreDenied),
-        (client_error("", 401), StoreDenied),
+        (client_error("NoSuchBucket", 404), BucketMissing),
+        (client_error("AccessDenied", 403), AccessDenied),
+        (client_error("SomethingNew", 403), AccessDenied),
+        (client_error("", 401), AccessDenied),
+        (client_error("InvalidAccessKeyId", 403), CredentialsRejected),
+        (client_error("SignatureDoesNotMatch", 403), CredentialsRejected),
+        (client_error("ExpiredToken", 400), CredentialsExpired),
         (client_error("QuotaExceeded", 403), StoreFull),
         (client_error("SlowDown", 503), StoreUnavailable),
         (client_error("SlowDown", 200), StoreUnavailable),
@@ -52,4 +65,4 @@ def test_an_error_that_wraps_a_servers_answer_stands_for_that_answer() -> None:
     wrapped = S3UploadFailedError("failed")
     wrapped.__context__ = client_error("AccessDenied", 403)
 
-    assert type(translate(wrapped, "write", "bucket", "key", "AWS")) is StoreDenied
+    assert type(translate(wrapped, "write", "bucket", "key", "AWS")) is AccessDenied
