@@ -34,9 +34,10 @@ def job_file(tmp_path: Path) -> Path:
 
 
 def recorded(runs: JobRuns, *options: str) -> ProfileView:
-    """Run the job until it has a checkpoint, and return a profile of it."""
+    """Run the job until a batch has ended, behind which the next one runs, and return a profile of it."""
     process = runs.start(*options)
-    runs.wait(lambda: bool(runs.completions()), "checkpoint", process, LONG)
+    # The first checkpoint may be complete before the first task runs.
+    runs.wait_for_progress(0, process)
     endpoint = find_endpoint(url=None, workdir=runs.file.parent / "work", token_file=None)
     with ControlClient(endpoint.url, endpoint.token, timeout=60.0) as client:
         return client.wait_for_profile(client.start_profile(4.0), timeout=LONG)
