@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob.snapshot.keys import job_prefix
+from streamjob.snapshot.keys import job_root
 from streamjob_operator.decisions.actions import (
     DeleteDriver,
     DeleteRevision,
@@ -80,16 +80,15 @@ def deleting(s: Situation) -> Step:
         return _let_go(s)
     if s.seen.reach is not Reach.STORE:
         return _let_go(s, f"{_OUT_OF_REACH[s.seen.reach]}: they are kept")
-    hindrance = _hindrance(s)
+    hindrance, root = _hindrance(s), job_root(s.location, s.resource.namespace, s.resource.name)
     if hindrance is not None:
-        return _let_go(s, f"{hindrance}. Its checkpoints are kept at {_root(s, s.location)}")
+        return _let_go(s, f"{hindrance}. Its checkpoints are kept at {root}")
     if log is None:
         return Step(
             memory=s.memory,
             requeue=s.limits.store,
             reason="StoreUnreachable",
-            message=f"the checkpoints at {_root(s, s.location)} cannot be deleted yet, and are kept if that takes much"
-            " longer",
+            message=f"the checkpoints at {root} cannot be deleted yet, and are kept if that takes much longer",
         )
     if log.empty:
         return _let_go(s)
@@ -115,10 +114,6 @@ def _hindrance(s: Situation) -> str | None:
     if s.seen.log is None:
         return s.seen.log_damage or ("the store does not answer" if trouble is None else trouble.message)
     return failed.message.split("\n")[0] if failed is not None and failed.reason == "ReconcileFailed" else None
-
-
-def _root(s: Situation, location: str) -> str:
-    return f"{location.rstrip('/')}/{job_prefix(s.resource.namespace, s.resource.name)}"
 
 
 def _executors_are_left(s: Situation) -> bool:

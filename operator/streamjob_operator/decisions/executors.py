@@ -7,7 +7,7 @@ executors; here is what happens to these besides.
 from __future__ import annotations
 
 from streamjob_operator.decisions.actions import Action, DeleteExecutor, EnsureExecutors, RemoveExecutors
-from streamjob_operator.decisions.observation import ExecutorPod, PodPhase
+from streamjob_operator.decisions.observation import ExecutorPod
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.conditions import ConditionStatus
 from streamjob_operator.resources.status import ExecutorStatus, LifecycleState
@@ -79,10 +79,9 @@ def readiness(s: Situation, status: ExecutorStatus | None) -> tuple[ConditionSta
 
 def leaving(s: Situation) -> bool:
     """Return whether there are executors beyond those that are to run."""
-    return sum(pod.phase not in _ENDED for pod in s.seen.executor_pods) > desired(s)
+    return sum(not pod.phase.ended for pod in s.seen.executor_pods) > desired(s)
 
 
-_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 _ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing", "Completed", "Error"})
 """Words of Kubernetes that say nothing about the cause."""
 

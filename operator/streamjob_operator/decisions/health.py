@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from streamjob.client.diagnosing import LOOP_RESTARTS, LOOP_STARTS
 from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.situation import Situation
 from streamjob_operator.resources.parts import HealthCheck, RestartPolicy
@@ -12,7 +13,7 @@ from streamjob_operator.resources.status import LifecycleState
 RUNS = frozenset({LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK})
 """States in which the driver was seen to run, and is not about to stop."""
 
-_LOOP_FAILURES, _LOOP_SECONDS, _LOOP_STARTS = 3, 600, 6
+_LOOP_SECONDS = 600
 _NO_CRASH = frozenset({"DriverLost", "DriverStopped", "Evicted"})
 """Reasons for the end of a driver whose job did nothing wrong."""
 
@@ -64,11 +65,11 @@ def restart_loop(s: Situation) -> str | None:
     """
     memory, job = s.memory, s.job
     last = memory.last_failure
-    if last is not None and memory.failures > _LOOP_FAILURES and memory.failure_reason not in _NO_CRASH:
+    if last is not None and memory.failures > LOOP_RESTARTS and memory.failure_reason not in _NO_CRASH:
         policy = RestartPolicy() if s.spec is None else s.spec.restart_policy
         if s.now < last + min(_LOOP_SECONDS, policy.reset_after):
             return f"{memory.failures} drivers have failed, one after another: {memory.failure}"
-    if job is None or job.state_since is None or job.restarts <= _LOOP_FAILURES or (job.starts or 0) <= _LOOP_STARTS:
+    if job is None or job.state_since is None or job.restarts <= LOOP_RESTARTS or (job.starts or 0) <= LOOP_STARTS:
         return None
     if s.now >= job.state_since + _LOOP_SECONDS:
         return None

@@ -29,6 +29,11 @@ class PodPhase(StrEnum):
     FAILED = "Failed"
     UNKNOWN = "Unknown"
 
+    @property
+    def ended(self) -> bool:
+        """Whether the pod's processes have ended."""
+        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
@@ -88,7 +93,7 @@ class DriverPod:
     @property
     def ended(self) -> bool:
         """Whether its process is known to have ended."""
-        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+        return self.phase.ended
 
     @property
     def exited_as(self) -> ExitCode | None:

@@ -21,7 +21,7 @@ from streamjob.ids import Attempt, Owner
 from streamjob.protocol.claiming import Marker
 from streamjob.protocol.log import JobId, LogView, read
 from streamjob.protocol.stored_manifests import MANIFEST_NAME, is_uri, read_manifest
-from streamjob.snapshot.keys import job_prefix
+from streamjob.snapshot.keys import job_root
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import (
     AccessDenied,
@@ -305,11 +305,6 @@ class JobStores:
 
         async with self._places:
             return await asyncio.to_thread(run)
-
-
-def job_root(location: str, namespace: str, name: str) -> str:
-    """Return the URI of a job's root, with a slash at its end."""
-    return f"{location.rstrip('/')}/{job_prefix(namespace, name)}"
 
 
 def stored_log(view: LogView, root: str) -> StoredLog:

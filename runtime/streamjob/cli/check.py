@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from streamjob.cli.console import console_for
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
+from streamjob.client.console import console_for
 from streamjob.extras import from_extra
 
 if TYPE_CHECKING:

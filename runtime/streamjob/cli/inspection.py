@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from streamjob.cli import snapshot_tables
-from streamjob.cli.console import console_for
 from streamjob.client import formatting
+from streamjob.client.console import console_for
 from streamjob.errors import InvalidInput
 from streamjob.extras import from_extra
 from streamjob.ids import OperatorUid

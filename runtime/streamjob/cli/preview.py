@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjob.cli.console import console_for
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.test import chosen, tests_of
+from streamjob.client.console import console_for
 from streamjob.extras import from_extra
 from streamjob.job.load import LoadedJob, load_job
 

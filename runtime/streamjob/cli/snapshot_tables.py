@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamjob.cli.console import console_for
 from streamjob.client import formatting
+from streamjob.client.console import console_for
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import ChannelSegment, ChannelState, Manifest
 from streamjob.stored.reading import JobSnapshots, StoredSnapshot

@@ -9,8 +9,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streamjob.cli.console import console_for
 from streamjob.client import formatting
+from streamjob.client.console import console_for
 from streamjob.client.inputs import behind, idle_note, since, time_notes, unread_records
 from streamjob.client.models import ChainView, CheckpointsView, ExecutorsView, InputView, JobView, SnapshotKind
 from streamjob.client.page_models import Diagnosis, Severity

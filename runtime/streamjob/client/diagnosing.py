@@ -38,8 +38,9 @@ _FAR_TOO_SLOW, _SLOW_BATCH = 6.0, 30.0
 """How many times its target a batch takes, and at least how many seconds, before this is a finding."""
 _LARGE_PART = 0.4
 """Share of a batch at which a phase is worth mentioning."""
-_RECENT_RESTART, _LOOP_WINDOW, _LOOP_RESTARTS = 300.0, 900.0, 3
-_LOOP_STARTS = 6
+_RECENT_RESTART, _LOOP_WINDOW = 300.0, 900.0
+LOOP_RESTARTS, LOOP_STARTS = 3, 6
+"""Restarts of one process in a while, and starts in the last hour, above which a job fails again and again."""
 _STORE_FAILURES = 3
 _FAILURES_IN_A_ROW = 3
 _LONG_START = 300.0
@@ -138,7 +139,7 @@ def _of_state(job: JobView, known: Circumstances) -> Iterator[Reason]:
     state = job.state
     since = known.now - (job.start_time if job.state_since is None else job.state_since)
     so_far = formatting.duration(max(0.0, since))
-    failure = _first_line(job.failure)
+    failure = formatting.first_line(job.failure)
     last = job.last_checkpoint
     match state:
         case JobState.FAILED:
@@ -158,7 +159,7 @@ def _of_state(job: JobView, known: Circumstances) -> Iterator[Reason]:
             yield _reason("finishing", "ok", "Finishing: all input is processed, the final checkpoint is under way")
         case JobState.CREATED | JobState.RESTORING:
             yield _start(job, since, so_far)
-        case JobState.RESTARTING if len(_recent(known.restarts, known.now, _LOOP_WINDOW)) <= _LOOP_RESTARTS:
+        case JobState.RESTARTING if len(_recent(known.restarts, known.now, _LOOP_WINDOW)) <= LOOP_RESTARTS:
             yield _reason("restarting", "attention", _with("Restarting", failure))
         case _:
             pass
@@ -181,8 +182,8 @@ def _start(job: JobView, since: float, so_far: str) -> Reason:
 
 def _restarts(job: JobView, known: Circumstances) -> Iterator[Reason]:
     recent = _recent(known.restarts, known.now, _LOOP_WINDOW)
-    failure = _first_line(job.failure)
-    if len(recent) > _LOOP_RESTARTS:
+    failure = formatting.first_line(job.failure)
+    if len(recent) > LOOP_RESTARTS:
         sentence = f"Restarted {len(recent)} times in 15 minutes"
         yield _reason("restart-loop", "critical", sentence + (f", the last time after: {failure}" if failure else ""))
     elif recent and job.state is JobState.RUNNING and known.now - recent[-1] < _RECENT_RESTART:
@@ -193,7 +194,7 @@ def _restarts(job: JobView, known: Circumstances) -> Iterator[Reason]:
 def _starts(job: JobView, known: Circumstances) -> Iterator[Reason]:
     """Find a job whose processes end and start again and again; a single one knows only its own restarts."""
     in_this_process = len(_recent(known.restarts, known.now, _LOOP_WINDOW))
-    if job.starts is not None and job.starts > _LOOP_STARTS and in_this_process <= _LOOP_RESTARTS:
+    if job.starts is not None and job.starts > LOOP_STARTS and in_this_process <= LOOP_RESTARTS:
         yield _reason("restart-loop", "attention", f"Started {job.starts} times in the last hour")
 
 
@@ -204,7 +205,7 @@ def _recent(times: Sequence[float], now: float, seconds: float) -> list[float]:
 def _checkpoints(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -> Iterator[Reason]:
     failed = _failed_in_a_row(checkpoints)
     if failed:
-        why = _first_line(failed[0].failure_message)
+        why = formatting.first_line(failed[0].failure_message)
         many = len(failed) >= _FAILURES_IN_A_ROW
         what = f"The last {len(failed)} checkpoints failed" if len(failed) > 1 else f"Checkpoint {failed[0].id} failed"
         yield _reason("checkpoints-failing", "critical" if many else "attention", _with(what, why))
@@ -290,7 +291,7 @@ def _failed_in_a_row(checkpoints: CheckpointsView) -> list[CheckpointDetail]:
 def _store(known: Circumstances) -> Iterator[Reason]:
     if known.store_failures >= _STORE_FAILURES:
         sentence = f"{known.store_failures} calls of the store failed in 5 minutes"
-        why = _first_line(known.store_error)
+        why = formatting.first_line(known.store_error)
         yield _reason("store-errors", "attention", sentence + (f", the last one with: {why}" if why else ""))
 
 
@@ -529,7 +530,3 @@ def _sources(job: JobView) -> list[tuple[ChainView, InputView]]:
 
 def _with(sentence: str, more: str) -> str:
     return f"{sentence}: {more}" if more else sentence
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]

@@ -16,6 +16,11 @@ _YEAR_1_MS = -62_135_596_800_000
 _END_OF_TIME_MS = 253_370_764_800_000  # the year 9999: the watermark of a drained or ended input
 
 
+def first_line(text: str | None) -> str:
+    """Return the first line of a message; empty for None."""
+    return (text or "").strip().partition("\n")[0]
+
+
 def count(number: float | None) -> str:
     """Return a whole number with thousands separators; a dash for None."""
     return ABSENT if number is None else f"{number:,.0f}"

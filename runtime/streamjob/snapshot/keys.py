@@ -29,6 +29,11 @@ def job_prefix(namespace: str, name: str) -> str:
     return f"{namespace}/{name}/"
 
 
+def job_root(location: str, namespace: str, name: str) -> str:
+    """Return the URI of a job's root below the URI of a location, with a slash at its end."""
+    return f"{location.rstrip('/')}/{job_prefix(namespace, name)}"
+
+
 def log_record(seq: LogSeq) -> Key:
     """Return the key of a log record; keys sort like their numbers."""
     return Key(f"{LOG_PREFIX}{seq:020d}.json")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.table import Table
 from rich.text import Text
 
-from streamjob.cli.console import console_for
+from streamjob.client.console import console_for
 from streamjob.ids import BatchId
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.batch import AtLeastOnceSink

@@ -67,17 +67,12 @@ def checkpoint_name(entry: CheckpointDetail, job: JobView) -> str:
     return f"{unaligned}{name} {entry.id}"
 
 
-def first_line(text: str | None) -> str:
-    """Return the first line of a message."""
-    return (text or "").strip().partition("\n")[0]
-
-
 def _states(before: Look | None, now: Look) -> Iterator[Event]:
     state = now.job.state
     restarted = before is not None and now.job.restarts > before.job.restarts
     if before is not None and before.job.state is state and not restarted:
         return
-    why = first_line(now.job.failure)
+    why = formatting.first_line(now.job.failure)
     if restarted and state is not JobState.RESTARTING:
         # It was over before anybody looked.
         yield Event(
@@ -157,7 +152,7 @@ def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
         if not _ended(entry) or (entry.id, entry.trigger_timestamp) in known:
             continue
         if entry.class_name == "failed":
-            why = first_line(entry.failure_message)
+            why = formatting.first_line(entry.failure_message)
             yield Event(
                 f"{checkpoint_name(entry, now.job)} failed{': ' + why if why else ''}",
                 Weight.BAD,

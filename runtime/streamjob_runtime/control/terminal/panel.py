@@ -23,7 +23,7 @@ from streamjob.client.models import (
     SnapshotKind,
 )
 from streamjob_runtime.control.terminal.chains import chain_rows, rows_of_chains
-from streamjob_runtime.control.terminal.events import Look, first_line
+from streamjob_runtime.control.terminal.events import Look
 from streamjob_runtime.control.terminal.executors import executor_rows, lines_of_executors
 
 _STATE_STYLES = {
@@ -147,7 +147,7 @@ def _header(job: JobView, now: float) -> Text:
         facts.append(f"restored from {job.restored_from.kind} {job.restored_from.id}")
     text = Text("  ·  ".join(facts), style="dim", no_wrap=True, overflow="ellipsis")
     if job.failure and job.state in (JobState.RESTARTING, JobState.RESTORING, JobState.FAILED, JobState.SUPERSEDED):
-        text = Text.assemble(text, "\n", (first_line(job.failure), "red"), no_wrap=True, overflow="ellipsis")
+        text = Text.assemble(text, "\n", (formatting.first_line(job.failure), "red"), no_wrap=True, overflow="ellipsis")
     return text
 
 
@@ -278,7 +278,7 @@ def _checkpoint_row(
         acknowledged = f"{entry.num_acknowledged_subtasks} of {entry.num_subtasks} acknowledged"
         return number, at, kind, Text(running.rjust(_TOOK), style="cyan"), Text(acknowledged, style="cyan")
     if entry.class_name == "failed":
-        why = Text(first_line(entry.failure_message), style="red")
+        why = Text(formatting.first_line(entry.failure_message), style="red")
         # Inside the table, a long message would squeeze all columns.
         why.truncate(max(0, room), overflow="ellipsis")
         return number, at, kind, Text("failed".rjust(_TOOK), style="bold red"), why

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.table import Table
 
-from streamjob.cli.console import console_for
+from streamjob.client.console import console_for
 
 LONG = "x" * 300
 
