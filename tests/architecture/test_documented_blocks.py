@@ -1,7 +1,7 @@
 """Every block of code in README and docs is tried as it is printed, or has a reason why it cannot be.
 
-What is tried elsewhere: whole pages in the modules of ELSEWHERE, the commands of `streamjob` in
-`test_documented_commands.py`, the queries of Prometheus in `test_alerts.py`.
+Other tests try whole pages (the modules of ELSEWHERE), the commands of `streamjob` (`test_documented_commands.py`) and
+the queries of Prometheus (`test_alerts.py`).
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def test_values_of_the_chart_in_commands_exist(block: Block) -> None:
     for name in re.findall(r"--set ([\w.]+)=", block.text) if "helm" in block.text else ():
         place: Any = values
         for key in name.split("."):
-            # What is empty there takes any key, such as labels.
+            # An empty mapping, such as that of labels, takes any key.
             assert key in place or place == {}, name
             place = place.get(key, {})
 

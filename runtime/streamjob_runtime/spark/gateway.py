@@ -157,9 +157,9 @@ def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
 def launch_java(conf: Mapping[str, str]) -> None:
     """Start the Java for the next session of this process, unless one runs.
 
-    PySpark would start it in this process's group. Whoever ends a group, a service manager or a script, would then end
-    Java first, and the driver could take no last checkpoint. Java still ends with this process, which holds its
-    standard input open.
+    PySpark would start it in this process's group. A service manager or a script that ends the
+    group would end Java first, and the driver could take no last checkpoint. Java still ends with this process, which
+    holds its standard input open.
 
     Args:
         conf: Spark's configuration.

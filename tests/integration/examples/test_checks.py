@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[3]
 BEGINS = {".yaml": r"^ *sources:$", ".sql": "^CREATE SOURCE", ".py": r"^job = Job\("}
-"""What a file of a job has, and no other file."""
+"""Text that only the file of a job has."""
 
 
 def job_files() -> Iterator[Path]:

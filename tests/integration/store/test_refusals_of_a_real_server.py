@@ -1,4 +1,4 @@
-"""What the controller tells of a real S3 server that refuses it."""
+"""The controller says why a real S3 server refuses it."""
 
 from __future__ import annotations
 

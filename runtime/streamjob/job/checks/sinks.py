@@ -100,7 +100,7 @@ def connections(subject: Subject) -> Iterator[Problem]:
     """The options of a sink make sense, as far as that can be told without its server."""
     for sink in subject.spec.sinks:
         if (problems := _PROBLEMS.get(sink.format)) is not None:
-            # What an option from the environment says is checked where the job runs.
+            # The value of an option from the environment is checked where the job runs.
             later = [f"the option {key!r}" for key, value in sink.options.items() if "${env:" in value]
             for what, fix in problems(sink):
                 if not any(each in what for each in later):
