@@ -34,11 +34,12 @@ from streamjob.client.models import (
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
 from streamjob.protocol.lifecycle import JobState
+from streamjob.snapshot.keys import job_root
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.api import Conflict, NotFound
 from streamjob_operator.cluster.kinds import CONFIG_MAP, POD, SECRET, Object
 from streamjob_operator.objects.names import CONTAINER, CONTROL_PORT, JOB_FILE, TOKEN_KEY
-from streamjob_operator.storage.job_stores import S3Stores, job_root
+from streamjob_operator.storage.job_stores import S3Stores
 
 _T = TypeVar("_T")
 _FIRST_CHECKPOINT = 1.0
