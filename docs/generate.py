@@ -127,7 +127,7 @@ the first file, too. Later files override earlier ones, `--set` overrides all fi
 
 Paths in an overlay are relative to the first file, which may also be a SQL file, a Python file or a `StreamJob`. On a
 cluster, overlays of a `StreamJob` are made by [kustomize](../how-to/deploy-with-gitops.md). The command
-`streamjob convert --to yaml` prints the merged job.
+`streamjob convert` prints the merged job.
 
 ## Tests
 

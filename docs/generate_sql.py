@@ -120,9 +120,8 @@ Sets a field of the job. `name` is required.
 _CONVERT = """\
 ## Conversion
 
-`streamjob convert job.sql` writes a job as YAML, and `streamjob convert job.yaml` as SQL. The result is the same job:
-each field, name and `uid` is kept. Overlays are merged, variables are replaced, and `${env:NAME}` is kept. These get
-lost: comments outside of queries, line breaks in schemas, and a semicolon at the end of a query in YAML.
+`streamjob convert job.sql` writes a job as YAML. The result is the same job: each field, name and `uid` is kept.
+Overlays are merged, variables are replaced, and `${env:NAME}` is kept. Comments outside of queries are lost.
 """
 
 

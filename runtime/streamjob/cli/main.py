@@ -44,7 +44,7 @@ LAZY: dict[str, Lazy] = {
     ),
     "validate": Lazy("Check a job file, and report all mistakes.", "streamjob.cli.validate:validate_command"),
     "plan": Lazy("Show the chains of a job.", "streamjob.cli.plan:plan_command"),
-    "convert": Lazy("Write a job as YAML or SQL.", "streamjob.cli.convert:convert_command"),
+    "convert": Lazy("Write a job as YAML.", "streamjob.cli.convert:convert_command"),
     "test": Lazy("Run the tests of a job file.", "streamjob.cli.test:file_tests_command"),
     "preview": Lazy(
         "Show what an operator returns for a sample of its sources.", "streamjob.cli.preview:preview_command"

@@ -18,7 +18,6 @@ from tests.integration.runtime.stories import killed_and_finished
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import InvalidInput, InvalidJob
-from streamjob.job.converting import converted
 from streamjob.job.load import load_job
 from streamjob_runtime.process.validation import validate_with
 
@@ -95,7 +94,7 @@ def timed_by_an_operator(directory: Path, *, split: bool) -> Path:
     )
 
 
-@pytest.mark.parametrize("form", ["columns", "function", "sql", "split", "operator", "operator between channels"])
+@pytest.mark.parametrize("form", ["columns", "function", "split", "operator", "operator between channels"])
 def test_windows_over_a_computed_time_are_complete_after_a_kill_and_at_the_end_of_input(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
@@ -109,10 +108,6 @@ def test_windows_over_a_computed_time_are_complete_after_a_kill_and_at_the_end_o
         return
     how = {"python": "timing:timed"} if form == "function" else {"columns": COLUMNS}
     file = write_job(tmp_path / "job", counting(tmp_path, events(tmp_path, **how), split=form == "split"))
-    if form == "sql":
-        file = file.with_suffix(".sql")
-        file.write_text(converted(load_job(tmp_path / "job" / "job.yaml").spec, "sql"))
-        assert "at AS try_to_timestamp(" in file.read_text()
     life = Life(file=file, location=str(tmp_path / "snapshots"))
 
     killed_and_finished(spark, life, Power(monkeypatch))

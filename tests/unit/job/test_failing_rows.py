@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.job.sql_text import in_sql
 from tests.unit.job.texts import job, messages
 
 from streamjob.job import load_job, plan
-from streamjob.job.converting import converted
+from streamjob.job.converting import content_of, converted
 from streamjob.job.dead_letters import with_dead_letters
 
 DIVIDES = "{name: b, inputs: [a], sql: 'SELECT 10 / x AS x, t FROM a', onError: deadLetter}"
@@ -52,7 +53,8 @@ def test_a_converted_job_has_the_operator_as_it_was_written(tmp_path: Path, form
     loaded = load_job(write(tmp_path, TIMED))
     file = tmp_path / f"again.{form}"
 
-    file.write_text(converted(loaded.written, form), encoding="utf-8")  # type: ignore[arg-type]
+    text = in_sql(content_of(loaded.written)) if form == "sql" else converted(loaded.written)
+    file.write_text(text, encoding="utf-8")
 
     assert load_job(file).written == loaded.written
     assert load_job(file).spec == loaded.spec

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.unit.job.sql_text import in_sql
 
 from streamjob import Job
 from streamjob.errors import InvalidJob
 from streamjob.ids import OperatorUid
-from streamjob.job.converting import converted
+from streamjob.job.converting import content_of, converted
 from streamjob.job.drawing import as_text
 from streamjob.job.graph import graph_of
 from streamjob.job.load import load_dsl, load_job
@@ -148,7 +149,7 @@ def test_the_dsl_and_sql_give_the_same_job_as_yaml(tmp_path: Path) -> None:
         valid_for="30d",
     )
     made.sink("out", input=priced, format="json", options={"path": "out"})
-    (tmp_path / "shop.sql").write_text(converted(written, "sql"))
+    (tmp_path / "shop.sql").write_text(in_sql(content_of(written)))
 
     assert load_dsl(made, directory=tmp_path).spec == written
     assert load_job(tmp_path / "shop.sql").spec == written
@@ -240,9 +241,9 @@ def test_an_option_of_versions_that_cannot_be_read_is_refused(tmp_path: Path, hi
 def test_a_query_with_an_option_of_its_versions_is_the_same_in_yaml_and_sql(tmp_path: Path) -> None:
     query = QUERY.replace("rates FOR", "rates /*+ OPTIONS('validFor' = '30d') */ FOR")
     written = load(tmp_path, by_query(query))
-    (tmp_path / "shop.sql").write_text(converted(written, "sql"))
+    (tmp_path / "shop.sql").write_text(in_sql(content_of(written)))
     read = load_job(tmp_path / "shop.sql").spec
-    (tmp_path / "again.yaml").write_text(converted(read, "yaml"))
+    (tmp_path / "again.yaml").write_text(converted(read))
 
     assert written.operators[0].sql == query
     assert read == written

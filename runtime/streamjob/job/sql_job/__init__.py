@@ -1,6 +1,5 @@
-"""A job as a SQL file: statements that give the same model as YAML, read and written."""
+"""A job as a SQL file: statements that give the same model as YAML."""
 
 from streamjob.job.sql_job.reading import SqlJob, read_sql
-from streamjob.job.sql_job.writing import NotExpressible, write_sql
 
-__all__ = ["NotExpressible", "SqlJob", "read_sql", "write_sql"]
+__all__ = ["SqlJob", "read_sql"]
