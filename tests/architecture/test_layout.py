@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,8 +69,13 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     assert found == []
 
 
-def test_a_hosting_service_publishes_releases_and_is_needed_for_nothing_else() -> None:
-    assert [each.name for each in (ROOT / ".github").rglob("*") if each.is_file()] == ["release.yml"]
+def test_a_hosting_service_checks_what_everyone_can_check_with_make() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+
+    assert commands
+    assert [each for each in commands if not each.startswith("make ")] == []
 
 
 def test_what_continuous_integration_runs_can_be_executed() -> None:
