@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-idle bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-idle bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate hooks lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -110,6 +110,14 @@ browser: $(READY) ## Install Playwright for the tests of the web page, which als
 
 notebook: $(READY) ## Install Jupyter's kernel for the tests of the example notebooks
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.notebook.lock
+
+generate: $(READY) ## Write all generated files anew: definitions, references, the chart's copies, the jar (needs a JDK)
+	$(BIN)/python -m streamjob_runtime.spark.jvm.build
+	$(BIN)/python -m streamjob_operator.resources.crd
+	for each in docs/generate*.py charts/generate.py; do $(BIN)/python $$each || exit 1; done
+
+hooks: $(READY) ## Check style, imports and subjects at each commit; needs the command pre-commit
+	pre-commit install --hook-type pre-commit --hook-type commit-msg
 
 dist: $(READY) ## Build packages, chart, images, bills of materials and checksums into dist/ (ARGS="--help")
 	$(BIN)/python -m release $(ARGS)
