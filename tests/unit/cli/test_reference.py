@@ -26,3 +26,9 @@ def test_the_reference_of_the_python_api_is_in_step_with_the_docstrings() -> Non
     python = generator("generate_python")
 
     assert python.TARGET.read_text(encoding="utf-8") == python.render(), "run `python docs/generate_python.py`"
+
+
+def test_the_page_of_a_new_version_of_spark_lists_what_is_used_of_its_inside() -> None:
+    spark = generator("generate_spark")
+
+    assert spark.TARGET.read_text(encoding="utf-8") == spark.render(), "run `python docs/generate_spark.py`"
