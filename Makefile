@@ -114,7 +114,7 @@ notebook: $(READY) ## Install Jupyter's kernel for the tests of the example note
 generate: $(READY) ## Write all generated files anew: definitions, references, the chart's copies, the jar (needs a JDK)
 	$(BIN)/python -m streamjob_runtime.spark.jvm.build
 	$(BIN)/python -m streamjob_operator.resources.crd
-	for each in docs/generate*.py charts/generate.py; do $(BIN)/python $$each || exit 1; done
+	for each in docs/generate*.py charts/generate.py; do PYTHONPATH=. $(BIN)/python $$each || exit 1; done
 
 hooks: $(READY) ## Check style, imports and subjects at each commit; needs the command pre-commit
 	pre-commit install --hook-type pre-commit --hook-type commit-msg

@@ -1,4 +1,4 @@
-"""The controller's process: elects itself, watches, reconciles, and says how it is."""
+"""The controller's process: runs leader election, watches, reconciliation and health endpoints."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Metrics:
         )
         self._moves = Counter(
             "streamjob_controller_autoscaling_moves",
-            "Changes of a job's task slots by automatic scaling, by means.",
+            "Changes of a job's task slots by automatic scaling, by the way in which they were made.",
             ["namespace", "name", "means"],
             registry=self.registry,
         )

@@ -1,4 +1,4 @@
-"""Listens with few connections: whoever holds many of them open shuts nobody out."""
+"""Bounds open connections: at the limit, the oldest unauthenticated one is closed."""
 
 from __future__ import annotations
 

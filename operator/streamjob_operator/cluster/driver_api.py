@@ -199,6 +199,6 @@ class Drivers:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
             )
-        # Nor to whomever a driver points to.
+        # Do not follow redirects: they would leak the token.
         async with self._session.request(method, url, headers=headers, data=body, allow_redirects=False) as response:
             return Answer(response.status, response.reason or "", await response.read())

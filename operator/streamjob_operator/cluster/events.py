@@ -1,4 +1,4 @@
-"""Events on resources, for people: the same one again only counts up, and none is worth a failed reconcile."""
+"""Emits Kubernetes events: repeats are aggregated, and failures are ignored."""
 
 from __future__ import annotations
 

@@ -396,7 +396,7 @@ def _events(
 
 
 def _short(number: float | None) -> float | None:
-    """Return a number with four digits: nobody reads more, and it changes less often."""
+    """Round to four significant digits, so that the status changes less often."""
     return None if number is None or not isfinite(number) else float(f"{number:.4g}")
 
 

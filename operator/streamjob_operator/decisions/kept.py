@@ -112,7 +112,7 @@ def _content(place: _Place, value: Any) -> Any:
         return tuple(_tree(each) for each in value)
     if place.inner is not None:
         return _tree(value) if value is not None else {each.path[0]: None for each in _places(place.inner)}
-    # A moment that has not come is stored as none.
+    # Unset timestamps are stored as null.
     return None if place.is_moment and value == place.default else value
 
 

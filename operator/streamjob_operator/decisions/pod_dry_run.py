@@ -64,7 +64,7 @@ def rejected(s: Situation) -> Trial | None:
 
 
 def rejection(trial: Trial) -> str:
-    """Return for people that a pod was rejected, and why."""
+    """Return a message that explains the rejection."""
     return f"the API server rejects the driver pod of {trial.revision}: {trial.message}"
 
 

@@ -83,7 +83,7 @@ def ending(s: Situation) -> Ending:
 
 
 def evicted(pod: DriverPod) -> str:
-    """Return for people that a driver has to go, and why."""
+    """Return a message that explains why a driver has to go."""
     return f"driver {pod.name} is evicted" + (f": {pod.message}" if pod.message else "")
 
 

@@ -62,7 +62,7 @@ def _without_image(s: Situation) -> str | None:
 
 
 def _late(s: Situation) -> str:
-    """Return for people that a revision took too long, and what is known of why."""
+    """Return a message that a revision took too long, with the known causes."""
     late = "it completed no checkpoint in time"
     if s.job is not None and s.job.failure is not None:
         return f"{late}: {s.job.failure}"

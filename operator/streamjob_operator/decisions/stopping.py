@@ -126,7 +126,7 @@ def may_go_on(s: Situation, stop: Stop) -> bool | None:
 
 
 def give_up(s: Situation, stop: Stop, failure: str) -> Step:
-    """Let the job run on after a stop that failed, and try again later."""
+    """Continue the job after a stop that failed, and try again later."""
     failures = stop.failures + 1
     failed = replace(stop, failures=failures, next_try=s.now + s.limits.retry_delay(failures), failure=failure)
     event = Emit(

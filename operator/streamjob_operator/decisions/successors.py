@@ -86,7 +86,7 @@ def prepare(s: Situation) -> Step | None:
 
 
 def given_up(s: Situation) -> Step | None:
-    """Decide that the upgrade goes on without its successor, which does not come to be prepared; None if it may."""
+    """Give up a successor that is not ready in time; None to keep waiting."""
     successor = s.memory.successor
     if successor is None or successor.failure is not None:
         return None

@@ -179,7 +179,7 @@ class _Lane:
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
-                # Its worker is of the same group.
+                # The worker is in the same process group.
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 

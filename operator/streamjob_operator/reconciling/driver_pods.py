@@ -101,7 +101,7 @@ def reason_of(status: Object, state: dict[str, Any]) -> tuple[str, str]:
     if status.get("reason"):
         return status["reason"], status.get("message") or ""
     for condition in status.get("conditions") or ():
-        # A drain, a preemption and a taint leave no other word.
+        # Only this condition reveals drain, preemption and taints.
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return _EVICTED, condition.get("message") or condition.get("reason") or ""
     own = _waits_or_ended(state)

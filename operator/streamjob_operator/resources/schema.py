@@ -100,7 +100,7 @@ class _Conversion:
         return result | extensions
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Follow references, and let null go: a field that may be null may be left out."""
+        """Inline references, and drop null: a field that may be null may be left out."""
         while True:
             if "$ref" in schema:
                 target = self._definitions[str(schema["$ref"]).rpartition("/")[2]]

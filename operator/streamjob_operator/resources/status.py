@@ -365,7 +365,7 @@ class AutoscalingStatus(StatusPart):
     )
     means: Means | None = Field(default=None, description="How the job comes to have them.")
     driver_memory: Memory | None = Field(
-        default=None, description="With mode Act: the driver's memory by what it used, instead of the spec's."
+        default=None, description="Driver memory chosen by autoscaling; replaces the spec's."
     )
     driver_memory_overhead: Memory | None = Field(
         default=None, description="The same for the memory of its container besides Java's heap."

@@ -237,7 +237,7 @@ def _is_behind(case: _Case) -> bool:
         return excess > 0.2 or lag + 20 * excess > (policy.max_lag - 1.3 * set_back) / 3
     if lag < _NO_LAG:
         return False
-    # A burst of the known noise is ridden out while a minute more of it is harmless, or moving is no better.
+    # Ignore a burst within the known noise if another minute of it is harmless, or if moving is no better.
     return lag + 60 * excess > max(policy.max_lag - 1.3 * set_back, policy.max_lag / 3) / 2
 
 

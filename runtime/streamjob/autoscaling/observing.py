@@ -114,7 +114,7 @@ def _end_of_pause(new: Memory, load: LoadReport, heard: float | None) -> None:
 
 
 def _width(new: Memory, load: LoadReport) -> None:
-    """Let the model of the chains follow a change of the number of slots."""
+    """Adapt the model of the chains to a new number of slots."""
     if new.slots == load.slots:
         return
     if new.slots is not None:

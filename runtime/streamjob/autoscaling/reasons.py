@@ -69,7 +69,7 @@ def _because(decision: Decision, policy: Policy, load: LoadReport) -> str:
         case Rule.FAILED:
             return (
                 f"the job has completed no checkpoint in the {_minutes(given['seconds'])} since the last change, which "
-                "is undone. There is no other change for an hour."
+                "is undone. Scaling is paused for an hour."
             )
         case Rule.OUT_OF_BOUNDS:
             cause = limit_of(policy, load).cause

@@ -46,7 +46,7 @@ class PendingCheckpoint:
 
     @property
     def gives_way(self) -> bool:
-        """Whether a stop aborts it, and takes its own: nobody has asked for its snapshot."""
+        """Whether a stop may abort this checkpoint: it was periodic."""
         return self.phase is Phase.COLLECTING and (self.properties.periodic or self.restarting)
 
     def expires(self, timeout: float) -> float | None:

@@ -97,7 +97,7 @@ class Streams:
         return self._logs.get(producer)
 
     def restore_log(self, producer: ChainUid, log: ChannelLog, released: CheckpointId) -> None:
-        """Let a producer's stream start as it was in a checkpoint; barriers up to `released` are obsolete."""
+        """Start a producer's stream as it was in a checkpoint; barriers up to `released` are obsolete."""
         self._logs[producer] = log
         for consumer in self._consumers[producer]:
             self._released[consumer] = max(self._released[consumer], released)
@@ -106,7 +106,7 @@ class Streams:
         self.changes()
 
     def restore_position(self, consumer: ChainUid, consumed: Mapping[ChainUid, int]) -> None:
-        """Let a consumer start at positions of its input streams. Raises IllegalEmission for other streams."""
+        """Start a consumer at positions of its input streams. Raises IllegalEmission for other streams."""
         for producer, position in consumed.items():
             reader = self._reader(producer, consumer)
             reader.consumed = reader.committed = position

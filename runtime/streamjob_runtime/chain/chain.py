@@ -364,7 +364,7 @@ class Chain:
             return self._gate.closed or (self.bounded and self._emission.input_ended(self.uid))
 
     def _close_gate_if_over(self) -> None:
-        """Let no batch begin after a loop's or a drained chain's end; call it under the emission lock."""
+        """Refuse batches after the end of a loop or a drained chain; call it under the emission lock."""
         if (self._in_loop or self._draining.is_set()) and self._emission.input_ended(self.uid):
             self._gate.close_behind(self.last_emitted)
 
@@ -491,7 +491,7 @@ class Chain:
         return is_at_the_end(self.dataflow, self.checkpoint, batch, previous)
 
     def _let_flush(self, query: StreamingQuery, batch: BatchId) -> None:
-        """Let the query itself run the flush as its next batch: another query would load all state again."""
+        """Run the flush as the query's next batch: another query would load all state again."""
         with self._emission.lock:
             self._remember_watermarks(batch, self._watermarks.preview(query))
             self._flush_behind = batch

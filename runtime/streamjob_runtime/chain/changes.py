@@ -26,7 +26,7 @@ _MISCOUNTED: Mapping[str, tuple[str, str]] = {
     "aggregation": (
         "aggregates changes: Spark would count a row again when it is updated, and never take back one that is deleted",
         (
-            f"let the query read {CHANGE_TYPE}, as in sum(CASE WHEN {CHANGE_TYPE} IN ('delete', 'update_preimage') "
+            f"read {CHANGE_TYPE} in the query, as in sum(CASE WHEN {CHANGE_TYPE} IN ('delete', 'update_preimage') "
             "THEN -amount ELSE amount END); or write the changes to a table (mode: upsert), and aggregate there"
         ),
     ),

@@ -236,7 +236,7 @@ def _marked(operator: OperatorSpec, frame: DataFrame, column: str, delay_ms: int
         raise InvalidOperator(
             f"Operator {operator.name!r} has a watermark on {column!r}, a column of type "
             f"{found[0].dataType.simpleString().upper()}",
-            "let the operator return it as TIMESTAMP",
+            "return it from the operator as TIMESTAMP",
         )
     return marked(with_event_times(frame, operator), frame.schema.names, {found[0].name: delay_ms})
 

@@ -64,7 +64,7 @@ class EmissionLock:
             self._execute(self._emissions.open())
 
     def hold(self) -> None:
-        """Let no batch begin until `release`."""
+        """Hold back all batches until `release`."""
         with self._changed:
             self._held = True
 
@@ -151,7 +151,7 @@ class EmissionLock:
             self._drop_unpinned()
 
     def unpin(self, checkpoint: CheckpointId, chain: ChainUid) -> None:
-        """Let the in-flight segments of a cut be deleted: they are held elsewhere."""
+        """Give up the in-flight segments of a cut: they are held elsewhere."""
         with self._changed:
             self._pins.pop((checkpoint, chain), None)
             self._drop_unpinned()

@@ -185,7 +185,7 @@ class EventTimes:
         return frozenset(brought)
 
     def pass_between_batches(self, query: StreamingQuery) -> None:
-        """Let the watermarks pass idle partitions while the query has found no rows; call it again and again."""
+        """Advance the watermarks past idle partitions while the query has found no rows; call it repeatedly."""
         for uid in self._partitions:
             if self._inputs[uid].watermark.idle_timeout is not None:
                 self._advance(query, uid, self._clock(), self._watermarks.advance_waiting)

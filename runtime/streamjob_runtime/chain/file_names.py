@@ -28,5 +28,5 @@ def unusable_name(name: str, paths: Mapping[str, str]) -> tuple[str, str]:
     sources, places = ", ".join(map(repr, paths)), ", ".join(paths.values())
     return (
         f"Source {sources}: Spark cannot list a file with a colon in its name, {name}, below {places}",
-        "rename it without the colon, and let its producer write such names, as in 2024-05-01T10-00-00.json",
+        "rename it without the colon, and change the names that its producer writes, as in 2024-05-01T10-00-00.json",
     )

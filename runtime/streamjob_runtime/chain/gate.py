@@ -24,7 +24,7 @@ class Gate:
         return self._last is not None
 
     def close_behind(self, batch: BatchId) -> None:
-        """Let no batch begin after this one; a batch that has begun continues."""
+        """Refuse batches after this one; a batch that has begun continues."""
         self._last = batch
 
     def open_for(self, batch: BatchId) -> None:
@@ -32,7 +32,7 @@ class Gate:
         self._last, self.refused = batch, False
 
     def enter(self, batch: BatchId) -> None:
-        """Let a batch begin. Raises BatchRefused if it comes after the last one."""
+        """Admit a batch. Raises BatchRefused if it comes after the last one."""
         if self._last is not None and batch > self._last:
             self.refused = True
             raise BatchRefused(

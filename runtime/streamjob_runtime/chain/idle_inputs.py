@@ -95,7 +95,7 @@ class IdleInputs:
             self._watermarks.advance(query, self._past(self._watermarks.preview(query)))
 
     def pass_between_batches(self, query: StreamingQuery) -> None:
-        """Let the watermark pass the idle inputs while the query has found no rows to read; call it again and again."""
+        """Advance the watermark past the idle inputs while the query has found no rows to read; call it repeatedly."""
         self._listen((), self._clock())
         if self._idle:
             self._watermarks.advance_waiting(query, self._past(self._watermarks.read(query)))

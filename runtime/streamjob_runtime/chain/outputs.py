@@ -60,7 +60,7 @@ class ChainOutput:
         return self._stream is not None
 
     def check(self, rows: DataFrame) -> None:
-        """Let the sinks check, if they can, whether they accept such rows. Raises their errors."""
+        """Ask the sinks that can check it whether they accept such rows. Raises their errors."""
         for sink in self._sinks.values():
             if isinstance(sink, ChecksSchema):
                 sink.check_schema(rows.schema)

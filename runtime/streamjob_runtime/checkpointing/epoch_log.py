@@ -126,7 +126,7 @@ class EpochLog:
         return (yield from unusable(self.claim.below, record, [problem]))
 
     def begin(self, checkpoint: CheckpointId) -> None:
-        """Let a checkpoint start to upload."""
+        """Start the upload of a checkpoint."""
         self._registry.begin(checkpoint)
 
     def known_files(self, chain: ChainUid) -> Mapping[FileIdentity, FileRef]:

@@ -169,7 +169,7 @@ class Ledger:
         return uri
 
     def begin(self, checkpoint: CheckpointId) -> None:
-        """Let a checkpoint start to upload."""
+        """Start the upload of a checkpoint."""
         with self._lock:
             self._log.begin(checkpoint)
 

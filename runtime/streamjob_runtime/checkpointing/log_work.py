@@ -31,7 +31,7 @@ class WriteSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class NameInLog:
-    """Let the log name a snapshot, see `EpochLog.complete`. Reply: None."""
+    """Name a snapshot in the log, see `EpochLog.complete`. Reply: None."""
 
     manifest: Manifest
     savepoint: str | None

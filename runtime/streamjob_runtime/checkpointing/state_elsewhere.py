@@ -39,7 +39,7 @@ class StateElsewhere(Protocol):
         target: Target,
         progress: Progress,
     ) -> Callable[[], tuple[FileRef, ...]]:
-        """Let the owners hold and upload the files of a cut; return a function that waits for the files.
+        """Ask the owners to hold and upload the files of a cut; return a function that waits for the files.
 
         Args:
             checkpoint: the checkpoint.
@@ -53,9 +53,9 @@ class StateElsewhere(Protocol):
         ...
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """Let the owners hold the files of a completed checkpoint, and none of earlier ones."""
+        """Ask the owners to hold the files of a completed checkpoint, and none of earlier ones."""
         ...
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """Let the owners drop the files that they hold for a checkpoint."""
+        """Ask the owners to drop the files that they hold for a checkpoint."""
         ...

@@ -348,7 +348,7 @@ class RunningJob:
     def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
         """Request a stop with a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
         if location is not None and not savepoint:
-            raise InvalidChange("location", "is the place of a savepoint, and none is asked for", "add savepoint: true")
+            raise InvalidChange("location", "requires savepoint: true", "add savepoint: true")
         place = _savepoint_location(location)
         self._requests.note(trigger_id, "stop")
         event = m.StopRequested(
@@ -367,7 +367,7 @@ class RunningJob:
         self._note_request(trigger_id, f"a {'drain' if drain else 'stop'}{how} was requested")
 
     def start(self) -> None:
-        """Let a job start that waits for this request; a job that has started goes on."""
+        """Start a job that waits for this request; otherwise do nothing."""
         self._gate.open()
 
     def _note_request(self, trigger_id: TriggerId, sentence: str) -> None:

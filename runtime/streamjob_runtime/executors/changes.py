@@ -55,14 +55,14 @@ class EpochOnExecutors(FleetListener):
             self._restart(f"state moves to {_named(idle)}")
 
     def leaving(self, executor: Executor) -> None:
-        """Move its files behind a checkpoint; let it go at once if it has none, and gets none."""
+        """Move its files behind a checkpoint; release it at once if it has none, and gets none."""
         if self._state.needs(executor.id):
             self._restart(f"state moves away from {_named([executor])}")
         else:
             self._fleet.release(executor.id)
 
     def lost(self, lost: Lost) -> None:
-        """Let the chains fail that have lost state, or rows that nobody has read."""
+        """Fail the chains that have lost state, or rows that nobody has read."""
         for chain, what in self._state.lost_with(lost.id).items():
             self._fail(chain, f"Executor {lost.id} ({lost.name}) is lost with {what}: {lost.reason}")
 
@@ -85,7 +85,7 @@ class BetweenEpochs(FleetListener):
         self._fleet = fleet
 
     def leaving(self, executor: Executor) -> None:
-        """Let it go: a checkpoint has its state."""
+        """Release it: a checkpoint has its state."""
         self._fleet.release(executor.id)
 
 

@@ -208,7 +208,7 @@ class Fleet:
             self._listener.leaving(leaving)
 
     def release(self, executor: str) -> None:
-        """Let an executor leave that is to end."""
+        """Release an executor that is to end."""
         with self._changed:
             member = self._members.get(executor)
             if member is None or member.released:
@@ -217,7 +217,7 @@ class Fleet:
         self.tell(executor, LEAVE, {})
 
     def release_all(self) -> None:
-        """Let all executors leave that are to end."""
+        """Release all executors that are to end."""
         for each in self.live():
             if each.leaving:
                 self.release(each.id)

@@ -154,7 +154,7 @@ class SegmentsOnExecutors:
             return self._places.producers_on(executor)
 
     def keep(self, checkpoint: CheckpointId, chain: ChainUid, segments: SegmentNames, progress: Progress) -> Kept:
-        """Let executors hold the segments in flight of a chain's cut; return them by executor when they do.
+        """Ask executors to hold the segments in flight of a chain's cut; return them by executor when they do.
 
         Args:
             checkpoint: the checkpoint.
@@ -182,7 +182,7 @@ class SegmentsOnExecutors:
         return kept
 
     def drop(self, producer: ChainUid, names: Sequence[str]) -> None:
-        """Let executors delete segments that nobody needs any more, soon."""
+        """Ask executors to delete, soon, segments that nobody needs any more."""
         now = self._clock()
         with self._lock:
             for executor, mine in self._places.drop(producer, names).items():
@@ -194,7 +194,7 @@ class SegmentsOnExecutors:
         self.tell_dropped()
 
     def tell_dropped(self) -> None:
-        """Let executors delete now what they may delete."""
+        """Ask executors to delete now what they may delete."""
         with self._lock:
             epoch, untold = self._places.epoch, self._untold.segments
             self._untold = _Untold(self._clock())
@@ -218,7 +218,7 @@ class SegmentsOnExecutors:
         return SegmentSource(home=self._store, holders=(), file=source.file or self._share(asked.path, source.owner))
 
     def _share(self, path: str, owner: str) -> FileRef:
-        """Let the executor that wrote a segment put it into the store."""
+        """Ask the executor that wrote a segment to store it."""
         body = ShareSegment(path=path).model_dump(mode="json")
         file = FileRef.model_validate(self._fleet.ask(owner, "share", body, _SHARE_SECONDS))
         with self._lock:

@@ -250,7 +250,7 @@ class StateOnExecutors:
             return sizes
 
     def keep(self, checkpoint: CheckpointId, chain: ChainUid, segments: SegmentNames, progress: Progress) -> Kept:
-        """Let the owners hold the segments in flight of a cut; see `SegmentsOnExecutors.keep`."""
+        """Ask the owners to hold the segments in flight of a cut; see `SegmentsOnExecutors.keep`."""
         return self.segments.keep(checkpoint, chain, segments, progress)
 
     def store(
@@ -263,7 +263,7 @@ class StateOnExecutors:
         target: Target,
         progress: Progress,
     ) -> Callable[[], tuple[FileRef, ...]]:
-        """Let the owners hold and upload the files of a cut; return a function that waits for the files.
+        """Ask the owners to hold and upload the files of a cut; return a function that waits for the files.
 
         The function raises UploadCancelled, and the errors of `Fleet.ask`.
 
@@ -329,12 +329,12 @@ class StateOnExecutors:
             time.sleep(_LOOK_SECONDS)
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """Let the owners hold the files of a completed checkpoint, and none of earlier ones."""
+        """Ask the owners to hold the files of a completed checkpoint, and none of earlier ones."""
         self._tell_all("retain", checkpoint)
         self.segments.tell_dropped()
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """Let the owners drop the files that they hold for a checkpoint."""
+        """Ask the owners to drop the files that they hold for a checkpoint."""
         self._tell_all("release", checkpoint)
 
     def _tell_all(self, kind: str, checkpoint: CheckpointId) -> None:

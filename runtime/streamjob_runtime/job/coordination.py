@@ -262,7 +262,7 @@ class Coordination:
                 deliver(self._stop)
 
     def handle(self, event: m.Event) -> Sequence[m.Action]:
-        """Let the coordinator handle an event; return the actions."""
+        """Pass an event to the coordinator; return the actions."""
         assert self._coordinator is not None
         with self._lock:
             return self._handle(self._coordinator, event)

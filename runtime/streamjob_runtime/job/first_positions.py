@@ -49,12 +49,12 @@ class FirstPositions:
         self._post(m.TriggerRequested(now=self._clock(), trigger_id=self._trigger_id, kind=kind, unaligned=True))
 
     def begun(self, checkpoint: m.StartCheckpoint) -> None:
-        """Let the chains read if a checkpoint needs it: chains that are held read no barriers."""
+        """Release the chains if a checkpoint needs it: chains that are held read no barriers."""
         if not checkpoint.properties.unaligned:
             self._emission.release()
 
     def release(self) -> None:
-        """Let the chains read: a checkpoint has completed, or all chains have finished."""
+        """Release the chains: a checkpoint has completed, or all chains have finished."""
         self._released = True
         self._emission.release()
 

@@ -199,7 +199,7 @@ def encoder(
         return java.AvroEncoder(kind, schema, number)
     except java_errors() as error:
         what = f"{who}: its rows cannot be written with the schema of the {column}: {message(thrown(error))}"
-        raise UnusableSchema(what, "let its input have the fields of the schema, with their types") from None
+        raise UnusableSchema(what, "make the columns of the input match the schema") from None
 
 
 def avro_schema_of(spark: SparkSession, rows: StructType, column: str, name: str) -> str:

@@ -59,7 +59,7 @@ class Followed:
 
 
 def follow(before: Followed, look: Look, interval: float) -> tuple[Followed, Sequence[Moment]]:
-    """Return what has been said after a look, and the events that are due, oldest first.
+    """Return the new state and the events to send, oldest first.
 
     Args:
         before: what was said before.

@@ -127,7 +127,7 @@ def run(
         bool,
         typer.Option(
             "--with-standby",
-            help="Run the job in a process of its own, and keep a second one with --standby beside it, always.",
+            help="Run the job in a child process, and keep a hot standby beside it.",
         ),
     ] = False,
     wait_for_start: Annotated[

@@ -46,7 +46,7 @@ def connect(
     directory: Path,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Ask Kafka about the job's sources, read a record of each, plan its chains, and let its sinks rehearse.
+    """Ask Kafka about the job's sources, read a record of each, plan its chains, and rehearse its sinks.
 
     Args:
         loaded: the job.

@@ -11,7 +11,7 @@ _ENDED = b"ended\n"
 
 
 class RunningLock:
-    """The system releases it when its holder dies. A holder that ends the job leaves a note first.
+    """The system releases it when its holder dies. The holder marks the lock before it ends the job for good.
 
     It only says when a process that stands by begins. Whoever takes it too early, or runs without it, is still fenced
     by the claim in the log.

@@ -9,4 +9,4 @@ class NeedsOneDisk(CannotRestore):
     """State has to be rewritten or rearranged before the start, and it is on the disks of several processes."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(what, "let the job take one checkpoint without --executors")
+        super().__init__(what, "run the job without --executors until it has a checkpoint")

@@ -249,7 +249,7 @@ class Restoration:
         return takeover.start(dataflow)
 
     def restore(self, emissions: Emissions, chain: ChainUid) -> None:
-        """Let a chain and its stream start as in the snapshot."""
+        """Start a chain and its stream as in the snapshot."""
         state, log, restored = self._states[chain], self._logs[chain], self._restored
         if restored is None:
             return

@@ -105,7 +105,7 @@ def check_beforehand(chains: Iterable[RestoredChain], partitions: int) -> None:
 
 
 def keep_partitions(chains: Iterable[RestoredChain], partitions: int) -> None:
-    """Let chains continue with a number of partitions where other processes have the state, which stays as it is.
+    """Continue chains with a number of partitions where other processes have the state, which stays as it is.
 
     Raises:
         StateNotRewritable: a chain's state has another number of partitions, and an operator's cannot be rewritten.

@@ -71,7 +71,7 @@ class EncodingSink:
             self._inner.preview(context, encoded)
 
     def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
-        """Let the other sink rehearse with encoded rows, without registering a schema; raises its errors."""
+        """Rehearse the other sink with encoded rows, without registering a schema; raises its errors."""
         if isinstance(self._inner, Rehearses):
             self._inner.rehearse(context, self._encoded(rows, self._checking))
 
@@ -91,11 +91,11 @@ class EncodingSink:
         return self._inner.stage(self._encoded(batch, self._writing), batch_id)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        """Let the other sink commit; raises its errors."""
+        """Commit the other sink; raises its errors."""
         self._inner.commit(checkpoint, committables)
 
     def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
-        """Let the other sink write the rows to a file; raises its errors, and UnusableSink if it cannot."""
+        """Write the rows to a file through the other sink; raises its errors, and UnusableSink if it cannot."""
         if not isinstance(self._inner, Rescues):
             raise UnusableSink(f"sink {self._spec.name}: format {self._spec.format} cannot write its rows to a file")
         return self._inner.rescue(checkpoint, committables, target)
@@ -109,7 +109,7 @@ class EncodingSink:
         return self._inner.target_id() if isinstance(self._inner, KnowsTarget) else None
 
     def abort(self) -> None:
-        """Let the other sink discard what is not committed; raises its errors."""
+        """Discard what the other sink has not committed; raises its errors."""
         self._inner.abort()
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class EncodingSink:
         except spark_errors() as error:
             raise UnusableSink(
                 f"sink {self._spec.name}: its rows cannot be encoded: {reason(error)}",
-                "let its input have columns that the format can hold",
+                "convert the columns to types that the format supports",
             ) from error
 
     def _check_texts(self, rows: StructType) -> None:

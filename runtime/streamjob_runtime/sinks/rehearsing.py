@@ -28,7 +28,7 @@ class Rehearses(Protocol):
 
 
 def rehearse_sink(sink: Sink, context: SinkContext, rows: DataFrame) -> None:
-    """Let a sink rehearse; one that cannot at least checks its target, for which it loads its client.
+    """Rehearse a sink; one that cannot at least checks its target, for which it loads its client.
 
     Args:
         sink: the sink, not open.

@@ -35,7 +35,7 @@ _HEADER = re.compile(
     r"((?:CSV header does not conform|Number of column in CSV header is not).*?CSV file: \S+)", re.DOTALL
 )
 _DECODED_BY_SOURCES = (
-    "let the source decode its records, value: {format: avro, …} or {format: protobuf, …}: Spark's functions need a "
+    "decode the records in the source, value: {format: avro, …} or {format: protobuf, …}: Spark's functions need a "
     "package, spark.jars.packages in sparkConf"
 )
 _FIXES: tuple[tuple[tuple[str, ...], str], ...] = (

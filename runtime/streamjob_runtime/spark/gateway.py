@@ -41,7 +41,7 @@ def running_java() -> Any | None:
 
 @contextmanager
 def types_unparsed() -> Iterator[None]:
-    """Let functions declare their types as text while no Spark runs, as in `udf("long")`.
+    """Allow functions to declare their types as text while no Spark runs, as in `udf("long")`.
 
     PySpark parses such a text in Java at once, only to show the type as an attribute of the function; where a query
     uses the function, it parses the text again.
@@ -184,7 +184,7 @@ def shut_down(spark: SparkSession) -> None:
 
 
 def forget_java(spark: SparkSession) -> None:
-    """Let the next session of this process start a Java: PySpark would talk to the one that is gone."""
+    """Make the next session of this process start a Java: PySpark would talk to the one that is gone."""
     context = type(spark.sparkContext)
     context._gateway = None
     context._jvm = None
@@ -405,7 +405,7 @@ def place_state(
     stores: Sequence[str],
     places: Sequence[tuple[str, str]],
 ) -> None:
-    """Let a query open the partitions of an operator's state on given executors; call it before its first action.
+    """Make a query open the partitions of an operator's state on given executors; call it before its first action.
 
     Args:
         spark: the session.

@@ -109,7 +109,7 @@ def cause(said: str, code: int, conf: Mapping[str, str]) -> InvalidInput:
     if unreached and _PACKAGES in conf and (missing or "download failed" in said):
         return RepositoryOutOfReach(
             f"A repository for {conf[_PACKAGES]}, which {_PACKAGES} names, does not answer: {unreached}",
-            "let this machine reach it, name another one in spark.jars.repositories or spark.jars.ivySettings, or"
+            "make it reachable from here, name another one in spark.jars.repositories or spark.jars.ivySettings, or"
             " name the packages' jars in spark.jars instead",
         )
     if missing:

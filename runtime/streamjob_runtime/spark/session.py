@@ -339,7 +339,7 @@ def start_session(settings: SessionSettings, on_hint: Callable[[str], None] = la
 
 
 def keep_utc() -> None:
-    """Let this process, and those that it starts, have UTC for their local time, whatever `TZ` says.
+    """Make UTC the local time of this process and of those that it starts, whatever `TZ` says.
 
     PySpark hands timestamps to functions as local times without a zone. In a zone with daylight saving time, two
     moments have the same local time, so a function that returns its argument would change it.

@@ -44,7 +44,7 @@ _LONGEST = 500
 _TEXT = "value"
 _ENFORCE = "enforceSchema"
 HEADER_FIX = (
-    "let the schema name the columns of the header, in its order; or, if the names in the header mean nothing, set the "
+    "name the columns of the header in the schema, in its order; or, if the names in the header mean nothing, set the "
     f"option {_ENFORCE}: true"
 )
 """What to do about the header of a file that does not fit the schema."""

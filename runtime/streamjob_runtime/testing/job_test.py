@@ -164,7 +164,7 @@ class JobTest:
             self._life.reload(known)
 
     def process(self, *, checkpoint: bool = True) -> None:
-        """Let the job process all rows that it was fed, and publish the output.
+        """Wait until the job has processed all rows that it was fed, and publish the output.
 
         Args:
             checkpoint: take a checkpoint at the end, which publishes the output. Without it, a `kill` loses the work,
@@ -369,7 +369,7 @@ class JobTest:
         return rows, batches
 
     def _give(self) -> None:
-        """Let the sources read what they were fed, one batch for each, and wait until it is processed."""
+        """Release to the sources what they were fed, one batch for each, and wait until it is processed."""
         fed, self._fed = self._fed, {}
         if self._life is None:
             for name, rows in fed.items():

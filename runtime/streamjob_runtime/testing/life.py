@@ -110,7 +110,7 @@ class Life:
 
     @contextlib.contextmanager
     def between_batches(self, fed: Mapping[str, object], feeds: Mapping[str, Feed]) -> Iterator[None]:
-        """Let no batch of a chain see only some of its sources' new rows.
+        """Prevent a batch of a chain from seeing only some of its sources' new rows.
 
         Spark asks the sources of a query one after the other. So a batch without rows begins first, and waits until all
         rows are there.
@@ -152,14 +152,14 @@ class Life:
         self.wait_for(done, "a checkpoint")
 
     def reload(self, table: str) -> None:
-        """Let the batches that begin from now on see the present rows of a table."""
+        """Show the present rows of a table to the batches that begin from now on."""
         epoch = self._runner.epoch
         assert epoch is not None
         assert epoch.tables is not None
         epoch.tables.reload(table)
 
     def drain(self) -> None:
-        """End its input, and let it end."""
+        """End its input, and wait for its end."""
         self._control.stop(savepoint=False, location=None, drain=True, trigger_id=TriggerId("test-finish"))
         self._end("the job to finish")
 

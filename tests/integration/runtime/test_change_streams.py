@@ -191,7 +191,7 @@ def test_records_of_an_upsert_topic_replace_and_delete_rows(
     assert set(rows_of(output(tmp_path, "rows"))) == {(1, None, "delete"), (1, "a", "update_postimage")}
 
 
-def test_what_is_no_change_ends_the_job_or_is_a_dead_letter(
+def test_a_record_that_is_not_a_change_fails_the_job_or_goes_to_dead_letters(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
     bad = [change("t", None, None), change("c", 1, None), '{"id": 1}', "no json"]

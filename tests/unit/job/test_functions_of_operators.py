@@ -83,7 +83,7 @@ def test_a_function_takes_as_many_frames_as_the_operator_has_inputs(tmp_path: Pa
 
     assert messages(tmp_path, text) == [
         (
-            "operator 'b': has 2 inputs, but its function takes 1 argument\n    fix: let the function take a DataFrame "
+            "operator 'b': has 2 inputs, but its function takes 1 argument\n    fix: give the function a DataFrame "
             "for each input, in their order"
         ),
     ]

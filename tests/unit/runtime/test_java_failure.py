@@ -53,7 +53,7 @@ OUT_OF_REACH = UNRESOLVED.replace(
 
 CAUSES: list[tuple[str, type[InvalidInput], str, str]] = [
     (UNRESOLVED, PackagesMissing, "elasticsearch-spark-30_2.13:8.17.0, a.b:c:1.0", "spark.jars.repositories"),
-    (OUT_OF_REACH, RepositoryOutOfReach, "UnknownHostException: repo1.maven.org", "let this machine reach it"),
+    (OUT_OF_REACH, RepositoryOutOfReach, "UnknownHostException: repo1.maven.org", "make it reachable from here"),
     (
         MAIN + "java.lang.IllegalArgumentException: requirement failed: The coordinate provided is: x\n\tat scala",
         SparkDoesNotStart,

@@ -334,6 +334,6 @@ def test_the_place_of_a_savepoint_is_absolute(world: JobOfThreeChains) -> None:
     for nowhere in ("here", "ftp://host/place", "s3://"):
         with pytest.raises(InvalidChange, match="location"):
             world.control.trigger_savepoint(nowhere, TriggerId("one"))
-    with pytest.raises(InvalidChange, match="none is asked for"):
+    with pytest.raises(InvalidChange, match="requires savepoint: true"):
         world.control.stop(savepoint=False, location="/tmp", drain=False, trigger_id=TriggerId("two"))
     assert world.control.trigger(TriggerId("one")) is None

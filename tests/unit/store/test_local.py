@@ -197,7 +197,7 @@ def _race(root: Path, number: int, rounds: int, results: multiprocessing.Queue[l
     results.put([this for this in range(rounds) if store.put_if_absent(Key(f"log/{this}"), f"{number}".encode())])
 
 
-def test_of_racing_processes_one_wins(tmp_path: Path) -> None:
+def test_exactly_one_of_concurrent_creators_wins(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     results: multiprocessing.Queue[list[int]] = context.Queue()
     racers = [context.Process(target=_race, args=(tmp_path, number, 100, results)) for number in range(3)]

@@ -115,11 +115,11 @@ def _wrong_arguments(part: SourceSpec | OperatorSpec, takes: int) -> Problem:
     arguments = f"{takes} argument{'s' * (takes != 1)}"
     if isinstance(part, SourceSpec):
         what = f"its function takes {arguments}, and a source has one, its rows"
-        return Problem(where(part), what, "let the function take one DataFrame")
+        return Problem(where(part), what, "give the function one argument, a DataFrame")
     inputs, tables = len(part.inputs), len(part.tables or ())
     has = f"{inputs} input{'s' * (inputs != 1)}"
     each = "each input"
     if tables:
         has, each = f"{has} and {tables} table{'s' * (tables != 1)}", "each input and then for each table"
     what = f"has {has}, but its function takes {arguments}"
-    return Problem(where(part), what, f"let the function take a DataFrame for {each}, in their order")
+    return Problem(where(part), what, f"give the function a DataFrame for {each}, in their order")

@@ -73,7 +73,7 @@ class Subject:
         while waiting:
             current, looped = waiting.pop()
             beyond = looped or current in self.loops
-            # Sets, since each operator with a window asks, and may depend on all others.
+            # Sets: this runs once for each windowed operator, over all operators before it.
             found = self._read_by.get(current, frozenset()) - reached[beyond]
             reached[beyond] |= found
             waiting.extend((each, beyond) for each in found)

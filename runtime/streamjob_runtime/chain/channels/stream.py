@@ -142,7 +142,7 @@ class Stream:
             self._index.append(self._id, index, "\n".join(",".join(map(self._text, segments)) for segments in entries))
 
     def serve(self, consumer: str, frontier: int, max_records: int) -> None:
-        """Let a consumer read the entries below `frontier`, in batches of `max_records` or of one entry with more."""
+        """Release the entries below `frontier` to a consumer, in batches of `max_records` or of one entry with more."""
         self._index.serve(self._id, consumer, frontier, max_records)
 
     def drop(self, below: int) -> None:

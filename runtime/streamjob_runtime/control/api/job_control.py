@@ -150,7 +150,7 @@ class JobControl(Protocol):
         ...
 
     def start(self) -> None:
-        """Let a job start that waits to be told so; any other one goes on."""
+        """Start a job that waits for this call; otherwise do nothing."""
         ...
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:

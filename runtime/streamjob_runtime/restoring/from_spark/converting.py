@@ -48,7 +48,7 @@ def give_ids(
                     raise UnsupportedState(
                         f"The state at {uri} has no snapshot of its last version: there is no "
                         f"{snapshot.relative_to(checkpoint)}",
-                        f"let the query run one more batch with {_CHANGELOG}=false, and stop it",
+                        f"run one more batch of the query with {_CHANGELOG}=false, and stop it",
                     )
                 snapshot.rename(store / f"{version}_{unique_id}.zip")
         ids[str(number)] = [[unique_id] * len(metadata.stores)] * partitions

@@ -247,7 +247,7 @@ class BucketSink:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Let a refusal name the sink."""
+        """Name the sink in a refusal."""
         try:
             yield
         except StoreDenied as error:
@@ -306,6 +306,6 @@ class BucketSink:
         raise StagedRowsGone(
             f"sink path {self.label}: rows of checkpoint {checkpoint} are neither published nor whole in the upload of "
             f"{file.path}",
-            "let no lifecycle rule abort uploads sooner than a job may stand still; give these rows up, and start from "
+            "relax the bucket's lifecycle rule for incomplete uploads; give these rows up, and start from "
             "that checkpoint (--from) at another --location",
         )

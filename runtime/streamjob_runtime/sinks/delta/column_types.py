@@ -77,7 +77,7 @@ def key_mismatches(
         if name not in table:
             yield Mismatch(f"has no column {name!r} for the key", did_you_mean(name, table, "columns"))
         elif name not in rows:
-            yield Mismatch(f"has the key column {name!r}, and the rows do not have it", "let the rows have it")
+            yield Mismatch(f"has the key column {name!r}, and the rows do not have it", "add it to the rows")
         elif not isinstance(kind := table[name]["type"], str) or kind in _INEXACT:
             what = f"has the key column {name!r} of type {simple(kind)}, whose values cannot be compared exactly"
             yield Mismatch(what, "choose columns with numbers without fractions, texts or times")

@@ -395,7 +395,7 @@ class DeltaSink:
             if changed:
                 raise UnusableTable(
                     f"{self._label}: the table has changed since rows of {what} were staged: {', '.join(changed)}",
-                    "restore the table to the version before (RESTORE), let the job commit, and change it again",
+                    "restore the table to the version before (RESTORE), and change it again once the job has committed",
                 )
 
     def _check_presence(self, what: str, due: Sequence[StagedBatch]) -> None:

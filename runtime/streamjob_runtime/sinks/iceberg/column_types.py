@@ -104,7 +104,7 @@ def key_mismatches(key: Sequence[str], rows: Sequence[str], table: Schema) -> It
         if name not in columns:
             yield Mismatch(f"has no column {name!r} for the key", did_you_mean(name, columns, "columns"))
         elif name not in rows:
-            yield Mismatch(f"has the key column {name!r}, and the rows do not have it", "let the rows have it")
+            yield Mismatch(f"has the key column {name!r}, and the rows do not have it", "add it to the rows")
         elif not isinstance(columns[name], PrimitiveType) or isinstance(columns[name], FloatType | DoubleType):
             what = f"has the key column {name!r} of type {columns[name]}, whose values cannot be compared exactly"
             yield Mismatch(what, "choose columns with numbers without fractions, texts or times")

@@ -43,7 +43,7 @@ _TAKEN = Explanation(
     ProducerFenced,
     "another process makes transactions with the id {at.transactional_id}, or the brokers gave the transaction up "
     "after {at.elapsed:.0f} s",
-    "let one job of this namespace and name write to these brokers",
+    "run only one job of this namespace and name with these brokers",
 )
 _OUTLIVED = replace(
     _TAKEN,

@@ -144,7 +144,7 @@ def key_mismatches(
         if name not in columns:
             found.append(Mismatch(f"has no column {name!r} for the key", did_you_mean(name, columns, "columns")))
         elif name not in written:
-            found.append(Mismatch(f"has the key column {name!r}, and the rows do not have it", "let the rows have it"))
+            found.append(Mismatch(f"has the key column {name!r}, and the rows do not have it", "add it to the rows"))
         elif not columns[name].not_null:
             what = f"has the key column {name!r}, which may be NULL: no two NULLs are the same"
             found.append(Mismatch(what, f"make it NOT NULL: ALTER TABLE … ALTER COLUMN {name} SET NOT NULL"))

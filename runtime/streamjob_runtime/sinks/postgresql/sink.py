@@ -96,7 +96,7 @@ class PostgresqlSink:
             self.check_schema(schema)
 
     def rehearse(self, context: SinkContext, rows: DataFrame) -> None:
-        """Check server, table and rows, and let tasks form lines. Without rows they connect to no server.
+        """Check server, table and rows, while tasks form lines. Without rows they connect to no server.
 
         Raises the errors of `preview`.
         """

@@ -49,5 +49,5 @@ class UnsupportedStateFormat(CheckpointError):
     def __init__(self, checkpoint: Path, problem: str) -> None:
         super().__init__(
             f"The state in {checkpoint} {problem}",
-            "start the chain afresh with the settings of streamjob_runtime.spark.session.FIXED",
+            "remove the settings of state stores from sparkConf, and start with --from none",
         )

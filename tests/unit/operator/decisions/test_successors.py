@@ -97,7 +97,7 @@ def test_a_stop_without_a_savepoint_is_taken_over_as_well() -> None:
         {"executor": {"instances": 1}},
     ],
 )
-def test_an_upgrade_without_one_is_as_before(changes: dict[str, Any]) -> None:
+def test_an_upgrade_without_a_successor_is_unchanged(changes: dict[str, Any]) -> None:
     user = User.with_stable_job(**{**WARM, **changes})
     user.edit(image="two")
 
