@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-hostile bench-idle bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql bench-soak chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate hooks lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate hooks lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,12 +55,6 @@ bench-controller: $(READY) ## Measure the controller with 1,000 StreamJobs on th
 bench-executors: $(READY) ## Measure executors: CPU, checkpoints, restores, the loss of one (ARGS="--help")
 	$(BIN)/python -m bench.executors $(ARGS)
 
-bench-hostile: $(READY) ## Measure a job's batches while hostile clients are at its ports (ARGS="--help")
-	$(BIN)/python -m bench.hostile $(ARGS)
-
-bench-idle: $(READY) ## Measure CPU, memory and requests of jobs that have nothing to do (ARGS="--help")
-	$(BIN)/python -m bench.idle $(ARGS)
-
 bench-increments: $(READY) ## Measure checkpoints and restores with many shared files and a long history (ARGS="--help")
 	$(BIN)/python -m bench.incremental $(ARGS)
 
@@ -78,9 +72,6 @@ bench-page: $(READY) ## Measure what the page and profiles cost a job, and its f
 
 bench-postgresql: $(READY) ## Measure writing to PostgreSQL against Spark's JDBC writer (ARGS="--help")
 	$(BIN)/python -m bench.postgresql $(ARGS)
-
-bench-soak: $(READY) ## Look for two hours whether a running job grows (ARGS="--help")
-	$(BIN)/python -m bench.soak $(ARGS)
 
 test: lint ## Set up, check and test: all but the slow tests, in ten minutes (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest $(TESTS) $(PARALLEL) -m "$(CORE)" $(PYTEST_ARGS)
