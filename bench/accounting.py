@@ -43,7 +43,7 @@ def main() -> int:
             os.waitpid(-1, 0)
     except ChildProcessError:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    account = {"wall": wall, "user": used.ru_utime, "system": used.ru_stime, "samples": samples}
+    account = {"wall": wall, "cpu": used.ru_utime + used.ru_stime, "samples": samples}
     file.write_text(json.dumps(account))
     return code
 

@@ -6,24 +6,19 @@ import argparse
 import os
 import random
 import shutil
-import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import channels_report
-from bench.backpressure import make_records
-from bench.channels_model import Channels, CostRun, LatencyRun
-from bench.data import EventFiles
+from bench.data import EventFiles, make_records
 from bench.entry import Benchmark, parser, run
-from bench.processes import REPOSITORY, RunFailed, locked, measure
-from bench.rounds import rounds
-from bench.running import command, running
+from bench.processes import RunFailed, locked, measure
+from bench.results import Page, Records, Row, head
+from bench.running import JOBS, command, running
+from bench.tables import Table, longest, mid, per_million, quantile, spread
 from pyarrow import parquet
 
-JOBS = REPOSITORY / "bench" / "jobs"
-RESULTS = REPOSITORY / "bench" / "channels.json"
-_SPLIT = {"operators.minutes.chain": "false"}
 _LATENCY_RECORDS = 1000
 _WARM_FILES = 20
 _POLL_SECONDS = 0.003
@@ -32,26 +27,72 @@ _LONGEST_PAUSE_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class Side:
-    """A plan to measure: the job file and what is changed in it; the sinks are `outputs`."""
+    """A plan to measure: the job file and what is changed in it; the sinks are `outputs`.
 
+    Its cost is compared with that of `base`.
+    """
+
+    name: str
     job: str
     changes: dict[str, str]
     outputs: tuple[str, ...] = ("report",)
+    base: str = ""
 
 
 SIDES = {
-    "fused": Side("channel.yaml", {}),
-    "channel": Side("channel.yaml", _SPLIT),
-    "twice": Side("twice.yaml", {}, ("report", "alarms")),
-    "fan-out": Side("fan_out.yaml", {}, ("report", "alarms")),
+    "fused": Side("one chain", "channel.yaml", {}),
+    "channel": Side(
+        "the same query, `chain: false` before its windows: two chains, one channel",
+        "channel.yaml",
+        {"operators.minutes.chain": "false"},
+        base="fused",
+    ),
+    "twice": Side(
+        "two chains that read the source and compute the common operator twice, no channel",
+        "twice.yaml",
+        {},
+        ("report", "alarms"),
+    ),
+    "fan-out": Side(
+        "the same output by fan-out: one chain writes once, two chains read",
+        "fan_out.yaml",
+        {},
+        ("report", "alarms"),
+        base="twice",
+    ),
 }
 
 
-def cost(work: Path, source: Path, side: str, number: int, records: int, timeout: float) -> CostRun:
+class CostRun(Row):
+    """One run of one side to the end of its input: CPU seconds of the process tree, wall seconds, rows written."""
+
+    side: str
+    round: int
+    records: int
+    keys: int
+    cpu: float
+    wall: float
+    rows: int
+
+
+class LatencyRun(Row):
+    """Seconds from a small file's appearance to that of its output in the sink, one after the other."""
+
+    side: str
+    records: int
+    seconds: tuple[float, ...]
+
+
+COSTS = Records("channels-costs", CostRun)
+LATENCIES = Records("channels-latencies", LatencyRun)
+
+
+def cost(work: Path, cache: Path, side: str, number: int, records: int, keys: int, timeout: float) -> CostRun:
     """Run a side to the end of its input. Raises RunFailed if it failed."""
     plan = SIDES[side]
     directory = work / f"{side}-{number}-{records}"
     directory.mkdir(parents=True)
+    source = EventFiles(records, keys).make(cache)
     changes: dict[str, object] = {**plan.changes}
     for name in ("events", "events_again") if side == "twice" else ("events",):
         changes[f"sources.{name}.options.path"] = source
@@ -65,10 +106,10 @@ def cost(work: Path, source: Path, side: str, number: int, records: int, timeout
         side=side,
         round=number,
         records=records,
-        cpu=used.user + used.system,
+        keys=keys,
+        cpu=used.cpu,
         wall=used.wall,
         rows=rows,
-        load_before=used.load_before,
     )
 
 
@@ -100,7 +141,6 @@ def latency(work: Path, side: str, files: int, timeout: float) -> LatencyRun:
     log = directory / "log.txt"
     chance = random.Random(1)
     seconds = []
-    load_before = os.getloadavg()[0]
     with running(job, directory / "work", log, timeout):
         for number, file in enumerate(sorted(made.iterdir())):
             before = len(_parts(output))
@@ -115,7 +155,7 @@ def latency(work: Path, side: str, files: int, timeout: float) -> LatencyRun:
             # At any moment of the polling of sources.
             time.sleep(chance.uniform(0.0, _LONGEST_PAUSE_SECONDS))
     shutil.rmtree(directory)
-    return LatencyRun(side=side, records=_LATENCY_RECORDS, seconds=tuple(seconds), load_before=load_before)
+    return LatencyRun(side=side, records=_LATENCY_RECORDS, seconds=tuple(seconds))
 
 
 def arguments() -> argparse.Namespace:
@@ -134,40 +174,90 @@ def arguments() -> argparse.Namespace:
     return options
 
 
+_COST = """\
+Windows of a minute over {keys:,} keys, behind an operator that projects and filters, from Parquet to Parquet, bounded,
+in batches of a million records, two task slots, a checkpoint every 10 s to the local disk; fan-out adds a filter with a
+sink of its own. CPU is user and system time of the whole process tree. "Per million" is the cost of each additional
+million records: the difference of a run of {many:,} records and one of {few:,}, so that starts and ends do not count;
+minimum and maximum are in brackets. "Whole run" is the long run including both, and Java's compilation: a second and
+third query start and compile code of their own, once. Medians of {rounds} interleaved rounds (those that were complete,
+if the command was stopped before its last); "added" is the median of the differences to the plan in the row above,
+within a round.
+"""
+
+_LATENCY = """\
+A file of {records:,} records at a time to a job that only passes them on, the next one up to 0.3 s after the output of
+the previous one. Seconds from the appearance of the file to the appearance of its output in the sink (staged: in both
+plans, publication waits for a checkpoint).
+"""
+
+
+def _render() -> str:
+    costs, latencies = COSTS.load(), LATENCIES.load()
+    sizes = sorted({run.records for run in costs.runs})
+    rounds = len({run.round for run in costs.runs})
+    cost_text = _COST.format(keys=costs.runs[0].keys, many=sizes[-1], few=sizes[0], rounds=rounds)
+    parts = [head("The cost of a channel", "bench-channels", "channels.py"), f"{costs.where}\n"]
+    parts += ["## CPU\n", cost_text, cost_table(costs.runs).markdown()]
+    parts += ["## Latency\n", _LATENCY.format(records=latencies.runs[0].records)]
+    return "\n".join([*parts, latency_table(latencies.runs).markdown()])
+
+
+PAGE = Page("CHANNELS", _render)
+
+
+def cost_table(costs: Sequence[CostRun]) -> Table:
+    """Return the cost of each side."""
+    further = {side: per_million(costs, side, lambda run: run.cpu) for side in SIDES}
+    whole = {side: {run.round: run.cpu for run in longest(costs, side)} for side in SIDES}
+
+    def added(of: Mapping[str, Mapping[int, float]], form: str) -> Callable[[str], str]:
+        return lambda side: mid(
+            (of[side][each] - base for each, base in of.get(SIDES[side].base, {}).items() if each in of[side]),
+            form,
+        )
+
+    return Table.of(
+        [side for side, mine in further.items() if mine],
+        ("plan", lambda side: SIDES[side].name),
+        ("rounds", lambda side: len(further[side])),
+        ("CPU s / million", lambda side: spread(further[side].values(), ".2f")),
+        ("added", added(further, "+.2f")),
+        ("whole run, CPU s", lambda side: mid(whole[side].values(), ".1f")),
+        ("added", added(whole, "+.1f")),
+        ("wall s", lambda side: mid((run.wall for run in longest(costs, side)), ".1f")),
+        ("rows", lambda side: f"{longest(costs, side)[-1].rows:,}"),
+    )
+
+
+def latency_table(latencies: Sequence[LatencyRun]) -> Table:
+    """Return the latency of each side."""
+    return Table.of(
+        latencies,
+        ("plan", lambda run: "one chain" if run.side == "fused" else "two chains, one channel"),
+        ("files", lambda run: len(run.seconds)),
+        ("median s", lambda run: mid(run.seconds, ".3f")),
+        ("p90 s", lambda run: f"{quantile(run.seconds, 0.9):.3f}"),
+        ("most s", lambda run: f"{max(run.seconds):.3f}"),
+    )
+
+
 def bench(benchmark: Benchmark) -> None:
     """Measure; show and store the results after every round."""
-    options, work, begun = benchmark.options, benchmark.work, time.time()
+    options, work = benchmark.options, benchmark.work
     costs: list[CostRun] = []
-    latencies: list[LatencyRun] = []
-
-    def keep() -> None:
-        result = Channels(
-            circumstances=benchmark.circumstances(begun),
-            keys=options.keys,
-            costs=tuple(costs),
-            latencies=tuple(latencies),
-        )
-        benchmark.keep(result, RESULTS, channels_report.render)
-
     with locked(options.lock):
-        for side in ("fused", "channel"):
-            latencies.append(latency(work, side, options.files, options.timeout))
-    keep()
-    benchmark.show("seconds from a file to its output", channels_report.latency_table(latencies))
-    for number, turn in rounds(list(SIDES), options.rounds, options.lock):
+        latencies = [latency(work, side, options.files, options.timeout) for side in ("fused", "channel")]
+    benchmark.keep(LATENCIES, latencies)
+    benchmark.show("seconds from a file to its output", latency_table(latencies))
+    for number, turn in benchmark.rounds(list(SIDES)):
         for records in (options.records, options.few):
-            source = EventFiles(records, options.keys).make(benchmark.cache)
             for side in turn:
-                costs.append(cost(work, source, side, number, records, options.timeout))
-                benchmark.tell(f"{side}: {records:,} records, {costs[-1].cpu:.1f} CPU s")
-        keep()
-        benchmark.show(f"behind round {number + 1}", channels_report.cost_table(costs))
-
-
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), bench)
+                costs.append(cost(work, benchmark.cache, side, number, records, options.keys, options.timeout))
+                benchmark.tell(costs[-1])
+        benchmark.keep(COSTS, costs)
+        benchmark.show(f"behind round {number + 1}", cost_table(costs))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), PAGE, bench)

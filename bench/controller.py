@@ -11,18 +11,30 @@ import asyncio
 import os
 import random
 import re
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from bench import controller_report
 from bench.controller_cluster import Connection, connected
-from bench.controller_model import Change, Controlled, Deletion, Deployment, Idle
+from bench.controller_report import (
+    CHANGES,
+    DEPLOYMENT,
+    IDLE,
+    PAGE,
+    READS,
+    WRITES,
+    Change,
+    Deployment,
+    Idle,
+    changes_table,
+    deployment_table,
+    idle_table,
+)
 from bench.controller_watching import Jobs, Sent, outcomes, read_log
-from bench.controller_world import INTERVAL, ControllerProcess, World, open_cluster
+from bench.controller_world import ControllerProcess, World, open_cluster
 from bench.entry import Benchmark, parser, run
-from bench.processes import REPOSITORY, locked
+from bench.processes import locked
+from bench.tables import Table
 from e2e.harness.cluster import Cluster
 from tests.servers.s3 import S3Server
 
@@ -30,7 +42,6 @@ from streamjob_operator.cluster.kinds import STREAM_JOB, Object
 
 REQUESTS = "streamjob_controller_kubernetes_request_seconds_count"
 CONTROL = "streamjob_controller_control_request_seconds_count"
-RESULTS = REPOSITORY / "bench" / "controller.json"
 _AT_ONCE = 20
 _PATIENCE = 600.0
 _KINDS, _WEIGHTS = ("interval", "parallelism", "suspend"), (0.4, 0.3, 0.3)
@@ -42,28 +53,29 @@ class Bench:
     """One run.
 
     Args:
-        options: the command line.
+        benchmark: what is under way.
         world: what stands around the controller.
         connection: the API server.
     """
 
-    def __init__(self, options: argparse.Namespace, world: World, connection: Connection) -> None:
-        self._options = options
+    def __init__(self, benchmark: Benchmark, world: World, connection: Connection) -> None:
+        self._benchmark = benchmark
+        self._options = benchmark.options
         self._world = world
         self._connection = connection
         self._cluster = connection.cluster
-        self._chance = random.Random(options.seed)
+        self._chance = random.Random(self._options.seed)
         self._suspended: set[str] = set()
         self._specs: dict[str, Object] = {}
         self.jobs = Jobs()
 
-    async def run(self, keep: Callable[..., None]) -> None:
-        """Measure everything; `keep` receives each part's result."""
+    async def run(self) -> None:
+        """Measure everything."""
         watching = asyncio.create_task(self._connection.watch(STREAM_JOB, self._world.namespace, self.jobs.saw))
         served_without = await self._without_controller()
         try:
             with self._world.controller() as controller:
-                await self._measure(controller, served_without, keep)
+                await self._measure(controller, served_without)
         finally:
             watching.cancel()
 
@@ -73,22 +85,32 @@ class Bench:
         await asyncio.sleep(self._options.seconds / 2)
         return (await self._served() - before) * 120 / float(self._options.seconds)
 
-    async def _measure(self, controller: ControllerProcess, served_without: float, keep: Callable[..., None]) -> None:
-        keep(deployment=await self._deploy(), served_without=served_without)
+    async def _measure(self, controller: ControllerProcess, served_without: float) -> None:
+        """Measure part by part, and show each; store them when all are done."""
+        benchmark, loads = self._benchmark, dict[str, float]()
+
+        def done(part: str, table: Table) -> None:
+            loads[part] = os.getloadavg()[0]
+            benchmark.show(part, table)
+
+        made = await self._deploy(served_without)
+        done("deployment", deployment_table(made))
         await asyncio.sleep(self._options.pause)
         idle = [await self._idle(controller, checkpoints=each) for each in (True, False)]
-        keep(idle=tuple(idle))
+        done("idle", idle_table(idle))
         changes, unanswered = await self._change()
-        keep(changes=tuple(changes), unanswered=unanswered, peak_rss=controller.memory("VmHWM"))
-        deletions = []
+        done("changes", changes_table(changes))
         for size in self._options.sizes:
-            deletions.append(await self._delete(len(self.jobs.seen) - size))
+            await self._delete(len(self.jobs.seen) - size)
             await asyncio.sleep(self._options.pause)
             idle += [await self._idle(controller, checkpoints=each) for each in (True, False)]
-            keep(idle=tuple(idle), deletions=tuple(deletions))
-        keep(peak_rss=controller.memory("VmHWM"))
+            done(f"idle with {size}", idle_table(idle))
+        found = {"unanswered": unanswered, "loads": loads, "peak_rss": controller.memory("VmHWM")}
+        benchmark.keep(CHANGES, changes)
+        benchmark.keep(IDLE, idle)
+        benchmark.keep(DEPLOYMENT, [made.model_copy(update=found)])
 
-    async def _deploy(self) -> Deployment:
+    async def _deploy(self, served_without: float) -> Deployment:
         wanted = [self._world.job(number) for number in range(self._options.jobs)]
         begun = time.time()
         await _all_of([partial(self._cluster.create, STREAM_JOB, job) for job in wanted])
@@ -97,7 +119,12 @@ class Bench:
         await self.jobs.until(self._all_ready, _PATIENCE, "Ready of all StreamJobs")
         ready = sorted(job.ready[1] - begun for job in self.jobs.seen.values())
         return Deployment(
-            jobs=len(wanted), accepted=accepted - begun, ready_half=ready[len(ready) // 2], ready_all=ready[-1]
+            jobs=len(wanted),
+            accepted=accepted - begun,
+            ready_half=ready[len(ready) // 2],
+            ready_all=ready[-1],
+            rate=self._options.rate,
+            served_without=served_without,
         )
 
     def _all_ready(self) -> bool:
@@ -113,13 +140,20 @@ class Bench:
         seconds, cpu = time.monotonic() - begun, controller.cpu() - cpu
         after, served = controller.metrics(), await self._served() - served
         self._world.hold_checkpoints(False)
+        requests = _counted(REQUESTS, before, after)
+
+        def of(verbs: frozenset[str]) -> int:
+            return sum(count for name, count in requests.items() if name.split()[0] in verbs)
+
         return Idle(
             jobs=len(self.jobs.seen),
             checkpoints=checkpoints,
             seconds=seconds,
-            requests=_counted(REQUESTS, before, after),
+            reads=of(READS),
+            writes=of(WRITES),
+            leases=sum(count for name, count in requests.items() if name.split()[1] == "leases"),
             served=served,
-            control=_counted(CONTROL, before, after),
+            control=sum(_counted(CONTROL, before, after).values()),
             cpu=cpu,
             rss=controller.memory(),
         )
@@ -148,7 +182,7 @@ class Bench:
         self.jobs.seen[name].generation += 1
         sent = time.time()
         written = await self._cluster.patch(STREAM_JOB, self._world.namespace, name, {"spec": spec})
-        return Sent(job=name, kind=kind, generation=written["metadata"]["generation"], sent=sent, answered=time.time())
+        return Sent(job=name, kind=kind, generation=written["metadata"]["generation"], sent=sent)
 
     def _changed(self, name: str) -> tuple[str, Object]:
         if name in self._suspended:
@@ -166,14 +200,12 @@ class Bench:
         self._suspended.add(name)
         return kind, {"suspend": True}
 
-    async def _delete(self, count: int) -> Deletion:
+    async def _delete(self, count: int) -> None:
         names = sorted(self.jobs.seen, reverse=True)[:count]
-        begun = time.time()
         await _all_of([partial(self._cluster.delete, STREAM_JOB, self._world.namespace, name) for name in names])
         await self.jobs.until(
             lambda: not any(name in self.jobs.seen for name in names), _PATIENCE, "end of deleted StreamJobs"
         )
-        return Deletion(jobs=len(names), seconds=time.time() - begun)
 
 
 async def _all_of(requests: Sequence[Callable[[], Awaitable[object]]]) -> None:
@@ -213,25 +245,11 @@ def arguments() -> argparse.Namespace:
 
 
 async def measure(benchmark: Benchmark, cluster: Cluster, s3: S3Server) -> None:
-    """Measure; show and store the results after every part."""
-    options, begun, parts = benchmark.options, time.time(), dict[str, object]()
-    loads: dict[str, float] = {}
-    fixed = {"interval": INTERVAL, "rate": options.rate, "loads": loads}
-
-    def keep(**more: object) -> None:
-        parts.update(more)
-        loads[next(iter(more))] = os.getloadavg()[0]
-        where = benchmark.circumstances(begun)
-        result = Controlled.model_validate({"circumstances": where, **fixed, **parts})
-        benchmark.keep(result, RESULTS, controller_report.render)
-        benchmark.console.rule(time.strftime("%H:%M:%S"))
-        for title, table in controller_report.tables(result):
-            benchmark.show(title, table)
-
+    """Measure with all that a controller has around it."""
     world = World(cluster, s3, benchmark.work)
     async with connected() as connection:
         with world.running():
-            await Bench(options, world, connection).run(keep)
+            await Bench(benchmark, world, connection).run()
 
 
 def bench(benchmark: Benchmark) -> None:
@@ -240,10 +258,5 @@ def bench(benchmark: Benchmark) -> None:
         asyncio.run(measure(benchmark, open_cluster(), s3))
 
 
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), bench)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), PAGE, bench)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.controller_model import Change
+from bench.controller_report import Change
 from bench.processes import RunFailed
 
 from streamjob_operator.cluster.kinds import Object
@@ -35,13 +35,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A change that was sent: when, when it was answered, and the generation that it made."""
+    """A change that was sent: when, and the generation that it made."""
 
     job: str
     kind: str
     generation: int
     sent: float
-    answered: float
 
 
 class Jobs:
@@ -112,7 +111,6 @@ def outcomes(
         changes.append(
             Change(
                 kind=each.kind,
-                answered=each.answered - each.sent,
                 status=max(0.0, told - each.sent),
                 action=acted - each.sent,
                 settled=None if settled is None else settled - each.sent,

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.controller_cluster import ADDRESS
+from bench.controller_report import INTERVAL
 from bench.proc import cpu_seconds
 from bench.processes import REPOSITORY, RunFailed, environment, started
 from e2e.harness.cluster import Cluster, Where, find_kubeconfig
@@ -24,7 +25,6 @@ from tests.servers.s3 import S3Server
 
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 
-INTERVAL = "1m"
 _NODES = 10
 _LABEL = "bench.streamjob.io/run"
 _OWN_LABELS = "app.kubernetes.io/name=streamjob,app.kubernetes.io/component=controller"

@@ -15,6 +15,7 @@ MINUTE_US = 60_000_000
 _BEGIN_US = 1_704_067_200_000_000  # 2024-01-01
 _MADE_AT = 1_704_067_200
 PAYLOAD_BYTES = 1000
+RECORD_BYTES = 120
 _ROW_GROUP = 100_000
 
 
@@ -86,3 +87,15 @@ def put(table: pa.Table, directory: Path, name: str) -> None:
     hidden = directory / f".{name}"
     parquet.write_table(table, hidden, row_group_size=_ROW_GROUP, compression="none")
     hidden.rename(directory / name)
+
+
+def make_records(directory: Path, records: int, count: int) -> None:
+    """Write files of records with ids from 0 and bytes that do not compress."""
+    directory.mkdir(parents=True)
+    chance = np.random.default_rng(7)
+    for number in range(count):
+        content = pa.py_buffer(chance.bytes(records * (RECORD_BYTES - 8)))
+        offsets = pa.py_buffer(np.arange(records + 1, dtype=np.int32) * (RECORD_BYTES - 8))
+        payload = pa.Array.from_buffers(pa.binary(), records, [None, offsets, content])
+        ids = np.arange(number * records, (number + 1) * records)
+        put(pa.table({"id": ids, "payload": payload}), directory, f"{number:06}.parquet")

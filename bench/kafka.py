@@ -10,44 +10,92 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import kafka_report
 from bench.entry import Benchmark, parser, run
-from bench.kafka_model import CostRun, Kafka, LatencyRun
-from bench.kafka_report import WARM_SECONDS
 from bench.proc import cpu_seconds
-from bench.processes import REPOSITORY, RunFailed, environment, locked, measure, started
-from bench.rounds import rounds
-from bench.running import command, running, settings
+from bench.processes import RunFailed, environment, locked, measure, started
+from bench.results import Page, Records, Row, head
+from bench.running import JOBS, command, running, settings
+from bench.tables import Table, interleaved, loads, longest, mid, per_million, quantile, spread
 from confluent_kafka import Consumer, Producer
 from tests.servers.kafka import KafkaServer
 
-JOB = REPOSITORY / "bench" / "jobs" / "kafka.yaml"
-RESULTS = REPOSITORY / "bench" / "kafka.json"
+JOB = JOBS / "kafka.yaml"
 PARTITIONS = 4
 VALUE_BYTES = 100
 BATCH = 250_000
 _KEYS = 100_000
 
 
+WARM_SECONDS = 15.0
+"""Of a job's life, in which latencies do not count."""
+
+
 @dataclass(frozen=True)
 class Side:
     """A way to measure: what is changed in the job; plain Spark runs its query without streamjob."""
 
+    name: str
     changes: dict[str, object]
     plain: bool = False
 
 
 SIDES = {
-    "plain": Side({}, plain=True),
-    "at least once": Side({"sinks.copy.delivery": "at-least-once"}),
-    "exactly once, 10 s": Side({}),
-    "exactly once, 1 s": Side({"checkpointing.interval": "1s"}),
+    "plain": Side("plain Spark, Kafka source and sink, at least once", {}, plain=True),
+    "at least once": Side(
+        "streamjob, `delivery: at-least-once`, a checkpoint every 10 s", {"sinks.copy.delivery": "at-least-once"}
+    ),
+    "exactly once, 10 s": Side("streamjob, exactly once, a checkpoint every 10 s", {}),
+    "exactly once, 1 s": Side("streamjob, exactly once, a checkpoint every second", {"checkpointing.interval": "1s"}),
 }
+
+
+class CostRun(Row):
+    """One run of one side from the first record of a topic to its last.
+
+    `cpu` are the CPU seconds of its process tree, `broker_cpu` those of the broker meanwhile.
+    """
+
+    side: str
+    round: int
+    records: int
+    wall: float
+    cpu: float
+    broker_cpu: float
+    load_before: float
+
+
+class LatencyRun(Row):
+    """Seconds from the moment at which a record is handed to a producer to that at which a consumer has its copy."""
+
+    side: str
+    rate: int
+    records: int
+    median: float
+    p99: float
+    most: float
+    load_before: float
+
+    @staticmethod
+    def of(side: str, rate: int, seconds: Sequence[float], load_before: float) -> LatencyRun:
+        """Return what was measured of single records."""
+        return LatencyRun(
+            side=side,
+            rate=rate,
+            records=len(seconds),
+            median=quantile(seconds, 0.5),
+            p99=quantile(seconds, 0.99),
+            most=max(seconds),
+            load_before=load_before,
+        )
+
+
+COSTS = Records("kafka-costs", CostRun)
+LATENCIES = Records("kafka-latencies", LatencyRun)
 
 
 def start_command(side: Side, directory: Path, changes: dict[str, object]) -> list[str]:
@@ -92,7 +140,7 @@ def cost(server: KafkaServer, work: Path, side: str, number: int, topic: str, re
         round=number,
         records=records,
         wall=used.wall,
-        cpu=used.user + used.system,
+        cpu=used.cpu,
         broker_cpu=broker,
         load_before=used.load_before,
     )
@@ -249,48 +297,96 @@ def arguments() -> argparse.Namespace:
     return options
 
 
+_COST = """\
+A topic of {partitions} partitions with values of {value_bytes} bytes is read from its first record to its last, in
+batches of at most {batch:,}, and written to another one, in two task slots; the only broker is on the same machine, as
+are all clients. All sides have the same settings of Spark. "A further million" is the difference of a run of {many:,}
+records and one of {few:,}, so that starts and ends do not count; minimum and maximum are in brackets. CPU is user and
+system time, of the whole process tree and of the broker. {rounds} {load}
+"""
+
+_LATENCY = """\
+{rate} records a second to a job that only passes them on. Seconds from the time when a record is handed to its producer
+until a consumer with `read_committed` has the copy; the first {warm:.0f} s of a job do not count. An exactly-once
+record is visible with its checkpoint, so the expected latency is half the interval plus the duration of a checkpoint
+and a batch. One run of each side. {load}
+"""
+
+
+def _render() -> str:
+    costs, latencies = COSTS.load(), LATENCIES.load()
+    sizes = sorted({run.records for run in costs.runs})
+    cost_text = _COST.format(
+        partitions=PARTITIONS,
+        value_bytes=VALUE_BYTES,
+        batch=BATCH,
+        many=sizes[-1],
+        few=sizes[0],
+        rounds=interleaved(costs.runs),
+        load=loads(costs.runs),
+    )
+    rate = latencies.runs[0].rate
+    parts = [head("From Kafka to Kafka", "bench-kafka", "kafka.py"), f"{costs.where}\n"]
+    parts += ["## Throughput\n", cost_text, cost_table(costs.runs).markdown()]
+    parts += ["## Latency\n", _LATENCY.format(rate=rate, warm=WARM_SECONDS, load=loads(latencies.runs))]
+    return "\n".join([*parts, latency_table(latencies.runs).markdown()])
+
+
+PAGE = Page("KAFKA", _render)
+
+
+def cost_table(costs: Sequence[CostRun]) -> Table:
+    """Return what each side takes for a further million records, and for a whole run."""
+
+    def further(side: str, figure: Callable[[CostRun], float]) -> list[float]:
+        return list(per_million(costs, side, figure).values())
+
+    return Table.of(
+        [side for side in SIDES if further(side, lambda run: run.wall)],
+        ("", lambda side: SIDES[side].name),
+        ("rounds", lambda side: len(further(side, lambda run: run.wall))),
+        ("records / s", lambda side: spread((1e6 / each for each in further(side, lambda run: run.wall)), ",.0f")),
+        ("CPU s / million", lambda side: spread(further(side, lambda run: run.cpu), ".1f")),
+        ("broker's CPU s / million", lambda side: spread(further(side, lambda run: run.broker_cpu), ".1f")),
+        ("whole run s", lambda side: mid((run.wall for run in longest(costs, side)), ".1f")),
+        ("CPU s", lambda side: mid((run.cpu for run in longest(costs, side)), ".1f")),
+    )
+
+
+def latency_table(latencies: Sequence[LatencyRun]) -> Table:
+    """Return the latency of each side."""
+    return Table.of(
+        latencies,
+        ("", lambda run: SIDES[run.side].name),
+        ("records", lambda run: f"{run.records:,}"),
+        ("median s", lambda run: f"{run.median:.2f}"),
+        ("p99 s", lambda run: f"{run.p99:.2f}"),
+        ("most s", lambda run: f"{run.most:.2f}"),
+    )
+
+
 def bench(benchmark: Benchmark) -> None:
     """Measure; show and store the results after every round."""
-    options, work, begun = benchmark.options, benchmark.work, time.time()
+    options, work = benchmark.options, benchmark.work
     costs: list[CostRun] = []
     latencies: list[LatencyRun] = []
-
-    def keep() -> None:
-        result = Kafka(
-            circumstances=benchmark.circumstances(begun),
-            value_bytes=VALUE_BYTES,
-            partitions=PARTITIONS,
-            batch=BATCH,
-            costs=tuple(costs),
-            latencies=tuple(latencies),
-        )
-        benchmark.keep(result, RESULTS, kafka_report.render)
-
     with KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
         with locked(options.lock):
             for side in SIDES:
                 latencies.append(latency(server, work, side, options.rate, options.seconds, options.timeout))
-        keep()
-        benchmark.show("seconds from a record to its copy", kafka_report.latency_table(latencies))
+        benchmark.keep(LATENCIES, latencies)
+        benchmark.show("seconds from a record to its copy", latency_table(latencies))
         topics = {records: f"events-{records}" for records in (options.records, options.few)}
         for records, topic in topics.items():
             fill(server, topic, records)
-        for number, turn in rounds(list(SIDES), options.rounds, options.lock):
+        for number, turn in benchmark.rounds(list(SIDES)):
             for side in turn:
                 for records, topic in topics.items():
                     costs.append(cost(server, work, side, number, topic, records, options.timeout))
-                    benchmark.tell(
-                        f"{side}: {records:,} records, {costs[-1].wall:.1f} s, {costs[-1].cpu:.1f} CPU s,"
-                        f" load {costs[-1].load_before:.1f}"
-                    )
-            keep()
-            benchmark.show(f"behind round {number + 1}", kafka_report.cost_table(costs))
-
-
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), bench)
+                    benchmark.tell(costs[-1])
+            benchmark.keep(COSTS, costs)
+            benchmark.show(f"behind round {number + 1}", cost_table(costs))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), PAGE, bench)

@@ -7,23 +7,57 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench import load_report
 from bench.entry import Benchmark, parser, run
-from bench.kafka import PARTITIONS, copies, reading, send, values
-from bench.kafka_model import LatencyRun
-from bench.load_report import LOADS, SIDES, CatchUp, Load
-from bench.processes import REPOSITORY, RunFailed, environment, locked
-from bench.running import command, running
+from bench.kafka import PARTITIONS, WARM_SECONDS, LatencyRun, copies, reading, send, values
+from bench.processes import RunFailed, environment, locked
+from bench.results import Page, Records, Row, head
+from bench.running import JOBS, command, running
+from bench.tables import Table, loads
 from tests.servers.kafka import KafkaServer
 
-JOB = REPOSITORY / "bench" / "jobs" / "load.yaml"
-RESULTS = REPOSITORY / "bench" / "load.json"
+JOB = JOBS / "load.yaml"
+LOADS = (0.01, 0.5, 0.9)
+SIDES: Mapping[str, Mapping[str, object]] = {
+    "`batchDuration: 5s`, the default": {},
+    "`maxOffsetsPerTrigger: 500`": {"batchDuration": "0s", "sources.events.options.maxOffsetsPerTrigger": 500},
+}
+"""The compared sides, each with the fields of the job that it changes."""
+TOGETHER = 0.8
+"""Seconds within which a consumer has read all copies that become visible at once."""
+
+
+class CatchUp(Row):
+    """How fast a job processes a backlog, in records per second."""
+
+    side: str
+    records: int
+    rate: float
+
+    @staticmethod
+    def of(side: str, seen: Sequence[tuple[float, int]]) -> CatchUp:
+        """Return what was measured.
+
+        Args:
+            side: of the comparison.
+            seen: when copies were seen, in seconds, and how many; a batch after the other.
+        """
+        begin, end = seen[0][0], seen[-1][0]
+        total = sum(count for _, count in seen)
+        first = sum(count for at, count in seen if at - begin < TOGETHER)
+        return CatchUp(side=side, records=total, rate=(total - first) / (end - begin))
+
+    def at(self, share: float) -> int:
+        """Return the records per second that are a share of this rate."""
+        return round(self.rate * share)
+
+
+BACKLOGS = Records("load-backlogs", CatchUp)
+LATENCIES = Records("load-latencies", LatencyRun)
 
 
 def arguments() -> argparse.Namespace:
@@ -83,29 +117,64 @@ def loaded(server: KafkaServer, work: Path, side: str, rate: int, seconds: float
     return LatencyRun.of(side, rate, found, before)
 
 
+_TEXT = """\
+A job copies a topic of Kafka exactly once, with a checkpoint every second. Each record takes a millisecond of its
+task's time and no processor, so two task slots cannot process more than 2,000 records a second.
+
+"Behind a backlog" is the rate at which copies become visible while the topic has more than the job can read, without
+those that are visible first. The rate of the first side is the load of 100%. Latency is the time from a record to its
+copy, as a consumer with `read_committed` sees it. The job is running before the load begins, and the first {warm:.0f} s
+do not count. One run of each. {load}
+"""
+
+
+def _render() -> str:
+    latencies = LATENCIES.load()
+    text = _TEXT.format(warm=WARM_SECONDS, load=loads(latencies.runs))
+    parts = [head("Latency by load", "bench-load", "load.py"), f"{latencies.where}\n", text]
+    return "\n".join([*parts, table(BACKLOGS.load().runs, latencies.runs).markdown()])
+
+
+PAGE = Page("LOAD", _render)
+
+
+def table(backlogs: Sequence[CatchUp], runs: Sequence[LatencyRun]) -> Table:
+    """Return the table: a line per side."""
+
+    def at(share: float) -> Callable[[CatchUp], str]:
+        rate = backlogs[0].at(share)
+
+        def text(side: CatchUp) -> str:
+            (run,) = (each for each in runs if (each.side, each.rate) == (side.side, rate))
+            return f"{run.median:.2f} / {run.p99:.2f}"
+
+        return text
+
+    return Table.of(
+        backlogs,
+        ("batches", lambda side: side.side),
+        ("records / s behind a backlog", lambda side: f"{side.rate:,.0f}"),
+        *((f"median / p99 s at {share:.0%}", at(share)) for share in LOADS),
+    )
+
+
 def bench(benchmark: Benchmark) -> None:
-    """Measure; show and store the results after every side."""
-    options, work, begun = benchmark.options, benchmark.work, time.time()
+    """Measure; show and store the results."""
+    options, work = benchmark.options, benchmark.work
     behind: list[CatchUp] = []
     runs: list[LatencyRun] = []
     with locked(options.lock), KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
         for side in SIDES:
             behind.append(catch_up(server, work, side, options.records, options.timeout))
-            benchmark.tell(f"{side}: {behind[-1].rate:,.0f} records a second behind a backlog")
+            benchmark.tell(behind[-1])
             for share in LOADS:
                 rate = behind[0].at(share)
                 runs.append(loaded(server, work, side, rate, options.seconds, options.timeout))
-                benchmark.tell(f"{side}, load {share:.0%}: median {runs[-1].median:.2f} s, p99 {runs[-1].p99:.2f} s")
-            where = benchmark.circumstances(begun)
-            result = Load(circumstances=where, catch_up=tuple(behind), runs=tuple(runs))
-            benchmark.keep(result, RESULTS, load_report.render)
-            benchmark.show("seconds from a record to its copy", load_report.table(result))
-
-
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), bench)
+                benchmark.tell(runs[-1])
+    benchmark.keep(BACKLOGS, behind)
+    benchmark.keep(LATENCIES, runs)
+    benchmark.show("seconds from a record to its copy", table(behind, runs))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), PAGE, bench)

@@ -59,15 +59,6 @@ def own_bytes(pid: int) -> int:
     return (resident - shared) * _PAGE
 
 
-def proportional_bytes(pid: int) -> int:
-    """Return the memory that a process has, with its share of pages that others have too; 0 if it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
-
-
 def _pages(pid: int) -> tuple[int, int]:
     try:
         _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -12,15 +12,36 @@ from typing import Any
 
 from bench.entry import Benchmark, parser, run
 from bench.proc import cpu_seconds, descendants
-from bench.processes import REPOSITORY
+from bench.results import Page, Records, Row
 from bench.running import RunningJob, command, running
+from bench.tables import Table
 
 from streamjob.client.profile_models import ProfileState
 
-REPORT = REPOSITORY / "bench" / "PAGE.md"
 PAGES = 3
 ROUNDS = 3
+SECONDS = 8.0
 ROWS_PER_SECOND = 5000
+CASES = {"alone": "nobody looks", "pages": f"{PAGES} open pages", "profile": "a profile"}
+
+
+class Figure(Row):
+    """A figure of a case: percent of a core for the driver's Python and for the rest, or ms until the first paint."""
+
+    case: str
+    of: str
+    count: int
+    median: float
+    least: float
+    most: float
+
+    @staticmethod
+    def made(case: str, of: str, values: Sequence[float]) -> Figure:
+        """Return the figure of several values."""
+        return Figure(case=case, of=of, count=len(values), median=median(values), least=min(values), most=max(values))
+
+
+FIGURES = Records("page", Figure)
 
 
 def write_job(directory: Path) -> Path:
@@ -85,15 +106,14 @@ def profiled(job: RunningJob, seconds: float) -> tuple[float, float]:
     return (after[0] - before[0]) / passed, (after[1] - before[1]) / passed
 
 
-def body(benchmark: Benchmark) -> None:
-    """Measure, and write the report."""
+def bench(benchmark: Benchmark) -> None:
+    """Measure; store the results."""
     from tests.integration.page.browser import chromium
 
-    seconds = 3.0 if benchmark.options.quick else 8.0
-    begun, load = time.time(), os.getloadavg()[0]
-    work = benchmark.work
+    seconds = 3.0 if benchmark.options.quick else SECONDS
+    work, load = benchmark.work, os.getloadavg()[0]
     arguments = command(write_job(work), str(work / "store"), work / "work", {})
-    found: dict[str, list[tuple[float, float]]] = {"alone": [], "pages": [], "profile": []}
+    found: dict[str, list[tuple[float, float]]] = {case: [] for case in CASES}
     paints: list[float] = []
     with running(arguments, work / "work", work / "log", 180.0) as job, chromium() as browser:
         time.sleep(5 * seconds)
@@ -106,47 +126,47 @@ def body(benchmark: Benchmark) -> None:
                 time.sleep(1.0)
                 found["pages"].append(rate(job, seconds))
             found["profile"].append(profiled(job, seconds))
-    loads = f"Load average of the machine: {load:.1f} before, {os.getloadavg()[0]:.1f} behind."
-    text = f"{report(found, first, paints, seconds)}\n{benchmark.circumstances(begun)} {loads}\n"
-    benchmark.console.print(text)
-    if not benchmark.options.quick:
-        REPORT.write_text(text)
+    figures = [Figure.made("first", "paint", paints)]
+    for case, turns in {**found, "first": [first]}.items():
+        figures += [Figure.made(case, of, [100 * turn[n] for turn in turns]) for n, of in enumerate(("python", "rest"))]
+    remark = f"Load average of the machine: {load:.1f} before, {os.getloadavg()[0]:.1f} behind."
+    benchmark.keep(FIGURES, figures, remark=remark)
+    benchmark.show("percent of a core", table(figures))
 
 
-def report(
-    found: dict[str, list[tuple[float, float]]], first: tuple[float, float], paints: list[float], seconds: float
-) -> str:
-    """Return the figures as Markdown."""
+def table(figures: Sequence[Figure]) -> Table:
+    """Return what each case costs."""
+    by = {(each.case, each.of): each for each in figures}
 
-    def cell(kind: str, part: Callable[[tuple[float, float]], float]) -> str:
-        values = [100 * part(each) for each in found[kind]]
-        return f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+    def cell(of: str) -> Callable[[str], str]:
+        return lambda case: f"{(it := by[case, of]).median:.1f} ({it.least:.1f} to {it.most:.1f})"
 
-    rows = [
-        f"| {label} | {cell(kind, lambda each: each[0])} | {cell(kind, lambda each: each[1])} |"
-        for kind, label in (("alone", "nobody looks"), ("pages", f"{PAGES} open pages"), ("profile", "a profile"))
-    ]
-    return "\n".join(
-        [
-            "# The page and profiles",
-            "",
-            "<!-- Written by `make bench-page`; change bench/page.py. -->",
-            "",
-            f"A job that counts {ROWS_PER_SECOND:,} generated rows per second, with a checkpoint every five seconds.",
-            f"Each figure is the median of {ROUNDS} turns of {seconds:g} s, in percent of a core, with the range.",
-            "",
-            "| | Driver's Python | Its Java, and all else |",
-            "|---|---|---|",
-            *rows,
-            "",
-            f"The first profile of a process loads the recorder: {100 * first[0]:.1f} and {100 * first[1]:.1f}.",
-            "",
-            f"First paint: {median(paints):.0f} ms ({min(paints):.0f} to {max(paints):.0f}), {len(paints)} pages.",
-            "",
-        ]
-    )
+    columns = (("", CASES.__getitem__), ("Driver's Python", cell("python")), ("Its Java, and all else", cell("rest")))
+    return Table.of(CASES, *columns)
 
+
+def _render() -> str:
+    measured = FIGURES.load()
+    by = {(each.case, each.of): each for each in measured.runs}
+    paint, python, rest = (by["first", of] for of in ("paint", "python", "rest"))
+    return f"""\
+# The page and profiles
+
+<!-- Written by `make bench-page`; change bench/page.py. -->
+
+A job that counts {ROWS_PER_SECOND:,} generated rows per second, with a checkpoint every five seconds.
+Each figure is the median of {ROUNDS} turns of {SECONDS:g} s, in percent of a core, with the range.
+
+{table(measured.runs).markdown()}
+The first profile of a process loads the recorder: {python.median:.1f} and {rest.median:.1f}.
+
+First paint: {paint.median:.0f} ms ({paint.least:.0f} to {paint.most:.0f}), {paint.count} pages.
+
+{measured.where}
+"""
+
+
+PAGE = Page("PAGE", _render)
 
 if __name__ == "__main__":
-    options = parser("make bench-page", __doc__, "short turns").parse_args()
-    raise SystemExit(run(options, body))
+    run(parser("make bench-page", __doc__, "short turns").parse_args(), PAGE, bench)

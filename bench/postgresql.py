@@ -12,22 +12,52 @@ import json
 import os
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from bench import postgresql_report
 from bench.entry import Benchmark, parser, run
 from bench.memory import MemoryWatch
-from bench.postgresql_model import Done, Postgresql, PostgresqlRun
-from bench.postgresql_side import table_of
-from bench.processes import REPOSITORY, RunFailed, environment, started
-from bench.rounds import rounds
+from bench.postgresql_side import WARM_ROWS, table_of
+from bench.processes import RunFailed, environment, started
+from bench.results import Page, Records, Row, head
+from bench.tables import MB, Table, interleaved, loads, mid
 from tests.servers.postgresql import PostgresqlServer, jdbc_driver
 
-RESULTS = REPOSITORY / "bench" / "postgresql.json"
-SIDES = ("jdbc", "jdbc, rewriting", "insert", "upsert")
+SIDES = {
+    "jdbc": "Spark's JDBC writer",
+    "jdbc, rewriting": "the same with `reWriteBatchedInserts=true`",
+    "insert": "streamjob, exactly once, `mode: insert`",
+    "upsert": "streamjob, exactly once, `mode: upsert`",
+}
 SLOTS = 2
 _SERVER = {"shared_buffers": "256MB", "max_wal_size": "8GB"}
+
+
+class PostgresqlRun(Row):
+    """One run of one side: seconds to write all batches, and to publish them; None if both are one step.
+
+    `driver_bytes` is the peak memory of the driver's processes, Python and Java, together; `worker_bytes` that of the
+    Python workers, without shared memory.
+    """
+
+    side: str
+    round: int
+    rows: int
+    batches: int
+    write: float
+    publish: float | None = None
+    driver_bytes: int
+    worker_bytes: int
+    load_before: float
+
+    @property
+    def seconds(self) -> float:
+        """Until the table has the rows."""
+        return self.write + (self.publish or 0.0)
+
+
+RUNS = Records("postgresql", PostgresqlRun)
 
 
 def arguments() -> argparse.Namespace:
@@ -61,7 +91,7 @@ class Side:
 
     def run(self, side: str, number: int, rows: int, batches: int) -> PostgresqlRun:
         """Write the given numbers of rows and batches. Raises RunFailed if a row did not arrive."""
-        server, name = self._server, f"round_{number}_{SIDES.index(side)}_{batches}"
+        server, name = self._server, f"round_{number}_{list(SIDES).index(side)}_{batches}"
         directory = self._work / name
         directory.mkdir(parents=True)
         server.make_database(name)
@@ -83,13 +113,13 @@ class Side:
             round=number,
             rows=rows,
             batches=batches,
-            done=done,
+            **done,
             driver_bytes=memory.driver_bytes,
             worker_bytes=memory.worker_bytes,
             load_before=load,
         )
 
-    def _measure(self, directory: Path, **spec: object) -> tuple[Done, MemoryWatch]:
+    def _measure(self, directory: Path, **spec: object) -> tuple[dict[str, Any], MemoryWatch]:
         result, log = directory / "result.json", directory / "log.txt"
         (directory / "work").mkdir()
         spec |= {"slots": SLOTS, "work": str(directory / "work"), "result": str(result)}
@@ -99,31 +129,68 @@ class Side:
             process.wait(self._timeout)
         if process.returncode or not result.exists():
             raise RunFailed.told_by(log, f"{spec['side']} got no further")
-        return Done.model_validate_json(result.read_text()), memory
+        return json.loads(result.read_text()), memory
+
+
+_TEXT = """\
+{rows:,} rows of ten columns into a table with a primary key, in {slots} task slots, with a server on the same machine:
+from the first batch until the table has all rows. streamjob stages the batches, and publishes them in one transaction,
+as it does for a checkpoint that covers them; Spark's JDBC writer delivers at least once. Each run has its own
+process, which has written {warm:,} rows before. Memory is the observed maximum: of the driver's Python and Java
+together, and of the Python workers. {rounds} {load}
+"""
+
+
+def _render() -> str:
+    measured = RUNS.load()
+    runs = measured.runs
+    text = _TEXT.format(
+        rows=max(run.rows for run in runs),
+        slots=SLOTS,
+        warm=WARM_ROWS,
+        rounds=interleaved(runs),
+        load=loads(runs),
+    )
+    parts = [head("How fast rows get into PostgreSQL", "bench-postgresql", "postgresql.py"), f"{measured.where}\n"]
+    return "\n".join([*parts, text, table(runs).markdown()])
+
+
+PAGE = Page("POSTGRESQL", _render)
+
+
+def table(runs: Sequence[PostgresqlRun]) -> Table:
+    """Return what each side took: medians."""
+    groups = [
+        found
+        for side in SIDES
+        for batches in sorted({run.batches for run in runs})
+        if (found := [run for run in runs if (run.side, run.batches) == (side, batches)])
+    ]
+    return Table.of(
+        groups,
+        ("", lambda group: SIDES[group[0].side]),
+        ("batches", lambda group: group[0].batches),
+        ("rows / s", lambda group: mid((run.rows / run.seconds for run in group), ",.0f")),
+        ("written s", lambda group: mid((run.write for run in group), ".1f")),
+        ("published s", lambda group: mid((run.publish for run in group if run.publish is not None), ".1f")),
+        ("driver MB", lambda group: mid((run.driver_bytes for run in group), ",.0f", MB)),
+        ("workers MB", lambda group: mid((run.worker_bytes for run in group), ",.0f", MB)),
+    )
 
 
 def bench(benchmark: Benchmark) -> None:
     """Measure; show and store the results after every round."""
-    options, begun, runs = benchmark.options, time.time(), list[PostgresqlRun]()
+    options, runs = benchmark.options, list[PostgresqlRun]()
     with PostgresqlServer(**_SERVER) as server:
         side = Side(server, benchmark.work, options.timeout)
-        for number, turn in rounds(SIDES, options.rounds, options.lock):
+        for number, turn in benchmark.rounds(list(SIDES)):
             for name in turn:
                 for batches in options.batches:
                     runs.append(side.run(name, number, options.rows, batches))
-                    benchmark.tell(
-                        f"{name}, {batches} batches: {runs[-1].seconds:.1f} s,"
-                        f" driver {runs[-1].driver_bytes / 1e6:,.0f} MB, load {runs[-1].load_before:.1f}"
-                    )
-            result = Postgresql(circumstances=benchmark.circumstances(begun), slots=SLOTS, runs=tuple(runs))
-            benchmark.keep(result, RESULTS, postgresql_report.render)
-            benchmark.show(f"behind round {number + 1}", postgresql_report.table(runs))
-
-
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), bench)
+                    benchmark.tell(runs[-1])
+            benchmark.keep(RUNS, runs)
+            benchmark.show(f"behind round {number + 1}", table(runs))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), PAGE, bench)

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.postgresql_model import WARM_ROWS, Done
-
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
@@ -34,6 +32,8 @@ COLUMNS = {
 }
 """By name: the type in the table, and the expression that makes it from a row's number."""
 
+WARM_ROWS = 50_000
+"""Rows that a process writes before it is measured."""
 _DRIVER = "org.postgresql.Driver"
 
 Write = Callable[["DataFrame", int], None]
@@ -105,7 +105,7 @@ def main(side: str, total: int, batches: int, slots: int, work: Path, result: Pa
     if publish is not None:
         publish()
     seconds = None if publish is None else time.perf_counter() - written
-    result.write_text(Done(write=written - begun, publish=seconds).model_dump_json())
+    result.write_text(json.dumps({"write": written - begun, "publish": seconds}))
     spark.stop()
 
 

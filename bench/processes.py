@@ -30,16 +30,14 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Resources of a process and its descendants, in seconds; the load averages are those of the last minute.
+    """Seconds of a process, and CPU seconds of it and its descendants.
 
     `samples` are CPU seconds used so far, each with its time in seconds since 1970.
     """
 
     wall: float
-    user: float
-    system: float
+    cpu: float
     load_before: float
-    load_after: float
     samples: tuple[tuple[float, float], ...]
 
 
@@ -128,4 +126,4 @@ def measure(command: Sequence[str], directory: Path, timeout: float) -> Used:
         raise RunFailed.told_by(log, f"{' '.join(command[:3])} ended with {code}")
     used = json.loads(account.read_text())
     samples = tuple((when, cpu) for when, cpu in used.pop("samples"))
-    return Used(**used, load_before=before, load_after=os.getloadavg()[0], samples=samples)
+    return Used(**used, load_before=before, samples=samples)

@@ -19,6 +19,7 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.opening import open_location
 
+JOBS = REPOSITORY / "bench" / "jobs"
 POLL_SECONDS = 0.05
 
 
@@ -100,13 +101,18 @@ def running(arguments: list[str], workdir: Path, log: Path, timeout: float) -> I
         yield RunningJob(process, workdir, log, timeout)
 
 
-def manifest(location: str, job: str, checkpoint: CheckpointId) -> Manifest:
-    """Return the manifest of a completed checkpoint."""
+def manifests(location: str, job: str) -> list[tuple[LogRecord, Manifest]]:
+    """Return the completed checkpoints that a job's log names: the records, and what they refer to."""
     store = open_location(location, REPOSITORY).job("default", job).store()
     try:
         records = [LogRecord.model_validate_json(store.get(each.key)) for each in store.list("log/")]
-        (name,) = (each.manifest for each in records if each.completes and each.id == checkpoint)
-        assert name is not None
-        return Manifest.model_validate_json(store.get(Key(name)))
+        named = [(record, record.manifest) for record in records if record.completes and record.manifest is not None]
+        return [(record, Manifest.model_validate_json(store.get(Key(name)))) for record, name in named]
     finally:
         store.close()
+
+
+def manifest(location: str, job: str, checkpoint: CheckpointId) -> Manifest:
+    """Return the manifest of a completed checkpoint."""
+    (found,) = (each for record, each in manifests(location, job) if record.id == checkpoint)
+    return found

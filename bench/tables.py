@@ -1,24 +1,16 @@
-"""Lays the results out as tables, for the terminal and for RESULTS.md alike."""
+"""Lays measurements out as tables, for the terminal and the pages alike, and summarizes many runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
+from typing import Protocol, TypeVar
 
-from bench.model import Increment, Recovery, Run
-from bench.summary import growths, paired, quantile, sides, spread
 from rich.table import Table as RichTable
 
 MB = 1e6
-SIDE_NAMES = {
-    "a": "plain Spark, its defaults",
-    "b": "plain Spark, our settings",
-    "c": "plain Spark, checkpoint on s3a",
-    "d": "streamjob, checkpoints on S3",
-    "s": "streamjob, with a standby",
-    "f": "streamjob, a failure within the process",
-}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +20,22 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    @staticmethod
+    def of(things: Iterable[T], *columns: tuple[str, Callable[[T], object]]) -> Table:
+        """Return a table with a line for each thing.
+
+        Args:
+            things: the lines.
+            columns: the head of each column, and how to get its text from a thing.
+        """
+        rows = (tuple(str(text(each)) for _, text in columns) for each in things)
+        return Table(tuple(head for head, _ in columns), tuple(rows))
+
     def markdown(self) -> str:
         """Return the table in Markdown."""
         rule = "|".join(["---", *("---:" for _ in self.head[1:])])
-        return "\n".join(
-            [f"| {' | '.join(self.head)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in self.rows)]
-        )
+        lines = [f"| {' | '.join(self.head)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in self.rows)]
+        return "\n".join(lines) + "\n"
 
     def rich(self, title: str) -> RichTable:
         """Return the table for a terminal."""
@@ -50,108 +52,100 @@ def goal_list(goals: Iterable[tuple[str, bool]]) -> str:
     return "".join(f"- {'reached' if reached else '**missed**'}: {text}\n" for text, reached in goals)
 
 
-def warm(run: Run) -> float:
-    """Return the CPU seconds per million records after the first batch; 0 if there was only one."""
-    return run.warm_cpu_per_million or 0.0
+def quantile(values: Iterable[float], share: float) -> float:
+    """Return the smallest value that at least `share` of all values do not exceed. Raises ValueError for none."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no values")
+    rank = -int(-share * len(ordered) // 1)
+    return ordered[min(max(rank, 1), len(ordered)) - 1]
 
 
-def comparison_table(runs: list[Run], workload: str) -> Table:
-    """Return CPU, wall time, batches and requests of each side: medians over the runs, quantiles over all batches."""
-    costs = ("CPU s / M records", "of (b)", "after the 1st batch", "of (b)", "wall s")
-    head = ("side", "runs", *costs, "batch p50 ms", "p99 ms", "S3 requests", "MB put")
-    rows = []
-    for side in sides(runs):
-        if side.workload != workload:
-            continue
-        ratio = paired(runs, workload, side.side, "b", lambda run: run.cpu)
-        warmed = all(run.warm_cpu is not None for run in side.runs)
-        warm_ratio = paired(runs, workload, side.side, "b", warm) if warmed else None
-        on_s3 = side.side in "cd"
-        rows.append(
-            (
-                f"({side.side}) {SIDE_NAMES[side.side]}",
-                str(len(side.runs)),
-                f"{side.median(lambda run: run.cpu_per_million):.2f}",
-                f"{ratio:.3f}" if ratio is not None else "–",
-                f"{side.median(warm):.2f}" if warmed else "–",
-                f"{warm_ratio:.3f}" if warm_ratio is not None else "–",
-                f"{side.median(lambda run: run.wall):.1f}",
-                f"{side.batch(0.5):.0f}",
-                f"{side.batch(0.99):.0f}",
-                f"{side.median(lambda run: sum(run.requests.values())):.0f}" if on_s3 else "–",
-                f"{side.median(lambda run: run.put_bytes) / MB:.1f}" if on_s3 else "–",
-            )
-        )
-    return Table(head, tuple(rows))
+def mid(values: Iterable[float], form: str, unit: float = 1.0) -> str:
+    """Return the median of values in a unit, as text; a dash for none."""
+    known = list(values)
+    return f"{median(known) / unit:{form}}" if known else "–"
 
 
-def requests_table(runs: list[Run], workload: str) -> Table:
-    """Return the requests of (c) and (d) by operation: medians over the runs."""
-    on_s3 = [side for side in sides(runs) if side.workload == workload and side.side in "cd"]
-    names = sorted({name for side in on_s3 for run in side.runs for name in run.requests})
-    rows = [
-        (name, *(f"{median(run.requests.get(name, 0) for run in side.runs):.0f}" for side in on_s3)) for name in names
-    ]
-    return Table(("operation", *(f"({side.side})" for side in on_s3)), tuple(rows))
+def spread(values: Iterable[float], form: str) -> str:
+    """Return the median of values, and in brackets the least and the most."""
+    known = list(values)
+    return f"{median(known):{form}} ({min(known):{form}}–{max(known):{form}})"
 
 
-def checkpoints_table(runs: list[Run]) -> Table:
-    """Return the durations of the checkpoints of (d), and the sizes that they referred to."""
-    rows = []
-    for side in sides(runs):
-        all_of = [each for run in side.runs for each in run.checkpoints]
-        if side.side == "d" and all_of:
-            rows.append(
-                (
-                    side.workload,
-                    str(len(all_of)),
-                    f"{quantile([each.seconds for each in all_of], 0.5):.2f}",
-                    f"{max(each.seconds for each in all_of):.2f}",
-                    f"{max(each.state_bytes for each in all_of) / MB:.1f}",
-                )
-            )
-    return Table(("workload", "checkpoints", "p50 s", "max s", "largest, MB"), tuple(rows))
+class Loaded(Protocol):
+    """Something measured, and the load average before it; None if that is not known."""
+
+    @property
+    def load_before(self) -> float | None: ...
 
 
-def recovery_table(runs: list[Recovery]) -> Table:
-    """Return the seconds from SIGKILL: median, and least to most."""
-    rows = []
-    for side in dict.fromkeys(run.side for run in runs):
-        mine = [run for run in runs if run.side == side]
-        figures = ([run.first for run in mine], [run.beyond for run in mine], [run.published for run in mine])
-        rows.append((f"({side}) {SIDE_NAMES[side]}", str(len(mine)), *(spread(figure, ".1f") for figure in figures)))
-    return Table(("side", "kills", "first new output", "beyond the killed one's", "published"), tuple(rows))
+def loads(runs: Iterable[Loaded], what: str = "run") -> str:
+    """Return a sentence on how busy the machine was before each of the runs; nothing if that is not known of any."""
+    known = [run.load_before for run in runs if run.load_before is not None]
+    return f"Load average before a {what}: median {median(known):.1f}, most {max(known):.1f}." if known else ""
 
 
-def increments_table(runs: list[Increment]) -> Table:
-    """Return what checkpoints wrote for what had changed: medians, most in brackets, and multiples of all changes."""
-    head = (
-        "keys of 1 kB",
-        "changed",
-        "changed MB",
-        "checkpointed MB",
-        "changes logged, ×",
-        "RocksDB's files, ×",
-        "state MB",
-        "seconds",
-    )
-    rows = []
-    for growth in growths(runs):
-        changed = growth.median(lambda each: each.changed_bytes)
-        written = growth.median(lambda each: each.checkpointed_bytes)
-        several = len(growth.checkpoints) > 1
-        most = f" ({growth.most(lambda each: each.checkpointed_bytes) / MB:.1f})" if several else ""
-        slowest = f" ({growth.most(lambda each: each.seconds):.2f})" if several else ""
-        rows.append(
-            (
-                f"{growth.keys:,}",
-                f"{growth.share:.0%}",
-                f"{changed / MB:.1f}",
-                f"{written / MB:.1f}{most}",
-                f"{growth.logged:.2f}",
-                f"{growth.amplification - growth.logged:.2f}",
-                f"{growth.median(lambda each: each.state_bytes) / MB:.1f}",
-                f"{growth.median(lambda each: each.seconds):.2f}{slowest}",
-            )
-        )
-    return Table(head, tuple(rows))
+class InRound(Protocol):
+    """A run of a side, in a round."""
+
+    @property
+    def side(self) -> str: ...
+    @property
+    def round(self) -> int: ...
+
+
+class Counted(InRound, Protocol):
+    """A run of a side over a number of records, in a round."""
+
+    @property
+    def records(self) -> int: ...
+
+
+P = TypeVar("P", bound=InRound)
+C = TypeVar("C", bound=Counted)
+
+
+def of_side(runs: Iterable[P], side: str) -> list[P]:
+    """Return the runs of a side."""
+    return [run for run in runs if run.side == side]
+
+
+def interleaved(runs: Iterable[InRound]) -> str:
+    """Return a sentence on how many rounds were run."""
+    rounds = len({run.round for run in runs})
+    return "One round." if rounds == 1 else f"Medians of {rounds} interleaved rounds."
+
+
+def paired(runs: Iterable[P], side: str, base: str, figure: Callable[[P], float]) -> float | None:
+    """Return the median over the rounds of a figure of one side as a multiple of another's; None without pairs.
+
+    The two runs of a pair were made one shortly after the other, so what disturbed the machine was about the same.
+    """
+    of = {(run.side, run.round): figure(run) for run in runs}
+    rounds = {number for each, number in of if each == side} & {number for each, number in of if each == base}
+    ratios = [of[side, number] / of[base, number] for number in rounds if of[base, number]]
+    return median(ratios) if ratios else None
+
+
+def longest(runs: Iterable[C], side: str) -> list[C]:
+    """Return the runs of a side with the most records."""
+    mine = of_side(runs, side)
+    return [run for run in mine if run.records == max(each.records for each in mine)]
+
+
+def per_million(runs: Iterable[C], side: str, figure: Callable[[C], float]) -> dict[int, float]:
+    """Return what a further million records adds to a figure of a side, by round.
+
+    It is the difference of the longest and the shortest run of a round, so that starts and ends do not count. Rounds
+    with one run of the side are left out.
+    """
+    by: dict[int, list[C]] = {}
+    for run in of_side(runs, side):
+        by.setdefault(run.round, []).append(run)
+    found = {}
+    for number, mine in sorted(by.items()):
+        few, many = (chosen(mine, key=lambda run: run.records) for chosen in (min, max))
+        if few.records < many.records:
+            found[number] = (figure(many) - figure(few)) * 1e6 / (many.records - few.records)
+    return found

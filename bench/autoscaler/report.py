@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import mean
 
 from bench.autoscaler.algorithms import (
@@ -13,19 +14,13 @@ from bench.autoscaler.algorithms import (
     OURS_IN_PLACE,
     OURS_RESTART,
 )
-from bench.autoscaler.results import Results, Trial
 from bench.autoscaler.traces import CATCH_UP, NAMES, SKEW, UNREACHABLE
+from bench.results import Records, Row, head
 from bench.tables import Table, goal_list
 
 MOST_MOVES = 12
 MOST_OVER = {OURS_RESTART: 110.0, OURS_IN_PLACE: 70.0}
-_HEAD = """\
-# Automatic scaling, simulated
-
-<!-- Written by `make bench-autoscaler`; change bench/autoscaler/report.py. -->
-
-Numbers as simulated, misses included. `autoscaler.json` has every day.
-
+_TEXT = """\
 Ten traces of a day, each with {seeds} seeds ({first} to {last}). The decision was tuned on seeds 1 to 4 only. Every
 algorithm runs the same job. A slot processes 10,000 records/s in the largest batches, p slots p^0.95 times as many, at
 most 60. A batch costs 0.35 s beside its rows and lasts at most 5 s; its duration varies by 10 %, correlated over half a
@@ -51,16 +46,71 @@ late minutes there, so they are not part of the means.
 """
 
 
-def render(results: Results) -> str:
+class Trial(Row):
+    """The days of one algorithm on one trace, each list by seed.
+
+    `undone_after` counts the moves up to the first that was undone because more slots did not help; 0 without one.
+    """
+
+    algorithm: str
+    trace: str
+    moves: tuple[int, ...]
+    late: tuple[float, ...]
+    worst_lag: tuple[float, ...]
+    over: tuple[float, ...]
+    undone_after: tuple[int, ...] = ()
+
+
+class Constant(Row):
+    """The fewest constant slots without a late minute on the bursty trace, and their over-provisioning, by seed.
+
+    `cpu` are the CPU seconds of the whole simulation.
+    """
+
+    seeds: tuple[int, ...]
+    slots: tuple[int, ...]
+    over: tuple[float, ...]
+    cpu: float
+
+
+TRIALS = Records("autoscaler", Trial)
+CONSTANT = Records("autoscaler-constant", Constant)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All trials, and the constant slots."""
+
+    trials: Sequence[Trial]
+    constant: Constant
+
+    def of(self, algorithm: str, trace: str) -> Trial:
+        """Return one trial."""
+        return next(each for each in self.trials if (each.algorithm, each.trace) == (algorithm, trace))
+
+    def reachable(self, algorithm: str) -> list[Trial]:
+        """Return the trials of an algorithm on the traces on which the limit of the lag can be kept."""
+        return [each for each in self.trials if each.algorithm == algorithm and each.trace not in UNREACHABLE]
+
+    def average(self, algorithm: str, figure: Callable[[Trial], tuple[float, ...]]) -> float:
+        """Return the mean of a figure over these traces and all seeds."""
+        return mean(mean(figure(each)) for each in self.reachable(algorithm))
+
+
+def render() -> str:
     """Return AUTOSCALER.md."""
-    first, last = results.seeds[0], results.seeds[-1]
+    measured, (constant,) = TRIALS.load(), CONSTANT.load().runs
+    results = Results(measured.runs, constant)
+    first, last = constant.seeds[0], constant.seeds[-1]
+    numbers = "as simulated, misses included"
     parts = [
-        _HEAD.format(seeds=len(results.seeds), first=first, last=last),
-        f"{results.circumstances} {results.cpu_seconds:.0f} s of one core.\n",
+        head("Automatic scaling, simulated", "bench-autoscaler", "autoscaler/report.py", numbers),
+        _TEXT.format(seeds=len(constant.seeds), first=first, last=last),
+        f"{measured.where} {constant.cpu:.0f} s of one core.\n",
         "![Slots over a day](autoscaler.svg)\n",
         "## All algorithms\n",
         _SUMMARY.format(traces=len(NAMES) - len(UNREACHABLE)),
-        summary_table(results).markdown() + "\n",
+        summary_table(results).markdown(),
         "## Goals\n",
         goal_list(goals(results)),
         bursty(results),
@@ -70,71 +120,65 @@ def render(results: Results) -> str:
             for part in (
                 f"## {name}\n",
                 "Means; in brackets the worst seed.\n",
-                trace_table(results, name).markdown() + "\n",
+                trace_table(results, name).markdown(),
             )
         ),
         _UNREACHABLE,
         "## Late minutes by trace\n",
-        by_trace(results, "late").markdown() + "\n",
+        by_trace(results, _late).markdown(),
         "## Over-provisioning by trace, %\n",
-        by_trace(results, "over").markdown() + "\n",
+        by_trace(results, _over).markdown(),
         "## Moves a day by trace\n",
-        by_trace(results, "moves").markdown() + "\n",
+        by_trace(results, _moves).markdown(),
     ]
     return "\n".join(parts)
 
 
 def summary_table(results: Results) -> Table:
     """Return the means of all algorithms."""
-    rows = []
-    for name, algorithm in ALGORITHMS.items():
-        moves, late, worst, over = algorithm.published
-        rows.append(
-            (
-                name,
-                f"{results.average(name, _moves):.1f} ({moves:g})",
-                f"{results.average(name, _late):.2f} ({late:g})",
-                f"{max(max(each.worst_lag) for each in results.reachable(name)):.0f} ({worst:g})",
-                f"{results.average(name, _over):.0f} ({over:g})",
-            )
-        )
-    return Table(("algorithm", "moves/day", "late min/day", "worst lag s", "over %"), tuple(rows))
+    published = {name: each.published for name, each in ALGORITHMS.items()}
+    return Table.of(
+        ALGORITHMS,
+        ("algorithm", str),
+        ("moves/day", lambda name: f"{results.average(name, _moves):.1f} ({published[name][0]:g})"),
+        ("late min/day", lambda name: f"{results.average(name, _late):.2f} ({published[name][1]:g})"),
+        (
+            "worst lag s",
+            lambda name: f"{max(max(e.worst_lag) for e in results.reachable(name)):.0f} ({published[name][2]:g})",
+        ),
+        ("over %", lambda name: f"{results.average(name, _over):.0f} ({published[name][3]:g})"),
+    )
 
 
 def trace_table(results: Results, algorithm: str) -> Table:
     """Return one algorithm by trace."""
-    rows = []
-    for name in NAMES:
-        trial = results.of(algorithm, name)
-        rows.append(
-            (
-                name,
-                f"{mean(trial.moves):.1f} ({max(trial.moves)})",
-                f"{mean(trial.late):.2f} ({max(trial.late):.2f})",
-                f"{sum(late > 0 for late in trial.late)} of {len(trial.late)}",
-                f"{max(trial.worst_lag):.0f}",
-                f"{mean(trial.over):.0f} ({max(trial.over):.0f})",
-            )
-        )
-    return Table(("trace", "moves/day", "late min/day", "days with late minutes", "worst lag s", "over %"), tuple(rows))
+    return Table.of(
+        [results.of(algorithm, name) for name in NAMES],
+        ("trace", lambda trial: trial.trace),
+        ("moves/day", lambda trial: f"{mean(trial.moves):.1f} ({max(trial.moves)})"),
+        ("late min/day", lambda trial: f"{mean(trial.late):.2f} ({max(trial.late):.2f})"),
+        ("days with late minutes", lambda trial: f"{sum(late > 0 for late in trial.late)} of {len(trial.late)}"),
+        ("worst lag s", lambda trial: f"{max(trial.worst_lag):.0f}"),
+        ("over %", lambda trial: f"{mean(trial.over):.0f} ({max(trial.over):.0f})"),
+    )
 
 
-def by_trace(results: Results, figure: str) -> Table:
+def by_trace(results: Results, figure: Callable[[Trial], tuple[float, ...]]) -> Table:
     """Return the means of one figure of all algorithms by trace."""
-    rows = [
-        (name, *(f"{mean(getattr(results.of(algorithm, name), figure)):.1f}" for algorithm in ALGORITHMS))
-        for name in NAMES
-    ]
-    return Table(("trace", *ALGORITHMS), tuple(rows))
+
+    def of(algorithm: str) -> Callable[[str], str]:
+        return lambda trace: f"{mean(figure(results.of(algorithm, trace))):.1f}"
+
+    return Table.of(NAMES, ("trace", str), *((algorithm, of(algorithm)) for algorithm in ALGORITHMS))
 
 
 def bursty(results: Results) -> str:
     """Return the bound that the bursty trace sets."""
-    least, most = min(results.constant), max(results.constant)
+    least, most = min(results.constant.slots), max(results.constant.slots)
     return (
         "\nOn `bursty`, the fewest constant slots without a late minute, chosen with knowledge of the whole day, "
-        f"are {least} to {most} by seed, with {mean(results.constant_over):.0f} % over "
-        f"({max(results.constant_over):.0f} % on the worst seed).\n"
+        f"are {least} to {most} by seed, with {mean(results.constant.over):.0f} % over "
+        f"({max(results.constant.over):.0f} % on the worst seed).\n"
     )
 
 
@@ -156,9 +200,9 @@ def goals(results: Results) -> Iterator[tuple[str, bool]]:
         if name == OURS_RESTART:
             often = [f"{each.trace} ({max(each.moves)})" for each in trials if max(each.moves) > MOST_MOVES]
             yield f"{name}: at most {MOST_MOVES} moves on each day" + _but(often), not often
-        undone = [each for each in results.of(name, SKEW).undone_after if each is not None]
-        found = len(undone) == len(results.seeds) and max(undone) <= 3
-        outcome = f"on {len(undone)} of {len(results.seeds)} days, after {max(undone, default=1) - 1} at most"
+        undone = [each for each in results.of(name, SKEW).undone_after if each]
+        found = len(undone) == len(results.constant.seeds) and max(undone) <= 3
+        outcome = f"on {len(undone)} of {len(results.constant.seeds)} days, after {max(undone, default=1) - 1} at most"
         yield f"{name}: on `{SKEW}`, slots that do not help are undone after fewer than 3 moves: {outcome}", found
     for flink in (FLINK, FLINK_EXAMPLE, FLINK_TRACKED):
         theirs = (results.average(flink, _late), results.average(flink, _over))

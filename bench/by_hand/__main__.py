@@ -7,25 +7,20 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from bench.batches import Batch, batches_of, our_batches, used_between
 from bench.by_hand.cases import CASES, WARM_UP, Case, Place, Side
 from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_products
-from bench.by_hand.results import ByHand, Run, render, table
-from bench.compare import Batch, batches_of, our_batches, used_between
+from bench.by_hand.results import PAGE, RUNS, Run, table
 from bench.entry import Benchmark, parser, run
-from bench.processes import REPOSITORY, RunFailed, Used, environment, locked, measure
-from bench.rounds import rounds
+from bench.processes import RunFailed, Used, environment, locked, measure
 from bench.running import command
 from pyarrow import compute, dataset
-from pydantic import ValidationError
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer, jdbc_driver
-
-RESULTS = REPOSITORY / "bench" / "by_hand.json"
 
 
 def arguments() -> argparse.Namespace:
@@ -81,29 +76,14 @@ class _Inputs:
         return directory
 
 
-def kept(file: Path, measured: Mapping[str, Case]) -> tuple[list[Run], dict[str, int]]:
-    """Return the runs and the numbers of compared rows that a file of results has of other cases.
-
-    Results that were measured in another way have other fields, and are not kept.
-    """
-    if not file.exists():
-        return [], {}
-    try:
-        known = ByHand.model_validate_json(file.read_bytes())
-    except ValidationError:
-        return [], {}
-    others = {name: rows for name, rows in known.compared.items() if name not in measured}
-    return [run for run in known.runs if run.case not in measured], others
-
-
 class _Bench:
     def __init__(self, benchmark: Benchmark, inputs: _Inputs) -> None:
         self._benchmark = benchmark
         self._inputs = inputs
         self._options = benchmark.options
         self._cases: Mapping[str, Case] = {name: CASES[name] for name in self._options.case or CASES}
-        self._begun = time.time()
-        self._runs, self._compared = kept(RESULTS, self._cases)
+        self._runs = [run for run in RUNS.load().runs if run.case not in self._cases]
+        self._compared: dict[str, int] = {}
 
     def run(self) -> None:
         """Compare the sides' rows, then measure round by round; show and store after each."""
@@ -113,13 +93,10 @@ class _Bench:
                 self._compared[name] = self._compare(name, case)
                 benchmark.tell(f"{name}: {self._compared[name]:,} rows are the same on all sides")
         names = [(case, side) for case in self._cases for side in self._cases[case].sides]
-        for number, turn in rounds(names, options.rounds, options.lock):
+        for number, turn in benchmark.rounds(names):
             for name, side in turn:
                 self._measure(number, name, side)
-            result = ByHand(
-                circumstances=benchmark.circumstances(self._begun), runs=tuple(self._runs), compared=self._compared
-            )
-            benchmark.keep(result, RESULTS, render)
+            benchmark.keep(RUNS, self._runs)
             for name in self._cases:
                 benchmark.show(f"{name}, behind round {number + 1}", table(self._runs, name))
 
@@ -130,13 +107,10 @@ class _Bench:
         directory = self._directory(f"{number}-{name}-{side}")
         place = replace(self._inputs.place(case, case.records), dead=str(directory / "dead"))
         used = measure(start_command(case.sides[side], place, directory), directory, self._options.timeout)
-        made = warm(name, side, number, case, used, self._batches(case.sides[side], directory))
+        batches = self._batches(case.sides[side], directory)
+        self._runs.append(warm(name, side, number, case, self._compared[name], used, batches))
         shutil.rmtree(directory)
-        self._runs.append(made)
-        self._benchmark.tell(
-            f"{name}, {side}: {made.records:,} of {case.records:,} records, {made.wall:.1f} s, {made.cpu:.1f} CPU s,"
-            f" {made.cpu / made.records * 1e6:.2f} µs each, load {used.load_before:.1f}"
-        )
+        self._benchmark.tell(self._runs[-1])
 
     def _batches(self, side: Side, directory: Path) -> list[Batch]:
         if side.job is None:
@@ -166,7 +140,7 @@ class _Bench:
         return directory
 
 
-def warm(name: str, side: str, number: int, case: Case, used: Used, batches: Sequence[Batch]) -> Run:
+def warm(name: str, side: str, number: int, case: Case, compared: int, used: Used, batches: Sequence[Batch]) -> Run:
     """Return what a run took from the end of its first batches to that of its last full one."""
     begin, end = batches[WARM_UP - 1].end, batches[case.batches - 1].end
     return Run(
@@ -174,9 +148,10 @@ def warm(name: str, side: str, number: int, case: Case, used: Used, batches: Seq
         side=side,
         round=number,
         records=(case.batches - WARM_UP) * case.batch,
+        compared=compared,
         wall=end - begin,
         cpu=used_between(used.samples, begin, end),
-        whole_cpu=used.user + used.system,
+        whole_cpu=used.cpu,
         load_before=used.load_before,
     )
 
@@ -210,10 +185,5 @@ def bench(benchmark: Benchmark) -> None:
         _Bench(benchmark, _Inputs(server, database, benchmark.work)).run()
 
 
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), bench)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), PAGE, bench)

@@ -3,52 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from bench import model
 from bench.entry import Benchmark, parser, run
 from bench.executors import report
-from bench.executors.checkpoints import checkpoints
-from bench.executors.cost import cost
 from bench.executors.crowd import crowd
-from bench.executors.flink import flink_loss
-from bench.executors.loss import loss
+from bench.executors.jobs import Setting, checkpoints, cost, restore
 from bench.executors.manifests import manifest_of
-from bench.executors.restore import restore
-from bench.executors.results import (
-    AllCheckpoints,
-    Costs,
-    Crowds,
-    Executors,
-    FlinkLosses,
-    Losses,
-    Manifests,
-    Part,
-    Restores,
-    Starts,
-)
-from bench.executors.setting import Setting
-from bench.executors.start import start
+from bench.executors.results import CHECKPOINTS, COSTS, CROWDS, LOCAL, MANIFESTS, REMOTE, RESTORES, Cost
 from bench.object_store import object_store
-from bench.processes import REPOSITORY, locked
+from bench.processes import locked
+from bench.results import Records
+from bench.tables import Table
 
-T = TypeVar("T")
-RESULTS = REPOSITORY / "bench" / "executors.json"
 FILES = (1000, 10_000, 40_000)
 """Of the manifests that the part `manifest` measures."""
-PARTS = ("agents", "manifest", "start", "cost", "checkpoints", "restore", "loss", "flink")
+PARTS: dict[str, tuple[Records[Any], Callable[[Any], Table]]] = {
+    "agents": (CROWDS, report.agents_table),
+    "manifest": (MANIFESTS, report.manifest_table),
+    "cost": (COSTS, report.cost_table),
+    "checkpoints": (CHECKPOINTS, report.checkpoints_table),
+    "restore": (RESTORES, report.restore_table),
+}
+"""By name: where the runs are stored, and the table that shows them."""
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     made = parser("make bench-executors", __doc__, "little and once")
     add = made.add_argument
-    add("--part", choices=PARTS, action="append", help="measure these parts only, and keep the others' results")
+    add("--part", choices=list(PARTS), action="append", help="measure these parts only, and keep the others' results")
     add("--records", type=int, default=8_000_000, metavar="N", help="of a run of the part `cost` (8000000)")
-    add("--rounds", type=int, default=5, metavar="N", help="of `cost`, `start`, `agents`, `loss` and `flink` (5)")
+    add("--rounds", type=int, default=5, metavar="N", help="of `cost` and `agents` (5)")
     add("--executors", type=int, nargs="*", default=(0, 1, 2, 4), metavar="N", help="of `checkpoints` (0 1 2 4)")
     add("--partitions", type=int, nargs="*", default=(8, 64, 200), metavar="N", help="of `checkpoints` (8 64 200)")
     add("--samples", type=int, default=7, metavar="N", help="checkpoints of each of these (7)")
@@ -66,64 +54,35 @@ def bench(benchmark: Benchmark) -> None:
     """Measure; show and store the results after every part."""
     options = benchmark.options
 
-    def keep(name: str, measured: Part) -> None:
-        before = None if options.quick else model.load(Executors, RESULTS)
-        result = (before or Executors()).model_copy(update={name: measured})
-        benchmark.keep(result, RESULTS, report.render)
-        benchmark.show(name, report.tables(result)[name])
+    def costs() -> Iterator[Cost]:
+        for number, turn in benchmark.rounds((LOCAL, REMOTE)):
+            yield from (cost(setting, side, number, options.records) for side in turn)
 
-    def tell(each: object) -> None:
-        benchmark.tell(str(each)[:180])
-
-    with locked(options.lock), object_store(benchmark.work / "s3") as server:
+    with object_store(benchmark.work / "s3") as server:
         setting = Setting(benchmark.work, benchmark.cache, server, options.timeout)
-        measures: dict[str, Callable[[float], Part]] = {
-            "agents": lambda begun: Crowds(
-                runs=tuple(each for count in options.agents for each in crowd(count, options.rounds, tell)),
-                circumstances=benchmark.circumstances(begun),
+        measures: dict[str, Callable[[], Iterator[Any]]] = {
+            "agents": lambda: (each for count in options.agents for each in crowd(count, options.rounds)),
+            "manifest": lambda: map(manifest_of, FILES),
+            "cost": costs,
+            "checkpoints": lambda: (
+                each
+                for partitions in options.partitions
+                for executors in options.executors
+                for each in checkpoints(setting, executors, partitions, options.samples)
             ),
-            "manifest": lambda begun: Manifests(
-                runs=tuple(map(manifest_of, FILES)), circumstances=benchmark.circumstances(begun)
-            ),
-            "start": lambda begun: Starts(
-                runs=start(setting, options.rounds, tell), circumstances=benchmark.circumstances(begun)
-            ),
-            "cost": lambda begun: Costs(
-                runs=cost(setting, options.records, options.rounds, tell),
-                circumstances=benchmark.circumstances(begun),
-            ),
-            "checkpoints": lambda begun: AllCheckpoints(
-                runs=tuple(
-                    _told(checkpoints(setting, executors, partitions, options.samples), tell)
-                    for partitions in options.partitions
-                    for executors in options.executors
-                ),
-                circumstances=benchmark.circumstances(begun),
-            ),
-            "restore": lambda begun: Restores(
-                runs=tuple(each for size in options.megabytes for each in restore(setting, size, tell)),
-                circumstances=benchmark.circumstances(begun),
-            ),
-            "loss": lambda begun: Losses(
-                runs=loss(setting, options.rounds, tell), circumstances=benchmark.circumstances(begun)
-            ),
-            "flink": lambda begun: FlinkLosses(
-                runs=flink_loss(setting, options.rounds, tell), circumstances=benchmark.circumstances(begun)
-            ),
+            "restore": lambda: (each for size in options.megabytes for each in restore(setting, size)),
         }
         for name in options.part or PARTS:
-            keep(name, measures[name](time.time()))
-
-
-def _told(result: T, tell: Callable[[object], None]) -> T:
-    tell(result)
-    return result
-
-
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), bench)
+            begun, runs = time.time(), list[Any]()
+            # Rounds hold the lock by themselves.
+            with locked(None if name == "cost" else options.lock):
+                for each in measures[name]():
+                    runs.append(each)
+                    benchmark.tell(each)
+            records, table = PARTS[name]
+            benchmark.keep(records, runs, begun)
+            benchmark.show(name, table(runs))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), report.PAGE, bench)

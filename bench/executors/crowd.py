@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -58,7 +58,7 @@ _CHAIN = ChainUid("keyed")
 _SECONDS = 120.0
 
 
-def crowd(agents: int, rounds: int, on_run: Callable[[Crowd], None]) -> tuple[Crowd, ...]:
+def crowd(agents: int, rounds: int) -> Iterator[Crowd]:
     """Let agents open their state, then store checkpoints, each of them the same number of files. Raises RunFailed."""
     fleet = Fleet(agents, this_build(), time.time)
     state = StateOnExecutors(fleet, SegmentsOnExecutors(fleet, "file:///", time.time))
@@ -70,7 +70,6 @@ def crowd(agents: int, rounds: int, on_run: Callable[[Crowd], None]) -> tuple[Cr
     context = get_context("spawn")
     failures = context.Value("i", 0)
     child = context.Process(target=_agents, args=(url, agents, failures), daemon=True)
-    found = []
     try:
         state.begin(Epoch(1), {})
         child.start()
@@ -83,23 +82,19 @@ def crowd(agents: int, rounds: int, on_run: Callable[[Crowd], None]) -> tuple[Cr
             except Exception as error:
                 raise RunFailed(f"{agents} agents cannot store a checkpoint: {error}") from error
             assert len(files) == agents * STORES * FILES
-            found.append(
-                Crowd(
-                    agents=agents,
-                    requests=agents * (NEW_OBJECTS + 3),
-                    seconds=time.monotonic() - wall,
-                    cpu=time.process_time() - cpu,
-                    failures=failures.value,
-                    load_before=load,
-                )
+            yield Crowd(
+                agents=agents,
+                requests=agents * (NEW_OBJECTS + 3),
+                seconds=time.monotonic() - wall,
+                cpu=time.process_time() - cpu,
+                failures=failures.value,
+                load_before=load,
             )
-            on_run(found[-1])
     finally:
         fleet.close()
         listener.stop()
         child.terminate()
         child.join()
-    return tuple(found)
 
 
 def _all_live(fleet: Fleet, agents: int) -> bool:

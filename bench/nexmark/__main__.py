@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from pathlib import Path
 
-from bench import model
 from bench.entry import Benchmark, parser, run
 from bench.nexmark.events import make_events
 from bench.nexmark.queries import QUERIES
-from bench.nexmark.results import Answer, Nexmark, picture, render, table
+from bench.nexmark.results import ANSWERS, COMPARED, PAGE, Answer, Compared, table
 from bench.nexmark.sides import SIDES, Installed, Question, install
-from bench.processes import REPOSITORY, RunFailed, measure
-from bench.rounds import rounds
+from bench.processes import RunFailed, measure
 from pyarrow import dataset
 
-RESULTS = REPOSITORY / "bench" / "nexmark.json"
 CHUNK = 250_000
 OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
@@ -37,7 +32,7 @@ def arguments() -> argparse.Namespace:
     )
     add("--query", choices=list(QUERIES), action="append", help="measure only this one (all)")
     add("--side", choices=SIDES, action="append", help="measure only this side (all)")
-    add("--add", action="store_true", help="add rounds to those of nexmark.json; compare only what is not compared")
+    add("--add", action="store_true", help="add rounds to the stored ones; compare only what is not compared")
     add("--timeout", type=float, default=900.0, metavar="S", help="seconds that one run may take (900)")
     options = made.parse_args()
     if options.quick:
@@ -49,14 +44,13 @@ class _Bench:
     def __init__(self, benchmark: Benchmark) -> None:
         self._benchmark = benchmark
         self._options = benchmark.options
-        self._begun = time.time()
         self._queries = self._options.query or list(QUERIES)
         self._sides = self._options.side or list(SIDES)
-        before = model.load(Nexmark, RESULTS) if self._options.add else None
-        self._answers = list(before.answers) if before else []
-        self._compared = {query: dict(sides) for query, sides in before.compared.items()} if before else {}
-        self._failed = {query: dict(sides) for query, sides in before.failed.items()} if before else {}
-        self._remark = before.remark if before else ""
+        known = ANSWERS.load()
+        add = self._options.add
+        self._answers = list(known.runs) if add else []
+        self._compared = {(each.query, each.side): each for each in COMPARED.load().runs} if add else {}
+        self._remark = known.where.partition("\n\n")[2] if add else ""
         self._given_up: set[tuple[str, str, int]] = set()
         self._first = {
             query: max((each.round for each in self._answers if each.query == query), default=-1) + 1
@@ -71,21 +65,23 @@ class _Bench:
         events = {size: make_events(benchmark.cache, size, CHUNK) for size in (options.few, options.events)}
         for query in self._queries:
             for side in self._sides:
-                if side in self._compared.get(query, {}):
+                if (query, side) in self._compared:
                     continue
                 question = self._question(query, events[options.few], installed, f"compared-{side}")
                 out = question.directory / "out"
                 measure(question.command(side, out), question.directory, options.timeout)
-                self._compared.setdefault(query, {})[side] = question.check(side, out)
+                rows = question.check(side, out)
+                self._compared[query, side] = Compared(query=query, side=side, rows=rows)
                 question.forget()
-                benchmark.tell(f"{query}, {side}: {self._compared[query][side]:,} rows, as DuckDB has them")
-        for further, turn in rounds(self._sides, options.rounds, options.lock):
+                benchmark.tell(f"{query}, {side}: {rows:,} rows, as DuckDB has them")
+        for further, turn in benchmark.rounds(self._sides):
             for query in self._queries:
                 for side in turn:
                     for size, directory in events.items():
                         if (query, side, size) not in self._given_up:
                             self._measure(self._first[query] + further, query, side, size, directory, installed)
-            self._keep()
+            benchmark.keep(COMPARED, self._compared.values())
+            benchmark.keep(ANSWERS, self._answers, remark=self._remark)
             benchmark.show(f"CPU µs per row behind round {further + 1}", table(self._answers))
 
     def _measure(self, number: int, query: str, side: str, size: int, events: Path, installed: Installed) -> None:
@@ -96,7 +92,8 @@ class _Bench:
             if side == "streamjob":
                 raise
             cause = "out of memory" if OUT_OF_MEMORY in (question.directory / "log.txt").read_text() else "failed"
-            self._failed.setdefault(query, {})[side] = f"{cause} with {size:,} events"
+            failed = {"failed": f"{cause} with {size:,} events"}
+            self._compared[query, side] = self._compared[query, side].model_copy(update=failed)
             self._given_up.add((query, side, size))
             self._benchmark.tell(f"{query}, {side}, {size:,} events: {cause}: {str(error).partition(chr(10))[0]}")
             question.forget()
@@ -108,39 +105,17 @@ class _Bench:
             round=number,
             events=size,
             rows=rows,
-            wall=used.wall,
-            cpu=used.user + used.system,
+            cpu=used.cpu,
             load=used.load_before,
         )
         self._answers.append(answer)
         question.forget()
-        self._benchmark.tell(
-            f"{query}, {side}, {size:,} events: {answer.wall:.1f} s, {answer.cpu:.1f} CPU s, "
-            f"{answer.cpu / rows * 1e6:.2f} µs a row, load {answer.load:.1f}"
-        )
+        self._benchmark.tell(answer)
 
     def _question(self, query: str, events: Path, installed: Installed, name: str) -> Question:
         directory = self._benchmark.work / f"{query.replace(' ', '-')}-{name}"
         return Question(query, QUERIES[query], events, directory, installed)
 
-    def _keep(self) -> None:
-        circumstances = self._benchmark.circumstances(self._begun)
-        results = Nexmark(
-            circumstances=circumstances,
-            answers=tuple(self._answers),
-            compared=self._compared,
-            failed=self._failed,
-            remark=self._remark,
-        )
-        self._benchmark.keep(results, RESULTS, render)
-        if not self._options.quick:
-            RESULTS.with_suffix(".svg").write_text(picture(self._answers))
-
-
-def main() -> int:
-    """Run the benchmark; return its exit code."""
-    return run(arguments(), lambda benchmark: _Bench(benchmark).run())
-
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(arguments(), PAGE, lambda benchmark: _Bench(benchmark).run())

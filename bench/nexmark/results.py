@@ -1,25 +1,17 @@
-"""Measurements of Nexmark, in the form of `nexmark.json`, and NEXMARK.md, which shows them."""
+"""Measurements of Nexmark, and NEXMARK.md, which shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
-from bench.model import Circumstances, Model
 from bench.nexmark.picture import draw
 from bench.nexmark.queries import MISSING, QUERIES
 from bench.nexmark.sides import SIDES
+from bench.results import Page, Records, Row, head
 from bench.tables import Table
 
 NAMES = {"flink": "Flink 2.3", "spark": "plain Spark 4.3", "streamjob": "streamjob"}
-
-_HEAD = """\
-# Nexmark
-
-<!-- Written by `make bench-nexmark`; change bench/nexmark/results.py. -->
-
-Numbers as measured, misses included. `nexmark.json` has every run.
-"""
 
 _TEXT = """\
 Persons, auctions and bids of an auction site (1 : 3 : 46), made with a seed, as Parquet files. Each side answers each
@@ -40,30 +32,32 @@ events, so that start, warm-up and end do not count. The figures are medians of 
 """
 
 
-class Answer(Model):
-    """A run: `rows` are those that the query reads, times are seconds."""
+_Column = tuple[str, Callable[[str], str]]
+
+
+class Answer(Row):
+    """A run: `rows` are those that the query reads."""
 
     query: str
     side: str
     round: int
     events: int
     rows: int
-    wall: float
     cpu: float
     load: float
 
 
-class Nexmark(Model):
-    """All runs, the rows in each result that was compared with DuckDB's, and the sides that failed, by query.
+class Compared(Row):
+    """A result with so many rows that was compared with DuckDB's; `failed` says how larger runs of the side failed."""
 
-    `remark` says what a reader has to know about how the runs came about.
-    """
+    query: str
+    side: str
+    rows: int
+    failed: str = ""
 
-    circumstances: Circumstances
-    answers: tuple[Answer, ...] = ()
-    compared: Mapping[str, Mapping[str, int]] = {}
-    failed: Mapping[str, Mapping[str, str]] = {}
-    remark: str = ""
+
+ANSWERS = Records("nexmark", Answer)
+COMPARED = Records("nexmark-compared", Compared)
 
 
 def cold(answers: Sequence[Answer], query: str, side: str) -> float | None:
@@ -93,33 +87,28 @@ def _is(answer: Answer, query: str, side: str) -> bool:
 
 def table(answers: Sequence[Answer]) -> Table:
     """Return the table: a line per query, a column per side, cold and steady."""
-    head = ["query"]
-    for kind in ("cold", "steady"):
-        head += [f"{NAMES[side]}, {kind}" for side in SIDES] + [f"of Flink's, {kind}", f"of Spark's, {kind}"]
-    rows = []
-    for query in QUERIES:
-        if not any(each.query == query for each in answers):
-            continue
-        line = [query]
-        for figure in (cold, steady):
-            by_side = {side: figure(answers, query, side) for side in SIDES}
-            line += [_text(by_side[side]) for side in SIDES]
-            line += [_ratio(by_side["streamjob"], by_side[other]) for other in ("flink", "spark")]
-        rows.append(tuple(line))
-    return Table(tuple(head), tuple(rows))
+
+    def columns(kind: str, figure: Callable[[Sequence[Answer], str, str], float | None]) -> list[_Column]:
+        def of(side: str) -> Callable[[str], str]:
+            return lambda query: "–" if (value := figure(answers, query, side)) is None else f"{value:.2f}"
+
+        def ratio(other: str) -> Callable[[str], str]:
+            def text(query: str) -> str:
+                ours, theirs = figure(answers, query, "streamjob"), figure(answers, query, other)
+                return "–" if ours is None or not theirs or theirs <= 0 else f"{ours / theirs:.2f}"
+
+            return text
+
+        found = [(f"{NAMES[side]}, {kind}", of(side)) for side in SIDES]
+        return [*found, (f"of Flink's, {kind}", ratio("flink")), (f"of Spark's, {kind}", ratio("spark"))]
+
+    queries = [query for query in QUERIES if any(each.query == query for each in answers)]
+    return Table.of(queries, ("query", str), *columns("cold", cold), *columns("steady", steady))
 
 
-def _text(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _ratio(ours: float | None, theirs: float | None) -> str:
-    return "–" if ours is None or not theirs or theirs <= 0 else f"{ours / theirs:.2f}"
-
-
-def render(results: Nexmark) -> str:
-    """Return NEXMARK.md."""
-    answers = results.answers
+def _render() -> str:
+    measured, compared = ANSWERS.load(), COMPARED.load().runs
+    answers = measured.runs
     sizes = sorted({each.events for each in answers})
     loads = [each.load for each in answers]
     text = _TEXT.format(
@@ -129,15 +118,21 @@ def render(results: Nexmark) -> str:
         load_low=min(loads),
         load_high=max(loads),
     )
-    remark = [f"{results.remark}\n"] if results.remark else []
-    parts = [_HEAD, f"{results.circumstances}\n", *remark, "![CPU per row by query and side](nexmark.svg)\n", text]
-    parts.append(table(answers).markdown() + "\n")
-    for query, sides in results.failed.items():
-        parts += [f"- {query}: {NAMES[side]} {cause}.\n" for side, cause in sides.items()]
-    questions = [(name, QUERIES[name].purpose, str(max(sides.values()))) for name, sides in results.compared.items()]
-    parts += ["## Queries\n", Table(("query", "question", "rows compared"), tuple(questions)).markdown() + "\n"]
-    parts += ["## Not measured\n", Table(("query", "reason"), tuple(MISSING.items())).markdown() + "\n"]
+    parts = [
+        head("Nexmark", "bench-nexmark", "nexmark/results.py", "as measured, misses included"),
+        f"{measured.where}\n",
+    ]
+    parts += ["![CPU per row by query and side](nexmark.svg)\n", text, table(answers).markdown()]
+    parts += [f"- {each.query}: {NAMES[each.side]} {each.failed}.\n" for each in compared if each.failed]
+    rows = {name: max(each.rows for each in compared if each.query == name) for name in _queries(compared)}
+    questions = tuple((name, QUERIES[name].purpose, str(count)) for name, count in rows.items())
+    parts += ["## Queries\n", Table(("query", "question", "rows compared"), questions).markdown()]
+    parts += ["## Not measured\n", Table(("query", "reason"), tuple(MISSING.items())).markdown()]
     return "\n".join(parts)
+
+
+def _queries(compared: Sequence[Compared]) -> list[str]:
+    return list(dict.fromkeys(each.query for each in compared))
 
 
 def _rounds(answers: Sequence[Answer]) -> str:
@@ -152,3 +147,6 @@ def picture(answers: Sequence[Answer]) -> str:
     """Return the picture of the cold figures as SVG."""
     queries = [query for query in QUERIES if any(each.query == query for each in answers)]
     return draw({query: {NAMES[side]: cold(answers, query, side) for side in SIDES} for query in queries})
+
+
+PAGE = Page("NEXMARK", _render, lambda: picture(ANSWERS.load().runs))

@@ -1,23 +1,16 @@
-"""The simulation of automatic scaling: its world, the algorithms that it compares, and its report."""
+"""The simulation of automatic scaling: its world, and the algorithms that it compares."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from bench.autoscaler.algorithms import ALGORITHMS, OURS_IN_PLACE, OURS_RESTART
 from bench.autoscaler.flink import Flink, documented_example
 from bench.autoscaler.ours import load_of
-from bench.autoscaler.picture import Panel, draw
-from bench.autoscaler.report import goals, render
-from bench.autoscaler.results import Results, Trial
 from bench.autoscaler.specified import Specified
-from bench.autoscaler.traces import NAMES, traces
+from bench.autoscaler.traces import traces
 from bench.autoscaler.trial import Autoscaler, run
 from bench.autoscaler.world import SPECIFIED, Kind, World
-from bench.model import Circumstances
-
-WHERE = Circumstances(command="make it", begun="then", ended="now", machine="2 × CPU", versions={"Python": "3.11"})
 
 
 @pytest.mark.parametrize(
@@ -68,49 +61,3 @@ def test_counters_begin_again_with_each_process_and_are_those_of_whole_batches()
     assert before.chains[0].batches > 100
     assert (after.rows, after.chains[0].batches) == (0, 0)
     assert after.process != before.process
-
-
-def results(late: float = 0.0, over: float = 60.0) -> Results:
-    trials = tuple(
-        Trial(
-            algorithm=algorithm,
-            trace=name,
-            moves=(3, 4),
-            late=(0.0, late if algorithm == OURS_RESTART and name == "bursty" else 0.0),
-            worst_lag=(10.0, 20.0),
-            over=(over, over),
-            undone_after=(3, 3),
-        )
-        for algorithm in ALGORITHMS
-        for name in NAMES
-    )
-    return Results(
-        circumstances=WHERE, seeds=(1, 2), cpu_seconds=1, trials=trials, constant=(16, 20), constant_over=(90.0, 130.0)
-    )
-
-
-def test_a_late_minute_misses_the_goal_and_names_the_trace() -> None:
-    missed = [text for text, reached in goals(results(late=0.5)) if not reached]
-
-    assert any("1 days have some, on bursty (1)" in text for text in missed)
-    assert not [text for text, reached in goals(results()) if not reached]
-
-
-def test_too_many_slots_on_a_trace_miss_the_goal() -> None:
-    missed = [text for text, reached in goals(results(over=80.0)) if not reached]
-
-    assert any(f"{OURS_IN_PLACE}: at most 70 % over on each trace, but steady (80 %)" in text for text in missed)
-
-
-def test_the_report_names_each_algorithm_and_trace() -> None:
-    text = render(results())
-
-    assert all(name in text for name in (*ALGORITHMS, *NAMES))
-    assert "16 to 20 by seed, with 110 % over" in text
-
-
-def test_the_picture_has_a_line_for_each_algorithm() -> None:
-    svg = draw([Panel("a day", [10_000.0] * 8640, {"one": [2] * 8640, "other": [3] * 4000 + [5] * 4640})])
-
-    assert svg.count("<polyline") == 2
-    assert "a day" in svg

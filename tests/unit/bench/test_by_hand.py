@@ -1,4 +1,4 @@
-"""The evaluation of the benchmark against plain Spark by hand."""
+"""The benchmark against plain Spark by hand: the sides are the same, and so are their inputs."""
 
 from __future__ import annotations
 
@@ -6,79 +6,29 @@ import json
 from pathlib import Path
 
 import pytest
-from bench.by_hand.__main__ import Content, content_of, kept, start_command, warm
+from bench.batches import Batch
+from bench.by_hand.__main__ import Content, content_of, start_command, warm
 from bench.by_hand.cases import CASES, WARM_UP, Place
 from bench.by_hand.data import FILE_ROWS, FORMS, make_files, order_message
-from bench.by_hand.results import ByHand, Run, missed, ratio, render, table
-from bench.compare import Batch
-from bench.model import Circumstances
 from bench.processes import Used
 
 from streamjob.job.load import load_job
 
-WHERE = Circumstances(command="make bench-by-hand", begun="a", ended="b", machine="c", versions={"Spark": "4.3.0"})
 JDBC = {"url": "jdbc:postgresql://db/shop", "user": "reader", "driver": "org.postgresql.Driver"}
-
-
-def measured(case: str, side: str, number: int, cost: float) -> Run:
-    """Return a run with a cost in µs per record."""
-    return Run(
-        case=case,
-        side=side,
-        round=number,
-        records=1_000_000,
-        wall=cost / 2,
-        cpu=cost,
-        whole_cpu=10 + 2 * cost,
-        load_before=0.5,
-    )
 
 
 def test_the_first_batches_and_what_follows_the_last_full_one_do_not_count() -> None:
     case = CASES["json"]
     ends = [100.0 + 2 * number for number in range(case.batches + 2)]
     samples = tuple((90.0 + second, 3.0 * second) for second in range(60))
-    used = Used(wall=60, user=150, system=30, load_before=0.5, load_after=0.5, samples=samples)
+    used = Used(wall=60, cpu=180, load_before=0.5, samples=samples)
 
-    run = warm("json", "streamjob", 0, case, used, [Batch(2000, end) for end in ends])
+    run = warm("json", "streamjob", 0, case, 5, used, [Batch(2000, end) for end in ends])
 
     assert run.records == (case.batches - WARM_UP) * case.batch
     assert run.wall == pytest.approx(2 * (case.batches - WARM_UP))
     assert run.cpu == pytest.approx(3 * run.wall)
     assert run.whole_cpu == 180
-
-
-def test_results_of_other_cases_are_kept(tmp_path: Path) -> None:
-    runs = (measured("json", "streamjob", 0, 4.0), measured("table", "by hand", 0, 1.0))
-    known = ByHand(circumstances=WHERE, runs=runs, compared={"json": 5, "table": 6})
-    (tmp_path / "by_hand.json").write_text(known.model_dump_json())
-
-    assert kept(tmp_path / "by_hand.json", {"json": CASES["json"]}) == ([runs[1]], {"table": 6})
-    assert kept(tmp_path / "none.json", CASES) == ([], {})
-    (tmp_path / "former.json").write_text('{"runs": [{"case": "json", "records": 1}]}')
-    assert kept(tmp_path / "former.json", {}) == ([], {})
-
-
-def test_the_sides_are_compared_within_their_rounds() -> None:
-    runs = [
-        *(measured("json", "by hand", 0, 10.0), measured("json", "streamjob", 0, 10.4)),
-        *(measured("json", "by hand", 1, 20.0), measured("json", "streamjob", 1, 20.0)),
-        *(measured("json", "by hand", 2, 5.0), measured("json", "streamjob", 2, 5.5)),
-        measured("json", "streamjob", 3, 1.0),
-    ]
-
-    assert ratio(runs, "json", "streamjob") == pytest.approx(1.04)
-    assert [row[3] for row in table(runs, "json").rows] == ["–", "1.04"]
-
-
-def test_the_report_names_what_misses_the_goal() -> None:
-    near = [measured("json", "by hand", 0, 10.0), measured("json", "streamjob", 0, 10.4)]
-    over = [measured("table", "by hand", 0, 10.0), measured("table", "streamjob", 0, 10.6)]
-
-    assert missed(near) == []
-    assert missed([*near, *over]) == ["Join with a table, `tables`: 1.06"]
-    assert "All reach the goal" in render(ByHand(circumstances=WHERE, runs=tuple(near)))
-    assert "Join with a table, `tables`: 1.06" in render(ByHand(circumstances=WHERE, runs=(*near, *over)))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench.controller import CONTROL, REQUESTS, _counted
-from bench.controller_model import Change, Controlled, Deployment, Idle
-from bench.controller_report import growth, render
 from bench.controller_watching import Jobs, Sent, outcomes, read_log
 from bench.controller_world import samples
-from bench.model import Circumstances
 from bench.processes import RunFailed
 
 from streamjob_operator.metrics import Metrics
@@ -37,7 +33,7 @@ def watched(*events: tuple[float, dict[str, Any]]) -> Jobs:
 
 
 def a_change(kind: str = "interval", generation: int = 2, sent: float = 10.0) -> Sent:
-    return Sent(job="one", kind=kind, generation=generation, sent=sent, answered=sent + 0.1)
+    return Sent(job="one", kind=kind, generation=generation, sent=sent)
 
 
 def test_a_change_is_answered_by_the_first_status_of_its_generation() -> None:
@@ -46,7 +42,7 @@ def test_a_change_is_answered_by_the_first_status_of_its_generation() -> None:
     ((change,), unanswered) = outcomes([a_change()], jobs.seen, {("one", "patch"): [3.0, 10.6, 11.0]})
 
     assert unanswered == 0
-    assert (change.answered, change.status, change.action, change.settled) == pytest.approx((0.1, 0.4, 0.6, 0.9))
+    assert (change.status, change.action, change.settled) == pytest.approx((0.4, 0.6, 0.9))
 
 
 def test_a_generation_that_no_status_names_is_answered_by_the_next_one() -> None:
@@ -103,44 +99,3 @@ def test_requests_are_counted_by_verb_and_resource_from_the_growth_of_the_contro
 
     assert _counted(REQUESTS, before, after) == {"get pods": 5}
     assert _counted(CONTROL, before, after) == {"job": 5}
-
-
-def idle(jobs: int, requests: int, *, checkpoints: bool = False) -> Idle:
-    return Idle(
-        jobs=jobs,
-        checkpoints=checkpoints,
-        seconds=30.0,
-        requests={"get leases": requests, "put streamjobs": jobs if checkpoints else 0},
-        served=400,
-        control={"job": jobs},
-        cpu=3.0,
-        rss=200_000_000,
-    )
-
-
-def results(idle: Sequence[Idle], *statuses: float) -> Controlled:
-    changes = tuple(Change(kind="interval", answered=0.01, status=each, action=each + 0.1) for each in statuses)
-    return Controlled(
-        circumstances=Circumstances(command="make", begun="", ended="", machine="one", versions={}),
-        interval="1m",
-        deployment=Deployment(jobs=1000, accepted=1.0, ready_half=2.0, ready_all=3.0),
-        changes=changes,
-        idle=tuple(idle),
-        peak_rss=250_000_000,
-    )
-
-
-def test_growth_compares_the_requests_of_jobs_at_rest() -> None:
-    several = [idle(1000, 33), idle(100, 30), idle(500, 99), idle(1000, 5, checkpoints=True)]
-
-    assert growth(several) == pytest.approx(1.1)
-    assert growth(several[:1]) is None
-
-
-def test_a_goal_that_was_missed_is_told() -> None:
-    text = render(results([idle(1000, 30), idle(100, 30)], *[0.5] * 98, 1.95, 3.0))
-
-    assert "| reaction of the status, p99 | below 2 s | 1.95 s | yes |" in text
-    assert "| the same of the action, p99 | below 2 s | 2.05 s | no |" in text
-    assert "| idle requests, most jobs to fewest | at most × 1.1 | × 1.00 | yes |" in text
-    assert "| 1,000 | none | 60 | 0 | 800 | 2000 | 6.0 | 200 |" in text

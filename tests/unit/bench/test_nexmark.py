@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pyarrow.compute as pc
 import pytest
 from bench.nexmark.events import TABLES, make_events
 from bench.nexmark.queries import MISSING, QUERIES
-from bench.nexmark.results import Answer, cold, picture, steady, table
+from bench.nexmark.results import Answer, cold, steady
 from pyarrow import dataset
 
 
 def _answer(side: str, events: int, cpu: float, number: int = 0) -> Answer:
-    return Answer(query="q0", side=side, round=number, events=events, rows=events, wall=1, cpu=cpu, load=0)
+    return Answer(query="q0", side=side, round=number, events=events, rows=events, cpu=cpu, load=0)
 
 
 def test_events_are_the_same_each_time_and_for_both_layouts(tmp_path: Path) -> None:
@@ -51,10 +50,3 @@ def test_the_cold_figure_counts_all_and_the_steady_one_the_difference() -> None:
     assert cold(answers, "q0", "flink") == pytest.approx(3.0)
     assert steady(answers, "q0", "flink") == pytest.approx(2.0)
     assert steady(answers[:1], "q0", "flink") is None
-
-
-def test_a_side_that_was_not_measured_leaves_a_gap() -> None:
-    answers = [_answer("flink", 1_000_000, 4.0), _answer("streamjob", 1_000_000, 2.0)]
-
-    assert table(answers).rows == (("q0", "4.00", "–", "2.00", "0.50", "–", "–", "–", "–", "–", "–"),)
-    assert "plain Spark" in "".join(ElementTree.fromstring(picture(answers)).itertext())
