@@ -163,7 +163,8 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 
 | Call | Arguments |
 |---|---|
-| `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `batch_duration`, `spark_conf` |
+| `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `batch_duration`, \
+`spark_conf`, `functions` |
 | `job.source(name, …)` | `format`, `schema`, `key`, `value`, `changes`, `unavailable_value`, \
 `on_unavailable`, `on_error`, `skip`, `columns`, `options`, `bounded`, `watermark`, `uid`; returns a handle |
 | `job.table(name, …)` | `format`, `schema`, `options`, `refresh`, `max_age`, `lookup`; returns a handle |

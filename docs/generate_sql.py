@@ -76,6 +76,16 @@ CREATE TABLE name [ ( column TYPE [, …] ) ] WITH ( 'format' = 'parquet' [, 'ke
 Adds to `tables`: a view [joins](../how-to/join-with-tables.md) the table by its name. These keys are fields, and any
 other key is an option of the format:
 """
+_FUNCTION = """\
+## CREATE FUNCTION
+
+```text
+CREATE [ TEMPORARY ] FUNCTION name AS 'module.function'
+```
+
+Adds to `functions`: queries and computed columns [call the Python function](../how-to/call-python-from-sql.md) by this
+name.
+"""
 _VIEW = """\
 ## CREATE VIEW
 
@@ -133,6 +143,7 @@ def render() -> str:
         _fields("sources") + _OPTIONS,
         _TABLE,
         _fields("tables"),
+        _FUNCTION,
         _VIEW,
         _fields("operators") + _VIEW_KEYS,
     ]

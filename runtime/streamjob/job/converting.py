@@ -21,11 +21,15 @@ def converted(spec: JobSpec, tests: Sequence[JobTestSpec] = ()) -> str:
     """Return a job, with its tests, as the text of a YAML file.
 
     Raises:
-        NotConvertible: a function of a source or operator cannot be named.
+        NotConvertible: a function cannot be named.
     """
     for part in spec.inputs().values():
         if part.python is not None and "<" in part.python:
             what = f"{where(part)} has the function {part.python}, which no other file can name"
+            raise NotConvertible(what, "define it at the top level of its module, with `def`")
+    for name, reference in spec.functions.items():
+        if "<" in reference:
+            what = f"function {name!r} is {reference}, which no other file can name"
             raise NotConvertible(what, "define it at the top level of its module, with `def`")
     content = content_of(spec)
     if tests:

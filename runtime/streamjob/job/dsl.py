@@ -49,6 +49,7 @@ class Job:
         channels: limits of the channels between chains: the policy, or its fields by name.
         batch_duration: the time that a batch computes while more data waits, like `5s`.
         spark_conf: Spark's configuration.
+        functions: functions that the job's SQL calls, by their names there.
     """
 
     @suggesting
@@ -62,6 +63,7 @@ class Job:
         channels: ChannelPolicy | Mapping[str, Any] | None = None,
         batch_duration: str | float | None = None,
         spark_conf: Mapping[str, Any] | None = None,
+        functions: Mapping[str, Function] | None = None,
     ) -> None:
         self.name = name
         self._head = _given(
@@ -72,6 +74,7 @@ class Job:
             channels=_as_file(channels),
             batchDuration=batch_duration,
             sparkConf=dict(spark_conf) if spark_conf else None,
+            functions={key: _reference(each, key) for key, each in functions.items()} if functions else None,
         )
         self._sources: list[dict[str, Any]] = []
         self._tables: list[dict[str, Any]] = []

@@ -94,6 +94,18 @@ class LoadedJob:
             raise InvalidJob(self.origin, [error.problem(where(part))]) from error
         return found
 
+    def function(self, name: str) -> Function:
+        """Return the function that SQL calls by a name; the first call imports its module.
+
+        Raises:
+            InvalidJob: it cannot be imported.
+        """
+        try:
+            found: Function = find_function(self.spec.functions[name], self.directory)
+        except NotFound as error:
+            raise InvalidJob(self.origin, [error.problem(f"function {name!r}")]) from error
+        return found
+
     def options(
         self, part: SourceSpec | TableSpec | SinkSpec, environ: Mapping[str, str] = os.environ
     ) -> dict[str, str]:

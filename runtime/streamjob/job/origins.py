@@ -13,7 +13,7 @@ LISTS = {"sources": "source", "tables": "table", "operators": "operator", "sinks
 Path = tuple[str, ...]
 """A field, as names from the job downwards; a part in a list goes by its name: `sources`, `flights`, `schema`."""
 
-_PART = re.compile(r"(source|table|operator|sink) '(.*)'")
+_PART = re.compile(r"(source|table|function|operator|sink) '(.*)'")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,6 +15,7 @@ _PARTS = (
     "job",
     "checkpointing",
     "channels",
+    "function",
     "source",
     "operator",
     "sink",

@@ -354,6 +354,11 @@ class JobSpec(Spec):
     tables: tuple[TableSpec, ...] = Field(
         default=(), max_length=MOST_PARTS, description="Tables that operators join with their inputs."
     )
+    functions: dict[str, str] = Field(
+        default_factory=dict,
+        description="Python functions that SQL may call: a name for SQL, and `module:function`. "
+        "[How to](../how-to/call-python-from-sql.md).",
+    )
     operators: tuple[OperatorSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Computations.")
     sinks: tuple[SinkSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Outputs.")
     spark_conf: Options = Field(default_factory=dict, description="Spark's configuration for this job.")

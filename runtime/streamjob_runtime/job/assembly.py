@@ -25,6 +25,7 @@ from streamjob_runtime.chain.emission_lock import EmissionLock
 from streamjob_runtime.chain.feedback import check_declared, declared
 from streamjob_runtime.chain.idle_inputs import IdleChains
 from streamjob_runtime.chain.outputs import ChainOutput, Outputs
+from streamjob_runtime.chain.sql_functions import register_functions
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.kafka.starting import KafkaStart
@@ -201,6 +202,7 @@ class Assembler:
 
     def _dataflows(self, spark: SparkSession, tables: StaticTables) -> Iterator[tuple[ChainPlan, Dataflow]]:
         plan, streams = self._plan, self._streams
+        register_functions(spark, self._loaded)
         readings: dict[tuple[ChainUid, str], Reading] = {}
         for chain in plan.chains:
             if plan.feeds_back(chain.uid):

@@ -15,6 +15,7 @@ from streamjob.job.spec import OperatorSpec, SourceSpec
 from streamjob.protocol.log import JobId
 from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, timed_operator
 from streamjob_runtime.chain.source_rows import read_stream, source_rows
+from streamjob_runtime.chain.sql_functions import refused_functions
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.process.start_check import examine_with
 from streamjob_runtime.spark.error_text import reason
@@ -31,7 +32,7 @@ def validate(loaded: LoadedJob) -> None:
         loaded: the job.
 
     Raises:
-        InvalidJob: Spark refuses sources or operators; lists all of them.
+        InvalidJob: Spark refuses functions, sources or operators; lists all of them.
         InvalidInput: a sink is unusable, or Spark cannot run the operators together.
     """
     with spark_to_ask("validate", loaded, loaded.spec.max_parallelism) as (spark, scratch):
@@ -40,7 +41,8 @@ def validate(loaded: LoadedJob) -> None:
 
 def validate_with(spark: SparkSession, scratch: Path, loaded: LoadedJob) -> None:
     """Do the same as `validate`, with a running Spark and a scratch directory."""
-    parts = [*(f"source {each.name!r}" for each in loaded.spec.sources)]
+    parts = [f"function {name!r}" for name in loaded.spec.functions]
+    parts += [f"source {each.name!r}" for each in loaded.spec.sources]
     parts += [f"table {each.name!r}" for each in loaded.spec.tables]
     parts += [f"operator {each.name!r}" for each in loaded.spec.operators]
     problems = sorted(_problems(spark, loaded), key=lambda problem: parts.index(problem.where))
@@ -54,6 +56,12 @@ def validate_with(spark: SparkSession, scratch: Path, loaded: LoadedJob) -> None
 
 def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
     """Yield the parts that Spark refuses; readers of a refused part are not checked."""
+    for error in refused_functions(spark, loaded):
+        if isinstance(error, InvalidJob):
+            yield from cast("tuple[Problem, ...]", error.problems)
+        else:
+            name = error.what.split("'")[1]
+            yield Problem(f"function {name!r}", error.what.removeprefix(f"Function {name!r}").lstrip(": "), error.fix)
     frames: dict[str, DataFrame] = {}
     for source in loaded.spec.sources:
         try:

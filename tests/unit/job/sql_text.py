@@ -11,7 +11,9 @@ from streamjob.job.sql_job.statements import FEEDBACK_PREFIX, FIELDS, OPTION_PRE
 
 def in_sql(data: Mapping[str, Any]) -> str:
     """Return the content of a job as the statements of a SQL file."""
-    settings = {key.removeprefix("sparkConf.") if ".spark." in key else key: value for key, value in _flat(data)}
+    functions = data.get("functions", {})
+    flat = _flat({key: value for key, value in data.items() if key != "functions"})
+    settings = {key.removeprefix("sparkConf.") if ".spark." in key else key: value for key, value in flat}
     lines = [f"SET {_quoted(key)} = {_quoted(value)};" for key, value in settings.items() if isinstance(value, str)]
     for part in data["sources"]:
         mark = part.get("watermark")
@@ -24,6 +26,9 @@ def in_sql(data: Mapping[str, Any]) -> str:
     for part in data.get("tables", ()):
         columns = f"({part['schema']}) " if "schema" in part else ""
         lines.append(f"CREATE TABLE {_name(part['name'])} {columns}{_with(part, 'tables')};")
+    for name, reference in functions.items():
+        named = reference if "." in reference.partition(":")[2] else reference.replace(":", ".")
+        lines.append(f"CREATE FUNCTION {_name(name)} AS {_quoted(named)};")
     for part in data["operators"]:
         edges = [each if isinstance(each, Mapping) else {"from": each} for each in part["inputs"]]
         inputs = {"inputs": ", ".join(each["from"] for each in edges)}

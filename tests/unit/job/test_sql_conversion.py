@@ -140,6 +140,7 @@ def jobs(draw: st.DrawFn) -> JobSpec:
                 incremental=st.booleans(), mode=st.sampled_from(["aligned", "unaligned"]), location=_some_texts,
             ),
             channels=_some(capacityBytes=st.integers(1, 10**12), capacityRecords=st.integers(1, 10**9)),
+            functions=st.dictionaries(_names, st.sampled_from(["m:f", "a.b:c", "m:C.f"])),
             sparkConf=st.dictionaries(st.sampled_from(["spark.a", "spark.b.c", "other"]) | _some_texts, _texts),
         )
     )  # fmt: skip

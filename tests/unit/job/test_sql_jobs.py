@@ -181,7 +181,7 @@ INSERT INTO k SELECT * FROM h
     [
         (
             "CREATE STREAM x (a INT)",
-            "line 1, column 8: statement: has STREAM where SOURCE, TABLE, VIEW or SINK should be",
+            "line 1, column 8: statement: has STREAM where SOURCE, TABLE, FUNCTION, VIEW or SINK should be",
         ),
         ("CREATE SOURCE", "line 1, column 14: statement: ends where the name of the source should be"),
         ("CREATE SOURCE x (a INT", "line 1, column 23: source 'x': ends where ')' should be"),

@@ -173,7 +173,7 @@ def test_a_function_of_the_dsl_names_its_tables() -> None:
     [
         ("CREATE TABLE t (a INT, WATERMARK FOR a AS a) WITH ('format' = 'csv')", "has a watermark, and is a table"),
         ("CREATE TABLE t (a INT, b AS a + 1) WITH ('format' = 'csv')", "has computed columns, and is a table"),
-        ("CREATE TABLES t WITH ('format' = 'csv')", "SOURCE, TABLE, VIEW or SINK"),
+        ("CREATE TABLES t WITH ('format' = 'csv')", "SOURCE, TABLE, FUNCTION, VIEW or SINK"),
     ],
 )
 def test_a_wrong_statement_is_refused_with_its_place(tmp_path: Path, statement: str, said: str) -> None:

@@ -43,6 +43,7 @@ CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     operators.queries,
     operators.errors,
     functions.functions,
+    functions.names_in_sql,
     operators.watermarks,
     operators.output_modes,
     temporal.joins,

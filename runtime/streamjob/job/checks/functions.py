@@ -6,7 +6,8 @@ import ast
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -19,18 +20,35 @@ from streamjob.job.suggest import did_you_mean
 
 REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """The form `module:function`."""
+_SQL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WATERMARK = "sets a watermark; watermarks are declared, so that each is kept across restarts"
 WATERMARK_FIX = "give the source or the operator `watermark: {column: …, delay: …}`"
 
 
 def functions(subject: Subject) -> Iterator[Problem]:
-    """A function exists at the given place, takes the inputs of its part, and sets no watermark."""
+    """A function exists at the given place; that of a part takes its inputs, and sets no watermark."""
     parts: list[SourceSpec | OperatorSpec] = [*subject.spec.sources, *subject.spec.operators]
     for part in parts:
         if (function := subject.functions.get(part.uid)) is not None:
             yield from _written(part, function)
         elif part.python is not None and REFERENCE.fullmatch(part.python):
             yield from _referred(part, part.python, subject.directory)
+    for name, reference in subject.spec.functions.items():
+        if REFERENCE.fullmatch(reference):
+            yield from _missing(f"function {name!r}", reference, subject.directory)
+
+
+def names_in_sql(subject: Subject) -> Iterator[Problem]:
+    """A function that SQL calls has a name that SQL can call, and names its place."""
+    found: dict[str, str] = {}
+    for name, reference in subject.spec.functions.items():
+        whose = f"function {name!r}"
+        if not _SQL_NAME.fullmatch(name):
+            yield Problem(whose, "has a name that SQL cannot call", "use letters, digits and '_'")
+        if (other := found.setdefault(name.lower(), name)) != name:
+            yield Problem(whose, f"has the name of {other!r}, and case does not matter in SQL", "give it another name")
+        if not REFERENCE.fullmatch(reference):
+            yield Problem(whose, f"cannot be {reference!r}", "name it as module:function")
 
 
 def _inputs(part: SourceSpec | OperatorSpec) -> int:
@@ -57,34 +75,45 @@ def _uses(code_of: Any, name: str) -> bool:
 
 
 def _referred(part: SourceSpec | OperatorSpec, reference: str, directory: Path) -> Iterator[Problem]:
-    """Inspect the source of a module next to the job file; importing it would import Spark."""
+    definition = yield from _missing(where(part), reference, directory)
+    if definition is None:
+        return
+    least, most = _arguments(definition)
+    if not definition.decorator_list and not least <= _inputs(part) <= most:
+        yield _wrong_arguments(part, least)
+    if any(isinstance(each, ast.Attribute) and each.attr == "withWatermark" for each in ast.walk(definition)):
+        yield Problem(where(part), f"its function {WATERMARK}", WATERMARK_FIX)
+
+
+def _missing(whose: str, reference: str, directory: Path) -> Generator[Problem, None, ast.FunctionDef | None]:
+    """Yield why there is no such function, and return its definition if the module next to the job file has one.
+
+    The source of the module is inspected, because importing it would import Spark.
+    """
     module, _, name = reference.partition(":")
     file = module_file(directory, module)
     if file is None:
         top = module.split(".")[0]
         if module_file(directory, top) is None and not (directory / top).is_dir() and not _installed(top):
-            yield Problem(where(part), f"there is no module {module!r}", f"put {module}.py next to the job file")
-        return
+            yield Problem(whose, f"there is no module {module!r}", f"put {module}.py next to the job file")
+        return None
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except SyntaxError as error:
-        yield Problem(where(part), f"{file.name} is not Python: line {error.lineno}: {error.msg}", "correct it there")
-        return
+        yield Problem(whose, f"{file.name} is not Python: line {error.lineno}: {error.msg}", "correct it there")
+        return None
     found = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
-    if not found:
-        if "." not in name and not _binds(tree, name):
-            functions_there = [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
-            fix = did_you_mean(name, functions_there, "functions")
-            yield Problem(where(part), f"{file.name} has no function {name!r}", fix)
-        return
-    least, most = _arguments(found[-1])
-    if not found[-1].decorator_list and not least <= _inputs(part) <= most:
-        yield _wrong_arguments(part, least)
-    if any(isinstance(each, ast.Attribute) and each.attr == "withWatermark" for each in ast.walk(found[-1])):
-        yield Problem(where(part), f"its function {WATERMARK}", WATERMARK_FIX)
+    if not found and "." not in name and not _binds(tree, name):
+        functions_there = [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
+        fix = did_you_mean(name, functions_there, "functions")
+        yield Problem(whose, f"{file.name} has no function {name!r}", fix)
+    return found[-1] if found else None
 
 
 def _installed(module: str) -> bool:
+    if module in sys.modules:
+        # A notebook's own module has no place to be found at.
+        return True
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):

@@ -127,6 +127,8 @@ class _Reader:
         """Take a statement into the job."""
         if statement.kind == "SET":
             self._set(statement.settings[0])
+        elif statement.kind == "FUNCTION":
+            self._function(statement)
         elif statement.kind == "INSERT":
             self._inserts.append(statement)
         else:
@@ -184,6 +186,14 @@ class _Reader:
             self.problem("SET", NotSql(f"sets {setting.key!r} again", "keep one", setting.at))
         target[path[-1]] = as_field(setting.value, path)
         self._note(path, setting.at)
+
+    def _function(self, statement: Statement) -> None:
+        functions = self._head.setdefault("functions", {})
+        if statement.name in functions:
+            where = f"function {statement.name!r}"
+            self.problem(where, NotSql("is created again", "keep one", statement.at))
+        functions[statement.name] = statement.settings[0].value
+        self._note(("functions", statement.name), statement.at)
 
     def _part(self, statement: Statement) -> None:
         path = (statement.kind, statement.name)

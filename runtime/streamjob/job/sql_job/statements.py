@@ -45,7 +45,7 @@ _FOR_OPTIONS_OF_FLINK = {
 _UNITS = "MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK"
 _INTERVAL = re.compile(rf"(?:\d+ (?:{_UNITS})S?)(?: \d+ (?:{_UNITS})S?)*", re.IGNORECASE)
 _FORMS = (
-    "CREATE SOURCE, CREATE TABLE, CREATE VIEW, CREATE SINK, INSERT INTO and SET; put a query into "
+    "CREATE SOURCE, CREATE TABLE, CREATE FUNCTION, CREATE VIEW, CREATE SINK, INSERT INTO and SET; put a query into "
     "CREATE VIEW name AS SELECT …"
 )
 
@@ -82,10 +82,11 @@ class Statement:
     """A statement.
 
     Args:
-        kind: `SET`, `INSERT`, or the list of the job that gets a part: `sources`, `tables`, `operators`, `sinks`.
+        kind: `SET`, `INSERT`, `FUNCTION`, or the list of the job that gets a part: `sources`, `tables`, `operators`,
+            `sinks`.
         name: of the part; of a sink for `INSERT`, of a field for `SET`.
         at: where the name begins.
-        settings: the elements of `WITH`; for `SET`, one with the value.
+        settings: the elements of `WITH`; for `SET` and `FUNCTION`, one with the value.
         schema: the columns of a source or table that its format has.
         computed: the columns of a source that are expressions, each as `expression AS name`.
         watermark: of a source.
@@ -115,11 +116,13 @@ def read_statement(cursor: Cursor) -> Statement:
     if cursor.skip("INSERT"):
         return _insert(cursor)
     if cursor.skip("CREATE"):
-        for word, read in (("SOURCE", _source), ("TABLE", _table), ("VIEW", _view), ("SINK", _sink)):
+        if cursor.skip("TEMPORARY", "FUNCTION"):
+            return _function(cursor)
+        for word, read in _CREATE:
             if cursor.skip(word):
                 return read(cursor)
-        fix = "a job has CREATE SOURCE, CREATE TABLE, CREATE VIEW and CREATE SINK"
-        raise cursor.error("SOURCE, TABLE, VIEW or SINK", fix)
+        fix = "a job has CREATE SOURCE, CREATE TABLE, CREATE FUNCTION, CREATE VIEW and CREATE SINK"
+        raise cursor.error("SOURCE, TABLE, FUNCTION, VIEW or SINK", fix)
     first = cursor.peek()
     if first is not None and first.is_word("EXECUTE", "BEGIN", "END"):
         fix = "leave it out: all statements of a file are one job"
@@ -132,7 +135,7 @@ def name_of(cursor: Cursor) -> tuple[str | None, str | None]:
     words = [token for token in cursor.rest[:3] if token.kind in ("word", "name")]
     if len(words) == 3 and words[0].is_word("INSERT"):
         return "sink", words[2].value
-    kinds = {"SOURCE": "source", "TABLE": "table", "VIEW": "operator", "SINK": "sink"}
+    kinds = {"SOURCE": "source", "TABLE": "table", "FUNCTION": "function", "VIEW": "operator", "SINK": "sink"}
     if len(words) == 3 and words[0].is_word("CREATE") and words[1].value.upper() in kinds:
         return kinds[words[1].value.upper()], words[2].value
     return None, None
@@ -193,6 +196,29 @@ def _sink(cursor: Cursor) -> Statement:
     settings = _with(cursor)
     _ends(cursor)
     return Statement(kind="sinks", name=token.value, at=token.start, settings=settings, partitions=partitions)
+
+
+def _function(cursor: Cursor) -> Statement:
+    token = cursor.name("the function")
+    fix = f"write CREATE FUNCTION {token.value} AS 'module.function', a function in Python"
+    cursor.expect("AS", fix=fix)
+    at, named = cursor.at, cursor.next()
+    if named is None or named.kind != "text":
+        raise NotSql("has no text in quotes that names its function", fix, at)
+    _ends(cursor)
+    module, dot, function = named.value.rpartition(".")
+    reference = f"{module}:{function}" if dot and ":" not in named.value else named.value
+    setting = Setting(token.value, reference, at)
+    return Statement(kind="FUNCTION", name=token.value, at=token.start, settings=(setting,))
+
+
+_CREATE = (
+    ("SOURCE", _source),
+    ("TABLE", _table),
+    ("FUNCTION", _function),
+    ("VIEW", _view),
+    ("SINK", _sink),
+)
 
 
 def _insert(cursor: Cursor) -> Statement:

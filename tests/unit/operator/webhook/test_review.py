@@ -64,6 +64,15 @@ def test_a_heap_that_the_memory_of_the_driver_overrides_is_a_problem(place: str)
     assert problem.startswith(f"spec.{place}: spark.driver.memory is set by driver.memory, of which Java gets 75%;")
 
 
+def test_functions_of_sql_are_in_the_image_and_only_their_names_are_checked() -> None:
+    spec = deepcopy(VALID)
+    spec["job"]["functions"] = {"shop_of": "nowhere:shop_of", "a b": "nowhere:shop_of"}
+
+    assert read_problems({"metadata": {"name": "a", "namespace": "b"}, "spec": spec})[1] == (
+        "function 'a b': has a name that SQL cannot call\n    fix: use letters, digits and '_'",
+    )
+
+
 @pytest.mark.parametrize("spec", ["x", 3], ids=repr)
 def test_a_spec_that_is_no_object_is_checked_as_any_other(spec: Any) -> None:
     given = review(VALID)
