@@ -50,6 +50,11 @@ def with_one_event_time(left, right):
         "value", "timestamp", "second + INTERVAL 0 SECONDS AS second"
     ).dropDuplicates()
 
+def avro(events):
+    from pyspark.sql.avro.functions import from_avro
+
+    return events.select(from_avro(f.encode(f.col("value").cast("string"), "utf-8"), '"long"'))
+
 def nothing(events):
     return None
 
@@ -62,6 +67,12 @@ def endless(events):
 def misspelt(events):
     return events.select("vlaue")
 """
+
+AVRO = """SELECT from_avro(encode(CAST(value AS STRING), 'utf-8'), '"long"', map()) AS value FROM events"""
+SESSIONS = (
+    "SELECT session_window.start, count(*) AS n FROM events GROUP BY session_window(timestamp, '10 seconds'), value"
+)
+STAR = "SELECT named_struct('a', value) AS r, r.* FROM events"
 
 
 @pytest.mark.parametrize(
@@ -78,8 +89,25 @@ def misspelt(events):
         ),
         ({"python": "steps:averaged"}, ["'broken'", "as one query", "pandas"]),
         ({"python": "steps:folded"}, ["'broken'", "as one query", "abc"]),
+        ({"python": "steps:avro"}, ["'broken'", "let the source decode its records"]),
+        ({"sql": AVRO}, ["'broken'", "let the source decode its records"]),
+        ({"sql": SESSIONS, "outputMode": "update"}, ["'broken'", "session", "leave outputMode out"]),
+        ({"sql": STAR}, ["'broken'", "r.*", "compute the column in a query inside"]),
     ],
-    ids=["sql", "python", "no frame", "no stream", "never complete", "mistake", "no physical plan", "not optimized"],
+    ids=[
+        "sql",
+        "python",
+        "no frame",
+        "no stream",
+        "never complete",
+        "mistake",
+        "no physical plan",
+        "not optimized",
+        "avro",
+        "avro in sql",
+        "updated sessions",
+        "star",
+    ],
 )
 def test_an_operator_that_spark_refuses_is_named(
     spark: SparkSession,
@@ -89,13 +117,15 @@ def test_an_operator_that_spark_refuses_is_named(
     words: list[str],
 ) -> None:
     (tmp_path / "steps.py").write_text(STEPS)
+    # Rows of an update may be written again only without a promise.
+    delivery = {"delivery": "at-least-once"} if "outputMode" in operator else {}
     file = write_job(
         tmp_path,
         {
             "name": "job",
             "sources": [{"name": "events", "format": "rate", "watermark": {"column": "timestamp", "delay": "1s"}}],
             "operators": [{"name": "broken", "inputs": ["events"], **operator}],
-            "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}}],
+            "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}, **delivery}],
         },
     )
 
