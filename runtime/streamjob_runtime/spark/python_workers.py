@@ -2,7 +2,7 @@
 
 Spark's own daemon forks first, and each worker loads PySpark, pandas and PyArrow by itself: a second of CPU per worker.
 Spark does so because libraries may start threads, and a process with threads cannot be forked safely. So this process
-forks only if it has a single thread with all libraries loaded. Otherwise Spark's daemon takes its place.
+forks only if it has a single thread with all libraries loaded. Otherwise one that has not loaded them takes its place.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import os
 import sys
 from pathlib import Path
 
+from streamjob_runtime.spark.gateway import types_unparsed
+
 DAEMON = "pyspark.daemon"
 WORKER = "pyspark.worker"
+_UNLOADED = "from streamjob_runtime.spark.python_workers import serve; serve()"
 _THREADS = Path("/proc/self/task")
 _LIBRARIES = (
     WORKER,
@@ -43,8 +46,14 @@ def main() -> None:
     environment = dict(os.environ)
     # Other programs than the workers of functions need little, and a system without /proc does not tell the threads.
     if sys.argv[1:] == [WORKER] and _THREADS.is_dir() and not load():
-        os.execve(sys.executable, [sys.executable, "-m", DAEMON, *sys.argv[1:]], environment)
-    importlib.import_module(DAEMON).manager()
+        os.execve(sys.executable, [sys.executable, "-c", _UNLOADED, *sys.argv[1:]], environment)
+    serve()
+
+
+def serve() -> None:
+    """Run Spark's daemon. Its workers import modules of the job, whose functions may declare their types as text."""
+    with types_unparsed():
+        importlib.import_module(DAEMON).manager()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 THREAD = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
-OURS, SPARKS = "streamjob_runtime.spark.python_workers", "pyspark.daemon"
+OURS = "streamjob_runtime.spark.python_workers"
+UNLOADED = f"from {OURS} import serve; serve()"
 
 
 @pytest.mark.parametrize(
-    ("at_start", "forks"), [("", OURS), (THREAD, SPARKS)], ids=["without threads", "a library has started a thread"]
+    ("at_start", "forks"), [("", OURS), (THREAD, UNLOADED)], ids=["without threads", "a library has started a thread"]
 )
 def test_workers_are_forks_of_a_process_with_a_single_thread(tmp_path: Path, at_start: str, forks: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(at_start)
