@@ -43,7 +43,7 @@ bench-autoscaler: $(READY) ## Simulate automatic scaling over ten traces against
 bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel is full (ARGS="--help")
 	$(BIN)/python -m bench.backpressure $(ARGS)
 
-bench-by-hand: $(READY) ## Measure decoding, bad rows and table joins against plain Spark by hand (ARGS="--help")
+bench-by-hand: $(READY) ## Measure decoding and bad rows against plain Spark by hand (ARGS="--help")
 	$(BIN)/python -m bench.by_hand $(ARGS)
 
 bench-channels: $(READY) ## Measure what a channel and a fan-out cost against plans without (ARGS="--help")

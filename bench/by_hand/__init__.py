@@ -1,1 +1,1 @@
-"""Decoding, bad rows and joins with tables, against plain Spark doing the same by hand."""
+"""Decoding and bad rows, against plain Spark doing the same by hand."""

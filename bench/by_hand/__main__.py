@@ -1,26 +1,24 @@
-"""Measures decoding, bad rows and joins against plain Spark by hand: `python -m bench.by_hand --help`."""
+"""Measures decoding and bad rows against plain Spark by hand: `python -m bench.by_hand --help`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.batches import Batch, batches_of, our_batches, used_between
-from bench.by_hand.cases import CASES, WARM_UP, Case, Place, Side
-from bench.by_hand.data import DATABASE, FILE_ROWS, fill, make_products
+from bench.by_hand.cases import BATCH, CASES, WARM_UP, Case, Place, Side
+from bench.by_hand.data import FILE_ROWS, fill, make_csv
 from bench.by_hand.results import PAGE, RUNS, Run, table
 from bench.entry import Benchmark, parser, run
-from bench.processes import RunFailed, Used, environment, locked, measure
+from bench.processes import RunFailed, Used, locked, measure
 from bench.running import command
 from pyarrow import compute, dataset
 from tests.servers.kafka import KafkaServer
-from tests.servers.postgresql import PostgresqlServer, jdbc_driver
 
 
 def arguments() -> argparse.Namespace:
@@ -49,31 +47,22 @@ def start_command(side: Side, place: Place, directory: Path) -> list[str]:
 class _Inputs:
     """The input of the sides, made when it is first asked for."""
 
-    def __init__(self, server: KafkaServer, database: PostgresqlServer, work: Path) -> None:
+    def __init__(self, server: KafkaServer, work: Path) -> None:
         self._kafka = server
         self._work = work
         self._topics: dict[tuple[str, int], str] = {}
-        self._jdbc = {
-            "url": f"jdbc:{database.url(DATABASE)}",
-            "user": database.role,
-            "driver": "org.postgresql.Driver",
-        }
 
     def place(self, case: Case, records: int) -> Place:
         """Return where a case finds so many records."""
-        place = Place(jdbc=self._jdbc, driver=str(jdbc_driver(os.environ)))
         if case.form is None:
-            return replace(place, files=str(self._files(case.make, records)))
+            directory = self._work / f"csv-{records}"
+            if not directory.exists():
+                make_csv(directory, records)
+            return Place(files=str(directory))
         key = case.form, records
         if key not in self._topics:
             self._topics[key] = fill(self._kafka, *key)
-        return replace(place, kafka=self._kafka.bootstrap, topic=self._topics[key])
-
-    def _files(self, make: Callable[[Path, int], None], records: int) -> Path:
-        directory = self._work / f"{make.__name__}-{records}"
-        if not directory.exists():
-            make(directory, records)
-        return directory
+        return Place(kafka=self._kafka.bootstrap, topic=self._topics[key])
 
 
 class _Bench:
@@ -127,7 +116,7 @@ class _Bench:
             out, dead = directory / "out", directory / "dead"
             place = replace(self._inputs.place(case, FILE_ROWS), out=str(out), dead=str(dead))
             measure(start_command(described, place, directory), directory, self._options.timeout)
-            found[side] = content_of(out, FILE_ROWS - case.open)
+            found[side] = content_of(out)
             if described.keeps_bad:
                 letters[side] = _lines(dead)
         if len(set(found.values())) != 1 or any(found[side].rows + dead != FILE_ROWS for side, dead in letters.items()):
@@ -147,7 +136,7 @@ def warm(name: str, side: str, number: int, case: Case, compared: int, used: Use
         case=name,
         side=side,
         round=number,
-        records=(case.batches - WARM_UP) * case.batch,
+        records=(case.batches - WARM_UP) * BATCH,
         compared=compared,
         wall=end - begin,
         cpu=used_between(used.samples, begin, end),
@@ -164,11 +153,10 @@ class Content:
     sums: tuple[tuple[str, int], ...]
 
 
-def content_of(directory: Path, below: int) -> Content:
-    """Return the content of Parquet files, of rows whose `id` is less than a number."""
+def content_of(directory: Path) -> Content:
+    """Return the content of Parquet files."""
     rows = dataset.dataset([str(each) for each in sorted(directory.glob("*.parquet"))]).to_table()
-    rows = rows.filter(compute.less(rows["id"], below))
-    names = [name for name in ("id", "amount", "price", "rate") if name in rows.column_names]
+    names = [name for name in ("id", "amount") if name in rows.column_names]
     sums = (compute.sum(compute.round(compute.multiply(rows[name], 100))).as_py() for name in names)
     return Content(rows.num_rows, tuple((name, round(each or 0)) for name, each in zip(names, sums, strict=True)))
 
@@ -178,11 +166,9 @@ def _lines(directory: Path) -> int:
 
 
 def bench(benchmark: Benchmark) -> None:
-    """Measure with a broker and a database."""
-    secret = {"BENCH_PASSWORD": PostgresqlServer.password}
-    with KafkaServer() as server, PostgresqlServer() as database, environment(secret):
-        make_products(database)
-        _Bench(benchmark, _Inputs(server, database, benchmark.work)).run()
+    """Measure with a broker."""
+    with KafkaServer() as server:
+        _Bench(benchmark, _Inputs(server, benchmark.work)).run()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ NEAR = 1.05
 _TEXT = """\
 Each run is a process of its own with {slots} task slots, and discards its rows; the sides alternate within a round. All
 have the same settings of Spark, and streamjob takes a checkpoint every 10 s. "CPU µs / record" is user and system time
-of the whole process tree, without broker and database, from the end of the first {warm} batches to that of the last
+of the whole process tree, without the broker, from the end of the first {warm} batches to that of the last
 full one, so that starts and ends do not count, and little of what Java compiles; minimum and maximum are in brackets.
 "Of by hand" is the median of the ratios within the rounds; the goal is at most {near:.2f}. {load}
 
@@ -89,7 +89,7 @@ def missed(runs: Sequence[Run]) -> Iterator[str]:
 
 def _render() -> str:
     measured = RUNS.load()
-    runs, title = measured.runs, "Decoding, bad rows and joins by hand"
+    runs, title = measured.runs, "Decoding and bad rows by hand"
     parts = [
         head(title, "bench-by-hand", "by_hand/results.py", "as measured, misses included"),
         f"{measured.where}\n",
