@@ -61,7 +61,7 @@ def _compare(benchmark: Benchmark, begun: float) -> None:
             for number, turn in benchmark.rounds(options.sides):
                 for side in turn:
                     seen.append(compare.run(setting, workload, side, number))
-                    benchmark.tell(f"{workload} {seen[-1]}"[:300])
+                    benchmark.tell(f"{workload}, {seen[-1]}")
                 benchmark.show(workload, compare.table(seen))
                 benchmark.keep(WORKLOADS[workload], seen, begun)
         begun = time.time()

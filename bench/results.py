@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_origin
 
@@ -19,6 +20,12 @@ class Row(BaseModel):
     """Base of runs: each field is a column. A tuple is one cell, as is a dictionary."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __str__(self) -> str:
+        short = {name: value for name, value in self if not isinstance(value, tuple | dict)}
+        return ", ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in short.items()
+        )
 
 
 R = TypeVar("R", bound=Row)
@@ -48,7 +55,7 @@ class Records(Generic[R]):
     def load(self) -> Measured[R]:
         """Return what the file has; nothing if there is none."""
         lines = self._file.read_text().splitlines(keepends=True) if self._file.exists() else []
-        told = [line for line in lines if line.startswith("#")]
+        told = list(takewhile(lambda line: line.startswith("#"), lines))
         rows = csv.DictReader(lines[len(told) :])
         where = "".join(line.removeprefix("#").removeprefix(" ") for line in told).strip()
         return Measured(where, tuple(self._kind.model_validate(self._parsed(row)) for row in rows))
