@@ -78,7 +78,8 @@ def claim_snapshot(reference: str, job: JobId, root: str) -> Generator[StoreEffe
         root: the absolute URI of the job's root.
 
     Raises:
-        CannotClaim: another job has claimed it, its owner deletes or has deleted it, or its location is not writable.
+        CannotClaim: another job has claimed it, or its owner deletes or has deleted it.
+        StoreDenied: its location is not writable; once it is, the claim succeeds.
         StoreUnavailable: whether it is claimed is unknown.
     """
     mine = Marker(kind="claim", job=job.name, namespace=job.namespace, root=root)
@@ -92,7 +93,8 @@ def claim_snapshot(reference: str, job: JobId, root: str) -> Generator[StoreEffe
             key = Key(marker)
             stored = yield from _create_or_read(lambda: put_if_absent(key, content), lambda: get(key), content)
     except StoreDenied as error:
-        raise CannotClaim(f"{reference} cannot be marked as claimed: {error.what}", _NO_CLAIM) from error
+        fix = "; or ".join(each for each in (error.fix, _NO_CLAIM) if each)
+        raise type(error)(f"{reference} cannot be marked as claimed: {error.what}", fix) from error
     found = _decode(stored)
     if found is None:
         raise CannotClaim(f"{marker} is not a valid marker, so the owner of the snapshot is unknown", _NO_CLAIM)

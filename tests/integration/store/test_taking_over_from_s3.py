@@ -14,9 +14,9 @@ from tests.unit.runtime.plain_queries import Query, Taker
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
-from streamjob.store import LocalStore, StoreUnavailable
+from streamjob.store import BucketMissing, CredentialsRejected, LocalStore, StoreUnavailable
 from streamjob.store.opening import open_location
-from streamjob_runtime.restoring.from_spark.errors import NoQueryThere, QueryOutOfReach
+from streamjob_runtime.restoring.from_spark.errors import NoQueryThere
 
 pytestmark = pytest.mark.server
 pytest.importorskip("pyarrow")
@@ -61,10 +61,10 @@ def test_a_query_is_checked_and_taken_over_from_s3(place: str, taker: Taker, sch
 def test_an_empty_prefix_and_a_missing_bucket_are_refused(s3_server: S3Server, place: str, taker: Taker) -> None:
     with pytest.raises(NoQueryThere, match=f"There is nothing at {place}/none/"):
         taker.take(f"{place}/none")
-    with pytest.raises(QueryOutOfReach, match="the bucket nowhere does not exist at") as error:
+    with pytest.raises(BucketMissing, match="the bucket nowhere does not exist at") as error:
         taker.take("s3://nowhere/query")
     assert "create it" in error.value.fix
-    assert check(taker, "s3://nowhere/query").exit_code == 3
+    assert check(taker, "s3://nowhere/query").exit_code == 5
     assert not (taker.directory / "root").exists()
 
 
@@ -72,7 +72,7 @@ def test_an_empty_prefix_and_a_missing_bucket_are_refused(s3_server: S3Server, p
 def test_wrong_credentials_are_refused(place: str, taker: Taker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 
-    with pytest.raises(QueryOutOfReach, match=f"The checkpoint at {place}/ cannot be read") as error:
+    with pytest.raises(CredentialsRejected, match=f"cannot list {place}/") as error:
         taker.take(place)
     assert "AWS_SECRET_ACCESS_KEY" in error.value.fix
 

@@ -14,7 +14,7 @@ from streamjob.protocol.restore import ClaimMode
 from streamjob.protocol.stored_manifests import SnapshotMissing, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
-from streamjob.store.base import StoreDenied, StoreUnavailable
+from streamjob.store.base import AccessDenied, StoreUnavailable
 from streamjob.store.effects import Program, StoreEffect, drive
 from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore, ScriptedFaults
 
@@ -133,17 +133,21 @@ def test_a_snapshot_has_one_claimer_which_may_claim_it_again(store: FaultyStore)
         claim_for(store, claimed, root="memory:///another-place/")
 
 
-def test_a_snapshot_in_a_place_that_cannot_be_written_to_cannot_be_claimed(store: FaultyStore) -> None:
+def test_a_snapshot_in_a_place_that_cannot_be_written_to_is_claimed_once_it_can(store: FaultyStore) -> None:
     claimed = JobEpoch(store).checkpoint("a")
+    plan = store.plan
 
     def refuse(verb: str, key: str) -> None:
         if verb == "put_if_absent":
-            raise StoreDenied("the bucket is read-only")
+            raise AccessDenied("the bucket is read-only", "allow s3:PutObject")
 
     store.plan = refuse
-    with pytest.raises(CannotClaim, match="read-only") as raised:
+    with pytest.raises(AccessDenied, match="cannot be marked as claimed: the bucket is read-only") as raised:
         claim_for(store, claimed)
-    assert "--claim-mode no-claim" in raised.value.fix
+    assert raised.value.fix.startswith("allow s3:PutObject; or start with --claim-mode no-claim")
+    store.plan = plan
+
+    claim_for(store, claimed)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"formatVersion": 2, "kind": "deletion"}'])

@@ -18,10 +18,6 @@ class NoQueryThere(CannotRestore):
     """The location has no checkpoint of a Structured Streaming query."""
 
 
-class QueryOutOfReach(CannotRestore):
-    """The location of the query's checkpoint does not exist, or is not readable."""
-
-
 class NothingCommitted(CannotRestore):
     """The query has committed no batch, so there is nothing to take over."""
 

@@ -20,7 +20,7 @@ from streamjob.job.plan import ChainPlan
 from streamjob.job.spec import SourceSpec
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import ChainState, InputState, Manifest, OperatorState, SourceState
-from streamjob.store.base import ObjectMissing, Store, StoreDenied
+from streamjob.store.base import ObjectMissing, Store
 from streamjob.store.opening import Location, open_location
 from streamjob.stored.start_snapshot import FROM_SPARK
 from streamjob_runtime.restoring.from_spark.converting import give_ids
@@ -28,7 +28,6 @@ from streamjob_runtime.restoring.from_spark.errors import (
     IncompleteCheckpoint,
     NoQueryThere,
     NothingCommitted,
-    QueryOutOfReach,
     UnknownCheckpoint,
 )
 from streamjob_runtime.restoring.from_spark.fetching import Fetching, Listing
@@ -91,13 +90,11 @@ def reading(location: Location) -> Iterator[Store]:
 
     Raises:
         CannotRestore: raised for errors in the block that mean that the checkpoint is unusable.
-        StoreUnavailable: the store gave no usable answer.
+        StoreUnavailable, StoreDenied: the store gave no usable answer, or refused.
     """
     store = location.store()
     try:
         yield store
-    except StoreDenied as error:
-        raise QueryOutOfReach(f"The checkpoint at {location.uri} cannot be read: {error.what}", error.fix) from error
     except ObjectMissing as error:
         raise IncompleteCheckpoint(
             f"A file of the checkpoint at {location.uri} is gone: {error.what}",
