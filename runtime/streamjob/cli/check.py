@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -20,13 +21,14 @@ from streamjob.extras import from_extra
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from streamjob.comparison.starting import Examine
     from streamjob.comparison.verdicts import Comparison, Finding
+    from streamjob.errors import StreamJobError
     from streamjob.job.load import LoadedJob
     from streamjob.job.plan import Plan
     from streamjob.protocol.log import JobId
     from streamjob.stored.start_snapshot import Found
 
-    Examine = Callable[[LoadedJob, Found | None, Comparison, bool, JobId], Comparison]
     QueryCheck = Callable[
         [str, LoadedJob, Plan, JobId, bool, Examine | None, Callable[[], float]], tuple[str, Comparison]
     ]
@@ -35,6 +37,10 @@ _EXAMINER = "streamjob_runtime.process.start_check"
 """Asks sinks and Spark for the findings of a start; part of the extra `runtime`."""
 _QUERIES = "streamjob_runtime.restoring.from_spark"
 """Reads the checkpoints of plain queries; part of the extra `runtime`."""
+
+_TERMINATION = "streamjob_runtime.process.termination"
+_TERMINATION_LOG = "STREAMJOB_TERMINATION_LOG"
+"""The module that records how a process ended, and the variable with the file for it."""
 
 _STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yellow", "refused": "red"}
 
@@ -72,71 +78,78 @@ def check_command(
     Ends with the exit code of a start: 3 if the job could not be restored, 2 if it could not run at all.
     """
     from streamjob.job.load import load_job
-    from streamjob.job.plan import plan
     from streamjob.protocol.log import JobId
+
+    with _recorded() as record, ExitStack() as stack:
+        examine = _examiner(stack, spark, location, restore_from)
+        parser, environ = (_parse_with_spark, os.environ) if spark and examine is not None else (None, None)
+        path, overlays = files_of(file, files)
+        loaded = load_job(
+            path,
+            overrides or (),
+            overlays=overlays,
+            variables=variables or (),
+            spark_parser=parser,
+            environ=environ,
+        )
+        job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
+        refusals = _check(loaded, job, restore_from, location, allow_non_restored_state, examine, as_json=as_json)
+        record(refusals)
+    if refusals:
+        raise typer.Exit(int(refusals[0].exit_code))
+
+
+def _check(
+    loaded: LoadedJob,
+    job: JobId,
+    restore_from: str,
+    location: str | None,
+    allow: bool,
+    examine: Examine | None,
+    *,
+    as_json: bool,
+) -> tuple[StreamJobError, ...]:
+    """Compare, print the findings, and return why the job cannot start."""
+    from streamjob.comparison.starting import compare_start
+    from streamjob.job.plan import plan
     from streamjob.stored.start_snapshot import FROM_SPARK
 
-    examine = _examiner(spark, location, restore_from)
-    asks_spark = spark and examine is not None
-    parser, environ = (_parse_with_spark, os.environ) if asks_spark else (None, None)
-    path, overlays = files_of(file, files)
-    loaded = load_job(
-        path,
-        overrides or (),
-        overlays=overlays,
-        variables=variables or (),
-        spark_parser=parser,
-        environ=environ,
-    )
-    planned = plan(loaded.spec)
-    job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
+    def note(text: str) -> None:
+        typer.echo(text, err=True)
+
     if restore_from.startswith(FROM_SPARK):
-        uri, compared = _query_check()(restore_from, loaded, planned, job, allow_non_restored_state, examine, time.time)
+        uri, compared = _query_check()(restore_from, loaded, plan(loaded.spec), job, allow, examine, time.time)
     else:
-        found = _compare(loaded, planned, restore_from, location, job, allow_non_restored_state, examine)
-        if isinstance(found, str):
-            typer.echo(found, err=True)
-            return
-        uri, compared = found
+        start = compare_start(loaded, restore_from, location, job, allow, examine, note)
+        compared = start.compared
+        if start.finished:
+            note(f"{restore_from}: the job has finished, so a start publishes any unpublished output, and ends")
+            return ()
+        if start.uri is None:
+            compared.check()
+            note(f"{restore_from}: there is no snapshot, so the job starts without state")
+            return ()
+        uri = start.uri
     if as_json:
         for each in compared.findings:
             typer.echo(json.dumps(as_object(each, compared), ensure_ascii=False))
     else:
         _print(compared, uri)
-    if compared.refusals:
-        raise typer.Exit(int(compared.refusals[0].exit_code))
+    return compared.refusals
 
 
-def _compare(
-    loaded: LoadedJob,
-    planned: Plan,
-    restore_from: str,
-    location: str | None,
-    job: JobId,
-    allow: bool,
-    examine: Examine | None,
-) -> tuple[str, Comparison] | str:
-    """Return a snapshot's URI and the finding for each part, or a sentence if there is no snapshot to compare with."""
-    from streamjob.comparison.graphs import compare
-    from streamjob.comparison.verdicts import Comparison
-    from streamjob.stored.start_snapshot import opened
-
-    def note(text: str) -> None:
-        typer.echo(text, err=True)
-
-    with opened(loaded, restore_from, location, job.namespace, job.name, note) as found:
-        if found is not None and found.finished:
-            return f"{restore_from}: the job has finished, so a start publishes any unpublished output, and ends"
-        if found is None:
-            compared = Comparison(findings=(), origins={}, max_parallelism=loaded.spec.max_parallelism)
-        else:
-            compared = compare(loaded.spec, planned, found.manifest, found.uri, allow)
-        if examine is not None:
-            compared = examine(loaded, found, compared, allow, job)
-        if found is None:
-            compared.check()
-            return f"{restore_from}: there is no snapshot, so the job starts without state"
-        return found.uri, compared
+@contextmanager
+def _recorded() -> Iterator[Callable[[Sequence[StreamJobError]], None]]:
+    """Yield what records the result for a supervisor, if one asks for it; an error is recorded, too."""
+    if _TERMINATION_LOG not in os.environ:
+        yield lambda refusals: None
+        return
+    termination = import_module(_TERMINATION).TerminationLog.from_environment(os.environ)
+    try:
+        yield termination.write_check
+    except Exception as error:
+        termination.write_error(error)
+        raise
 
 
 def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
@@ -153,20 +166,22 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _examiner(ask_spark: bool, location: str | None, restore_from: str) -> Examine | None:
+def _examiner(stack: ExitStack, ask_spark: bool, location: str | None, restore_from: str) -> Examine | None:
     from streamjob.protocol.restore import LATEST
 
     if find_spec("pyspark") is None:
         return None
+    examiner = import_module(_EXAMINER)
+    ask = examiner.EmbeddedSpark(stack) if ask_spark else None
 
     def examine(loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId) -> Comparison:
-        examined: Comparison = import_module(_EXAMINER).examine(
+        examined: Comparison = examiner.examine(
             loaded,
             found,
             compared,
             allow,
             job,
-            ask_spark=ask_spark,
+            ask=ask,
             location=location,
             latest=restore_from == LATEST,
         )

@@ -298,7 +298,16 @@ def _run_job(
         if executors is not None:
             executors.start(server.url)
         is_told = coming is None or prepare_and_wait(
-            gate, coming, loaded, job_id, spark, files, _scratch_in(work), lambda: runner.coordination.stop_asked
+            gate,
+            coming,
+            loaded,
+            job_id,
+            spark,
+            files,
+            _scratch_in(work),
+            lambda: runner.coordination.stop_asked,
+            options.location,
+            options.allow_non_restored_state,
         )
         if is_told:
             # From here on there is something to save; before, SIGTERM ends the process at once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from streamjob.store.effects import drive
 from streamjob.stored.start_snapshot import Found, job_location
 from streamjob_runtime.job.output_recovery import published_beyond
 from streamjob_runtime.process.asking import spark_to_ask
+from streamjob_runtime.process.part_checks import check_parts
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
 from streamjob_runtime.restoring.state_matching import describes
 from streamjob_runtime.sinks.factory import SinkSurroundings
@@ -31,6 +33,31 @@ from streamjob_runtime.sinks.verifying import verify_sinks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+AskSpark = Callable[[LoadedJob, int], "tuple[SparkSession, Path]"]
+"""Returns a session for a job with a number of state partitions, and a directory that does not exist yet."""
+
+
+class EmbeddedSpark:
+    """An embedded Spark that starts when it is asked first, and serves all comparisons of a command.
+
+    Args:
+        stack: stops it.
+    """
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._started: tuple[SparkSession, Path] | None = None
+        self._asked = 0
+
+    def __call__(self, loaded: LoadedJob, max_parallelism: int) -> tuple[SparkSession, Path]:
+        """Return the session and a directory. Raises as `spark_to_ask`."""
+        if self._started is None:
+            self._started = self._stack.enter_context(spark_to_ask("check", loaded, max_parallelism))
+        spark, scratch = self._started
+        spark.conf.set("spark.sql.shuffle.partitions", max_parallelism)
+        self._asked += 1
+        return spark, scratch / str(self._asked)
+
 
 def examine(
     loaded: LoadedJob,
@@ -39,7 +66,7 @@ def examine(
     allow: bool,
     job: JobId,
     *,
-    ask_spark: bool,
+    ask: AskSpark | None,
     location: str | None = None,
     latest: bool = False,
 ) -> Comparison:
@@ -53,12 +80,12 @@ def examine(
         compared: the comparison of the graphs.
         allow: discard state for which the job has no operator.
         job: the job's identity in its store.
-        ask_spark: whether to start a Spark that plans the job; otherwise only sinks that need none are asked.
+        ask: returns the Spark that plans the job; None to ask only sinks that need none.
         location: the location of the job's snapshots; None for the job file's.
         latest: whether the job starts from the newest completion of its log.
 
     Raises:
-        InvalidInput: Spark refuses a part of the job.
+        InvalidInput: Spark refuses parts of the job.
         CannotRestore: the snapshot's files are unusable.
         StoreError: the store failed.
     """
@@ -77,11 +104,11 @@ def examine(
         gone = [(uid, error) for uid, error in verified if isinstance(error, StagedRowsGone)]
         compared = compared.noting(refused(Kind.SINK, uid, error) for uid, error in gone)
         compared = compared.adding(Kind.SINK, {uid: error.what for uid, error in verified})
-    if compared.refusals or not ask_spark:
+    if compared.refusals or ask is None:
         return with_output(compared)
-    with spark_to_ask("check", loaded, compared.max_parallelism) as (spark, scratch):
-        examined = examine_with(spark, scratch, loaded, found, compared, allow, job)
-        return with_output(examined, spark)
+    spark, scratch = ask(loaded, compared.max_parallelism)
+    check_parts(spark, loaded)
+    return with_output(examine_with(spark, scratch, loaded, found, compared, allow, job), spark)
 
 
 def compare_with_output(

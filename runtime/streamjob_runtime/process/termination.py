@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -67,6 +67,13 @@ class TerminationLog:
             self._path.write_text(termination_message(state, message or "", code, last, error), encoding="utf-8")
         except OSError as error:
             log.warning("How the job ended cannot be written to %s: %s", self._path, error.strerror)
+
+    def write_check(self, refusals: Sequence[StreamJobError]) -> None:
+        """Record the result of a check that ran no job: why it could not start, if there is anything."""
+        if refusals:
+            self.write(JobState.FAILED, "\n".join(str(each) for each in refusals), refusals[0].exit_code)
+        else:
+            self.write(JobState.FINISHED, None, ExitCode.OK)
 
     def write_error(self, error: Exception) -> None:
         """Record that the job ended with an error."""

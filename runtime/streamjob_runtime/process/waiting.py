@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from streamjob.comparison.starting import compare_start
+from streamjob.comparison.verdicts import Comparison
 from streamjob.job.load import LoadedJob
 from streamjob.protocol.log import JobId
+from streamjob.protocol.restore import LATEST
+from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.control.start_gate import StartGate
 from streamjob_runtime.process.standby import keep_at_hand, rehearse
+from streamjob_runtime.process.start_check import examine
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger("streamjob")
 
@@ -26,8 +37,10 @@ def prepare_and_wait(
     files: JobFiles,
     scratch: Path,
     stopped: Callable[[], bool],
+    location: str | None,
+    allow: bool,
 ) -> bool:
-    """Start Spark, rehearse the job, and wait; return False if the job was stopped before it was told to start.
+    """Start Spark, check and rehearse the job, and wait; return False if it was stopped before it was told to start.
 
     The process claims nothing and processes no record. If it is told to start early, it skips the rest of its
     preparation.
@@ -41,12 +54,18 @@ def prepare_and_wait(
         files: gives directories the names by which Spark knows them.
         scratch: a directory of this process, below that of `files`.
         stopped: whether the job was asked to stop.
+        location: the location of the job's snapshots; None for the job file's.
+        allow: discard state for which the job has no operator.
 
     Raises:
+        InvalidInput: the job cannot run.
+        CannotRestore: it cannot continue from its newest checkpoint.
+        StoreError: the store failed.
         ProcessUnfit: this process's Spark has ended.
     """
     log.info("This process prepares itself, and runs the job when it is told to start")
     if not gate.is_open:
+        _check(loaded, job, spark, scratch / "check", location, allow)
         rehearse(loaded, job, spark, files, scratch / "rehearsal")
     is_told = wait_until_told(gate, at_hand, lambda: stopped() or spark.unfit() is not None)
     at_hand.close()
@@ -55,6 +74,28 @@ def prepare_and_wait(
     if is_told:
         log.info("This process was told to start")
     return is_told
+
+
+def _check(
+    loaded: LoadedJob, job: JobId, spark: SparkHolder, directory: Path, location: str | None, allow: bool
+) -> None:
+    """Refuse what the start would refuse, while the other process still runs the job."""
+    tries = count()
+
+    def ask(loaded: LoadedJob, max_parallelism: int) -> tuple[SparkSession, Path]:
+        session = spark.session(loaded.spec.max_parallelism).newSession()
+        session.conf.set("spark.sql.shuffle.partitions", max_parallelism)
+        return session, directory / str(next(tries))
+
+    def examine_start(
+        loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId
+    ) -> Comparison:
+        return examine(loaded, found, compared, allow, job, ask=ask, location=location, latest=True)
+
+    try:
+        compare_start(loaded, LATEST, location, job, allow, examine_start).compared.check()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def wait_until_told(gate: StartGate, files: FilesAtHand, stopped: Callable[[], bool]) -> bool:
