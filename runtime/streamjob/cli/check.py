@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
-from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
+from streamjob.cli.store_options import (
+    AllowNonRestoredStateOption,
+    LocationOption,
+    NameOption,
+    NamespaceOption,
+    RequireSnapshotOption,
+)
 from streamjob.client.console import console_for
 from streamjob.extras import from_extra
 
@@ -60,6 +66,7 @@ def check_command(
     namespace: NamespaceOption = None,
     name: NameOption = None,
     allow_non_restored_state: AllowNonRestoredStateOption = False,
+    require_snapshot: RequireSnapshotOption = False,
     spark: Annotated[
         bool,
         typer.Option(
@@ -93,7 +100,16 @@ def check_command(
             environ=environ,
         )
         job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
-        refusals = _check(loaded, job, restore_from, location, allow_non_restored_state, examine, as_json=as_json)
+        refusals = _check(
+            loaded,
+            job,
+            restore_from,
+            location,
+            allow_non_restored_state,
+            examine,
+            require_snapshot=require_snapshot,
+            as_json=as_json,
+        )
         record(refusals)
     if refusals:
         raise typer.Exit(int(refusals[0].exit_code))
@@ -107,6 +123,7 @@ def _check(
     allow: bool,
     examine: Examine | None,
     *,
+    require_snapshot: bool,
     as_json: bool,
 ) -> tuple[StreamJobError, ...]:
     """Compare, print the findings, and return why the job cannot start."""
@@ -120,7 +137,9 @@ def _check(
     if restore_from.startswith(FROM_SPARK):
         uri, compared = _query_check()(restore_from, loaded, plan(loaded.spec), job, allow, examine, time.time)
     else:
-        start = compare_start(loaded, restore_from, location, job, allow, examine, note)
+        start = compare_start(
+            loaded, restore_from, location, job, allow, examine, note, require_snapshot=require_snapshot
+        )
         compared = start.compared
         if start.finished:
             note(f"{restore_from}: the job has finished, so a start publishes any unpublished output, and ends")

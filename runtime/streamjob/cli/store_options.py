@@ -28,3 +28,6 @@ AllowNonRestoredStateOption = Annotated[
         help="Drop state that the job has no operator for, or that does not fit its operator, which starts empty.",
     ),
 ]
+RequireSnapshotOption = Annotated[
+    bool, typer.Option("--require-snapshot", help="Fail with exit code 3 instead of starting without state.")
+]

@@ -40,6 +40,8 @@ def compare_start(
     allow: bool,
     examine: Examine | None,
     note: Callable[[str], None] = lambda text: None,
+    *,
+    require_snapshot: bool = False,
 ) -> ComparedStart:
     """Return the finding for each part of a job that would start from a snapshot.
 
@@ -54,9 +56,10 @@ def compare_start(
         allow: discard state for which the job has no operator.
         examine: asks sinks and Spark; None to compare only the graphs.
         note: receives a description of work that takes long.
+        require_snapshot: refuse to start fresh.
 
     Raises:
-        CannotRestore: the snapshot cannot be used.
+        CannotRestore: the snapshot cannot be used, or is required and not there.
         InvalidInput: the location cannot be opened, or the job cannot run.
         StoreError: the store failed.
     """
@@ -69,7 +72,8 @@ def compare_start(
             return found is not None and found.uri not in tried
 
     def once() -> ComparedStart:
-        with opened(loaded, restore_from, location, job.namespace, job.name, note) as found:
+        place = (location, job.namespace, job.name)
+        with opened(loaded, restore_from, *place, note, require_snapshot=require_snapshot) as found:
             return _compared(loaded, found, job, allow, examine, tried)
 
     while True:

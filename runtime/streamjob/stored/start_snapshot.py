@@ -61,6 +61,8 @@ def opened(
     namespace: str | None = None,
     name: str | None = None,
     progress: Callable[[str], None] = lambda note: None,
+    *,
+    require_snapshot: bool = False,
 ) -> Iterator[Found | None]:
     """Yield the snapshot that a job would start from, or None.
 
@@ -71,9 +73,10 @@ def opened(
         namespace: the job's namespace; None for the job file's.
         name: the job's name in the store; None for the job file's.
         progress: receives a description of work that takes long.
+        require_snapshot: refuse to start fresh.
 
     Raises:
-        CannotRestore: the snapshot cannot be used.
+        CannotRestore: the snapshot cannot be used, or is required and not there.
         InvalidInput: the location cannot be used.
         StoreError: the store failed.
     """
@@ -99,7 +102,7 @@ def opened(
     try:
         named = wanted if wanted in (LATEST, NONE) else snapshot_reference(wanted)
         view = drive(store, read(job))
-        program = resolve(view, named, root=store.uri, mode=ClaimMode.NO_CLAIM)
+        program = resolve(view, named, root=store.uri, mode=ClaimMode.NO_CLAIM, require_snapshot=require_snapshot)
         resolution = drive(store, program, fetch=fetch, fetch_range=fetch_range, progress=progress)
         if resolution.manifest is None:
             yield None

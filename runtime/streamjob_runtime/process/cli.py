@@ -10,7 +10,13 @@ import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.log_options import LogFormatOption, logging_as
-from streamjob.cli.store_options import AllowNonRestoredStateOption, LocationOption, NameOption, NamespaceOption
+from streamjob.cli.store_options import (
+    AllowNonRestoredStateOption,
+    LocationOption,
+    NameOption,
+    NamespaceOption,
+    RequireSnapshotOption,
+)
 from streamjob.errors import InvalidInput
 from streamjob.protocol.restore import LATEST, ClaimMode
 from streamjob.telemetry.logs import LogFormat
@@ -53,9 +59,7 @@ def run(
         ),
     ] = ClaimMode.CLAIM,
     allow_non_restored_state: AllowNonRestoredStateOption = False,
-    require_snapshot: Annotated[
-        bool, typer.Option("--require-snapshot", help="Fail with exit code 3 instead of starting without state.")
-    ] = False,
+    require_snapshot: RequireSnapshotOption = False,
     attempt: Annotated[
         int,
         typer.Option(

@@ -308,6 +308,7 @@ def _run_job(
             lambda: runner.coordination.stop_asked,
             options.location,
             options.allow_non_restored_state,
+            require_snapshot=options.require_snapshot,
         )
         if is_told:
             # From here on there is something to save; before, SIGTERM ends the process at once.

@@ -39,6 +39,8 @@ def prepare_and_wait(
     stopped: Callable[[], bool],
     location: str | None,
     allow: bool,
+    *,
+    require_snapshot: bool,
 ) -> bool:
     """Start Spark, check and rehearse the job, and wait; return False if it was stopped before it was told to start.
 
@@ -56,6 +58,7 @@ def prepare_and_wait(
         stopped: whether the job was asked to stop.
         location: the location of the job's snapshots; None for the job file's.
         allow: discard state for which the job has no operator.
+        require_snapshot: refuse to start fresh.
 
     Raises:
         InvalidInput: the job cannot run.
@@ -65,7 +68,7 @@ def prepare_and_wait(
     """
     log.info("This process prepares itself, and runs the job when it is told to start")
     if not gate.is_open:
-        _check(loaded, job, spark, scratch / "check", location, allow)
+        _check(loaded, job, spark, scratch / "check", location, allow, require_snapshot)
         rehearse(loaded, job, spark, files, scratch / "rehearsal")
     is_told = wait_until_told(gate, at_hand, lambda: stopped() or spark.unfit() is not None)
     at_hand.close()
@@ -77,7 +80,13 @@ def prepare_and_wait(
 
 
 def _check(
-    loaded: LoadedJob, job: JobId, spark: SparkHolder, directory: Path, location: str | None, allow: bool
+    loaded: LoadedJob,
+    job: JobId,
+    spark: SparkHolder,
+    directory: Path,
+    location: str | None,
+    allow: bool,
+    require_snapshot: bool,
 ) -> None:
     """Refuse what the start would refuse, while the other process still runs the job."""
     tries = count()
@@ -93,7 +102,8 @@ def _check(
         return examine(loaded, found, compared, allow, job, ask=ask, location=location, latest=True)
 
     try:
-        compare_start(loaded, LATEST, location, job, allow, examine_start).compared.check()
+        start = compare_start(loaded, LATEST, location, job, allow, examine_start, require_snapshot=require_snapshot)
+        start.compared.check()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -170,3 +170,14 @@ def test_batches_that_stay_staged_where_the_other_jobs_sink_wrote_are_named(tmp_
 def taken(path: Path, sink: str) -> None:
     """Let a sink of the job own a path."""
     FileSink("parquet", LocalPlace(path)).open(SinkContext("job", "default", OperatorUid(sink), Epoch(1), {}))
+
+
+@pytest.mark.parametrize("start", ["latest", "none"])
+def test_a_required_snapshot_that_is_not_there_is_refused(tmp_path: Path, start: str) -> None:
+    arguments = ["--from", start, "--location", str(tmp_path / "empty")]
+
+    assert check(tmp_path, FUSED, *arguments).exit_code == 0
+    done = check(tmp_path, FUSED, *arguments, "--require-snapshot")
+
+    assert done.exit_code == 3
+    assert "a snapshot is required" in done.output
