@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from e2e.harness.controller import StreamJobs, condition, last_checkpoint
-from e2e.harness.visits import visits
+from e2e.harness.visits import visits, visits_job
 
 pytestmark = pytest.mark.timeout(900)
 
 NAME = "visits"
+NO_IMAGE = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"}
 
 
 def test_an_upgraded_job_goes_on_from_its_savepoint_and_its_output_is_exact(jobs: StreamJobs) -> None:
@@ -38,3 +39,45 @@ def test_a_changed_checkpoint_interval_needs_no_restart(jobs: StreamJobs) -> Non
     jobs.wait_for_checkpoint(NAME, last_checkpoint(changed) + 1)
 
     assert jobs.drivers(NAME) == before
+
+
+def test_a_running_job_is_left_alone_by_a_revision_that_cannot_start(jobs: StreamJobs) -> None:
+    jobs.namespace.write(visits(0, 20))
+    jobs.apply(NAME)
+    before = jobs.wait_for_state(NAME, "STABLE")
+    job = visits_job(NAME, bounded=False)
+    (counts,) = job["operators"]
+
+    for broken, said in (
+        (counts["sql"].replace("SELECT", "SELEC", 1), "SELEC"),
+        (counts["sql"].replace("page,", "pages,", 1), "pages"),
+    ):
+        jobs.change(NAME, job={**job, "operators": [{**counts, "sql": broken}]})
+        refused = jobs.wait(
+            NAME, lambda status: condition(status, "PreflightPassed")["status"] == "False", what="failed preflight"
+        )
+        for kind, value in (("PreflightPassed", "False"), ("Stalled", "True"), ("Ready", "False")):
+            found = condition(refused, kind)
+            assert (found["status"], found["reason"]) == (value, "PreflightFailed")
+            assert said in found["message"]
+        assert any(said in each for each in jobs.events(NAME, "PreflightFailed"))
+
+    jobs.change(NAME, job=job, image="localhost/no-such-image:1")
+    waits = jobs.wait(
+        NAME, lambda status: condition(status, "PreflightPassed")["reason"] in NO_IMAGE, what="missing image"
+    )
+    assert condition(waits, "PreflightPassed")["status"] == "False"
+    jobs.namespace.write(visits(20, 30))
+    later = jobs.wait_for_checkpoint(NAME, last_checkpoint(waits) + 1)
+    assert condition(later, "Running")["status"] == "True"
+    assert later["jobStatus"]["attempt"] == 1
+    assert later["jobStatus"]["restarts"] == 0
+    assert later["reconciliation"]["lastReconciledRevision"] == before["reconciliation"]["lastReconciledRevision"]
+    assert jobs.drivers(NAME) == [f"{NAME}-driver-1"]
+
+    jobs.change(NAME, image=None, sparkConf={"spark.sql.session.timeZone": "UTC"})
+    after = jobs.wait_until_ready(NAME, attempt=2)
+    assert condition(after, "PreflightPassed")["status"] == "True"
+    assert after["restoredFrom"]["kind"] == "savepoint"
+    jobs.namespace.write(visits(30, 40))
+    jobs.wait_for_whole_report(NAME, 40)

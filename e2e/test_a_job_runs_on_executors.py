@@ -97,7 +97,7 @@ def test_executors_are_scaled_from_one_to_three_and_to_two_while_rows_arrive(job
 
 @pytest.mark.thorough
 def test_an_upgrade_runs_on_the_new_executors_and_one_that_does_not_start_is_rolled_back(jobs: StreamJobs) -> None:
-    apply(jobs, upgrade={"rollback": {"enabled": True, "readinessTimeout": "90s"}})
+    apply(jobs, upgrade={"preflight": False, "rollback": {"enabled": True, "readinessTimeout": "90s"}})
     before = wait_for_executors(jobs, 2)
     seen = wait_for_numbers(jobs)
 

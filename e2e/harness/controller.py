@@ -147,9 +147,16 @@ class StreamJobs:
         return status
 
     def wait_for_state(self, name: str, *states: str, within: float = _PATIENCE) -> Object:
-        """Wait until a StreamJob has come to a lifecycle state, and return its status."""
-        wanted = " or ".join(states)
-        return self.wait(name, lambda status: status.get("lifecycleState") in states, what=wanted, within=within)
+        """Wait until a StreamJob has come to a lifecycle state, and return its status.
+
+        A job is STABLE also while a changed spec is checked in a preflight; this is not waited for.
+        """
+
+        def is_there(status: Object) -> bool:
+            state = status.get("lifecycleState")
+            return state in states and (state != "STABLE" or condition(status, "Reconciling")["status"] == "False")
+
+        return self.wait(name, is_there, what=" or ".join(states), within=within)
 
     def wait_until_ready(self, name: str, *, attempt: int | None = None, within: float = _PATIENCE) -> Object:
         """Wait as `kubectl wait --for=condition=Ready` does, and return the status: it is of the spec as it is.

@@ -24,7 +24,7 @@ from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.controller import Controller, OwnWrites
 from streamjob_operator.decisions import decide, wanted_successor, wanted_trials, wanted_triggers
-from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.evaluation.evaluator import Evaluate, Evaluator
@@ -91,6 +91,12 @@ class DriverBuilder:
         pod = objects.driver_pod(owner, revision, action, default_image=self._image, traced=self._traced)
         return [*made, pod]
 
+    def preflight(self, job: Object, revision: Revision, action: CreatePreflight) -> Sequence[Object]:
+        """Return the objects of a preflight: what its pod mounts, and the pod."""
+        owner = Metadata.model_validate(job["metadata"])
+        pod = objects.preflight_pod(owner, revision, action, default_image=self._image)
+        return [objects.job_config_map(owner, revision), pod]
+
     def executors(self, job: Object, revision: Revision, instances: int) -> Sequence[Object]:
         """Return the objects of executors, with their set last; none for a revision without executors."""
         owner, executor = Metadata.model_validate(job["metadata"]), revision.spec().executor
@@ -126,7 +132,7 @@ def controller_for(
     stored = JobStores(cluster, ambient=settings.ambient_credentials)
     events = EventRecorder(cluster, identity)
     build = DriverBuilder(settings, traced=traced)
-    admissions = Admissions(cluster, build, build.executors)
+    admissions = Admissions(cluster, build, build.executors, build.preflight)
     observer = Observer(
         cluster,
         drivers,

@@ -59,6 +59,34 @@ class CreateDriver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePreflight:
+    """Create the pod `<job>-preflight-<number>` that checks whether a stored revision can start; it changes nothing.
+
+    Args:
+        number: its number among the preflights of the job.
+        revision: name of the revision to check.
+        restore_from: as for CreateDriver.
+        require_snapshot: as for CreateDriver.
+        location: where the snapshot is; None for the revision's own location.
+        allow_non_restored_state: as for CreateDriver.
+    """
+
+    number: int
+    revision: str
+    restore_from: str
+    require_snapshot: bool
+    location: str | None
+    allow_non_restored_state: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePreflight:
+    """Delete the pod of a preflight."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartJob:
     """`POST /v1/start` to the driver of an attempt, which waits for it, and to no other one."""
 
@@ -227,6 +255,8 @@ Action = (
     EnsureRevision
     | DeleteRevision
     | CreateDriver
+    | CreatePreflight
+    | DeletePreflight
     | StartJob
     | DeleteDriver
     | ResizeDriver

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from streamjob.client.models import JobView
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions import compatibility, executors, health, pod_dry_run, successors
+from streamjob_operator.decisions import compatibility, executors, health, pod_dry_run, preflight, successors
 from streamjob_operator.decisions.actions import Emit, EventType
 from streamjob_operator.decisions.memory import memory_of
 from streamjob_operator.decisions.not_running import starts_again
@@ -27,7 +27,7 @@ from streamjob_operator.resources.conditions import (
     find_condition,
     with_condition,
 )
-from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
+from streamjob_operator.resources.status import LifecycleState, PreflightState, StreamJobStatus
 
 Verdict = tuple[ConditionStatus, str, str]
 
@@ -107,6 +107,7 @@ def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobSt
         ConditionType.RUNNING: _running(after, silent),
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(after, status),
         ConditionType.STATE_COMPATIBLE: _state_compatible(after),
+        ConditionType.PREFLIGHT_PASSED: _preflight_passed(after),
         ConditionType.ROLLED_BACK: _rolled_back(after),
         ConditionType.STORE_IN_REACH: _store_in_reach(after),
     }
@@ -128,6 +129,7 @@ def _stalled(s: Situation, step: Step) -> Verdict:
         lambda: _invalid(s),
         lambda: _failed(s),
         lambda: _is_incompatible(s),
+        lambda: _has_failed_its_preflight(s),
         lambda: ("True", step.reason, step.message) if step.reason == "SnapshotUnusable" else None,
         lambda: _pod_rejected(s) if pod_dry_run.lasts(s) else None,
         lambda: _rolled_back(s) if s.rolled_back and not _stops(s) else None,
@@ -214,6 +216,8 @@ def _reconciling(
         return "True", f"{stop.purpose}PutOff", stop.failure
     if step.reason in successors.REASONS:
         return "True", step.reason, step.message
+    if preflight.is_open(s):
+        return "True", *_preflight_passed(s)[1:]
     if s.rescales:
         return "True", "Rescaling", "automatic scaling changes the number of task slots"
     if s.resource.deleted or s.difference is not Change.IGNORE or (s.spec is not None and s.spec.suspend):
@@ -324,6 +328,33 @@ def _known(s: Situation, kind: ConditionType) -> Verdict | None:
     if found is None or found.status != "True":
         return None
     return found.status, found.reason, found.message
+
+
+def _preflight_passed(s: Situation) -> Verdict:
+    known = s.memory.preflight
+    names = (s.memory.revision, None if s.wanted is None else s.wanted.name)
+    if known is None or known.state is PreflightState.WITHDRAWN or known.revision not in names:
+        return "Unknown", "NoPreflight", ""
+    if known.state is PreflightState.PASSED:
+        return "True", "PreflightPassed", known.message
+    if known.state is PreflightState.SKIPPED:
+        return "Unknown", "PreflightSkipped", known.message
+    if known.state is PreflightState.FAILED:
+        return "False", preflight.PREFLIGHT_FAILED, known.message
+    hindered = preflight.hindrance(s)
+    if hindered is not None:
+        return "False", *hindered
+    return "Unknown", "PreflightRunning", f"a pod checks whether {known.revision} can start, while the job runs on"
+
+
+def _has_failed_its_preflight(s: Situation) -> Verdict | None:
+    if s.memory.preflight is None or not preflight.blocks(s):
+        return None
+    return (
+        "True",
+        preflight.PREFLIGHT_FAILED,
+        f"{s.memory.preflight.message}\nThe revision that was deployed before is kept",
+    )
 
 
 def _rolled_back(s: Situation) -> Verdict:

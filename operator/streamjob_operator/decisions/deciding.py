@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import autoscaling, executors, health, pod_dry_run, recording, stopping, successors
+from streamjob_operator.decisions import (
+    autoscaling,
+    executors,
+    health,
+    pod_dry_run,
+    preflight,
+    recording,
+    stopping,
+    successors,
+)
 from streamjob_operator.decisions.actions import Action
 from streamjob_operator.decisions.conditions import conditions, events
 from streamjob_operator.decisions.decision import Decision, Resource
@@ -64,6 +73,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     tidied: tuple[Action, ...] = ()
     if after.lifecycle is not LifecycleState.DELETING:
         tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s), *executors.upkeep(s))
+        tidied = (*tidied, *preflight.upkeep(s))
         tidied = (*tidied, *(each for each in successors.abandoned(s) if each not in step.actions))
     return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step, scaling.requeue))
 
@@ -78,7 +88,8 @@ def _explained(seen: Observation, step: Step) -> Step:
 
 def _requeue(s: Situation, step: Step, look: float | None) -> float | None:
     later = [each.next_try - s.seen.now for each in step.memory.trials if each.next_try > s.seen.now]
-    return min([*later, *(each for each in (step.requeue, look) if each is not None)], default=None)
+    looks = (step.requeue, look, preflight.next_look(s))
+    return min([*later, *(each for each in looks if each is not None)], default=None)
 
 
 def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:
@@ -93,7 +104,7 @@ def wanted_trials(status: StreamJobStatus, now: float) -> frozenset[str]:
 
 
 def _next(s: Situation) -> Step:
-    let_go = let_successor_go(s)
+    let_go = preflight.let_go(s) or let_successor_go(s)
     if let_go is not None:
         return let_go
     stop = s.memory.stop

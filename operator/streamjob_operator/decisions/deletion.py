@@ -7,6 +7,7 @@ from dataclasses import replace
 from streamjob.snapshot.keys import job_root
 from streamjob_operator.decisions.actions import (
     DeleteDriver,
+    DeletePreflight,
     DeleteRevision,
     DisposeCheckpoints,
     Emit,
@@ -31,16 +32,17 @@ def orphaning(s: Situation) -> Step | None:
 
     Its driver runs on, and its checkpoints stay whatever the deletion policy says. Its revisions go: those that an
     older controller stored refuse every change of their metadata, and the garbage collector would wait for them for
-    ever.
+    ever. So do the pods of preflights and successors, which nobody would end.
     """
     if not s.seen.orphans:
         return None
     revisions = tuple(DeleteRevision(name=each.name, job_file=False) for each in s.seen.revisions)
     waiting = () if s.successor_pod is None else (DeleteDriver(name=s.successor_pod.name),)
+    checks = tuple(DeletePreflight(name=each.name) for each in s.seen.preflights)
     let_go = (RemoveFinalizer(),) if s.seen.finalizer else ()
     return Step(
         memory=replace(s.memory, lifecycle=LifecycleState.DELETING, stop=None),
-        actions=(*revisions, *waiting, *let_go),
+        actions=(*revisions, *waiting, *checks, *let_go),
         reason="Orphaning",
         message="the StreamJob is deleted, and its driver runs on without it",
     )

@@ -14,6 +14,7 @@ from streamjob_operator.resources.parts import UpgradeMode
 from streamjob_operator.resources.status import (
     LifecycleState,
     Nonces,
+    PreflightState,
     RequestedSnapshot,
     Restore,
     StreamJobStatus,
@@ -95,6 +96,33 @@ class Successor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """Whether a revision can start, as a pod has found out; see `decisions.preflight`.
+
+    Args:
+        number: of its pod; none is given twice.
+        revision: the revision that is checked.
+        generation: of the spec that asks for it.
+        since: when it was decided on.
+        state: how far it has come.
+        pod: uid of its pod once it was seen.
+        failures: how often it failed in a row for a reason that may pass.
+        next_try: when it is repeated after such a failure.
+        message: why it failed or was skipped.
+    """
+
+    number: Annotated[int, Kept("preflight.number")]
+    revision: Annotated[str, Kept("preflight.revision")]
+    generation: Annotated[int, Kept("preflight.generation")]
+    since: Annotated[float, Kept("preflight.since")]
+    state: Annotated[PreflightState, Kept("preflight.state")] = PreflightState.PENDING
+    pod: Annotated[str | None, Kept("preflight.pod")] = None
+    failures: Annotated[int, Kept("preflight.failures")] = 0
+    next_try: Annotated[float | None, Kept("preflight.next_try")] = None
+    message: Annotated[str, Kept("preflight.message")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """The decisions that a StreamJob's status records.
 
@@ -115,6 +143,7 @@ class Memory:
         stop: see Stop.
         trials: see Trial; one for each revision.
         successor: see Successor.
+        preflight: see Preflight; the last one.
         last_attempt: the highest number that a successor was given; none is given twice.
         failures: drivers that failed in a row.
         last_failure: when the last of them did.
@@ -142,6 +171,7 @@ class Memory:
     stop: Annotated[Stop | None, Kept("reconciliation")] = None
     trials: Annotated[tuple[Trial, ...], Kept("reconciliation.trials")] = ()
     successor: Annotated[Successor | None, Kept("reconciliation")] = None
+    preflight: Annotated[Preflight | None, Kept("reconciliation")] = None
     last_attempt: Annotated[int, Kept("reconciliation.last_attempt")] = 0
     failures: Annotated[int, Kept("job_status.failures")] = 0
     last_failure: Annotated[float | None, Kept("job_status.last_failure_time")] = None

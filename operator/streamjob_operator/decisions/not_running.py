@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob_operator.decisions import compatibility
+from streamjob_operator.decisions import compatibility, preflight
 from streamjob_operator.decisions.actions import AddFinalizer, DeleteDriver, Emit
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.situation import Situation, Step
@@ -75,7 +75,8 @@ def starts_again(s: Situation) -> bool:
     if s.resource.deleted or s.spec is None or s.spec.suspend:
         return False
     other_work = s.difference in (Change.SCALE, Change.UPGRADE) and not _only_rescales_what_is_done(s)
-    return (other_work or asks_for_redeployment(s)) and compatibility.incompatible(s) is None
+    asks = other_work or asks_for_redeployment(s)
+    return asks and compatibility.incompatible(s) is None and not preflight.blocks(s)
 
 
 def _until_the_spec_changes(s: Situation) -> Step:

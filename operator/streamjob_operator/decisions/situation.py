@@ -52,6 +52,7 @@ class Limits:
         rejections: between two tries of a rejected pod; the last delay is repeated for ever.
         rejection: for a pod that the API server rejects, before nothing is expected to change by itself.
         successor: for a driver to be prepared before the running one stops.
+        preflight: for the process of a preflight to end.
         handover: until the next look while a prepared driver waits for the running one to stop.
     """
 
@@ -70,6 +71,7 @@ class Limits:
     rejections: tuple[float, ...] = (2, 5, 10, 30, 60)
     rejection: float = 30
     successor: float = 120
+    preflight: float = 300
     handover: float = 0.5
 
     def retry_delay(self, failures: int) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from streamjob_operator.decisions import health, pod_dry_run, resizing, rollback, stopping, successors
+from streamjob_operator.decisions import health, pod_dry_run, preflight, resizing, rollback, stopping, successors
 from streamjob_operator.decisions.actions import Emit, EnsureRevision
 from streamjob_operator.decisions.compatibility import incompatible
 from streamjob_operator.decisions.memory import Stop
@@ -38,7 +38,7 @@ def asked(s: Situation) -> Step | None:
         return None
     if s.spec.suspend:
         return _stop(s, TriggerPurpose.SUSPEND, "Suspending", "the spec asks for a suspension")
-    redeploys = asks_for_redeployment(s)
+    redeploys = asks_for_redeployment(s) and not preflight.blocks(s)
     if not (redeploys or _asks_for_an_upgrade(s)):
         return None
     assert s.wanted is not None
@@ -108,7 +108,7 @@ def let_successor_go(s: Situation) -> Step | None:
     is_meant = s.memory.lifecycle in (_STOPS_FOR_IT if stops else _WAITS_FOR_IT)
     if not is_meant or not _asks_for_a_successor(s, successor.revision):
         return Step(memory=replace(s.memory, successor=None), requeue=0)
-    return None if stops else successors.given_up(s)
+    return None if stops else preflight.failed_successor(s) or successors.given_up(s)
 
 
 def _asks_for_a_successor(s: Situation, revision: str) -> bool:
@@ -134,7 +134,7 @@ def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
 
 def _asks_for_an_upgrade(s: Situation) -> bool:
     another = s.difference in (Change.SCALE, Change.UPGRADE) and not s.rolled_back
-    return another and incompatible(s) is None
+    return another and incompatible(s) is None and not preflight.blocks(s)
 
 
 def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> Step | None:
@@ -146,12 +146,19 @@ def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> S
         return stopping.begin(s, purpose, event, mode=mode)
     assert s.wanted is not None
     begin = partial(stopping.begin, s, purpose, event, mode=mode)
-    if purpose is not TriggerPurpose.UPGRADE:
-        return once_admitted(s, s.wanted.name, begin)
-    if s.successor_is_prepared:
+    upgrades = purpose is TriggerPurpose.UPGRADE
+    if upgrades and s.successor_is_prepared:
         # The API server has taken its pod.
-        return begin()
-    return successors.prepare(s) or once_admitted(s, s.wanted.name, lambda: successors.decided(s) or begin())
+        return preflight.by_successor(s, begin())
+    prepares = (successors.prepare(s) if upgrades else None) or preflight.looked_at(s)
+    if prepares is not None or preflight.is_open(s):
+        # While a preflight is open, the driver goes on with everything else.
+        return prepares
+    return once_admitted(
+        s,
+        s.wanted.name,
+        lambda: (successors.decided(s) if upgrades else None) or preflight.decided(s) or begin(),
+    )
 
 
 def _pods_asked_for(s: Situation) -> set[str | None]:

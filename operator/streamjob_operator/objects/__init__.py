@@ -11,6 +11,7 @@ from streamjob_operator.objects.executors import (
 )
 from streamjob_operator.objects.job_file import job_config_map
 from streamjob_operator.objects.names import CONTAINER, CONTROL_PORT, control_name, driver_name
+from streamjob_operator.objects.preflight import preflight_pod
 
 __all__ = [
     "CONTAINER",
@@ -26,5 +27,6 @@ __all__ = [
     "executors_secret",
     "job_config_map",
     "network_policy",
+    "preflight_pod",
     "token_secret",
 ]

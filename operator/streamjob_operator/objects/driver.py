@@ -79,7 +79,7 @@ def driver_pod(
 
 def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image: str, *, traced: bool) -> Object:
     driver = spec.driver
-    own_mounts = [*mounts(), {"name": "control", "mountPath": names.CONTROL_DIRECTORY, "readOnly": True}]
+    own_mounts = [*mounts(), {"name": names.CONTROL_VOLUME, "mountPath": names.CONTROL_DIRECTORY, "readOnly": True}]
     container: Object = {
         "name": CONTAINER,
         "image": image,
@@ -114,7 +114,7 @@ def _volumes(owner: Metadata, spec: StreamJobSpec, revision: Revision) -> list[O
     code = [*spec.deps.config_maps, names.config_map_name(owner, revision.name)]
     return [
         {"name": "job", "projected": {"sources": [{"configMap": {"name": name}} for name in code]}},
-        {"name": "control", "secret": {"secretName": names.control_name(owner)}},
+        {"name": names.CONTROL_VOLUME, "secret": {"secretName": names.control_name(owner)}},
         {"name": "work", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
     ]

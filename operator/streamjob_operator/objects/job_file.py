@@ -9,7 +9,7 @@ import yaml
 
 from streamjob.job.stream_job import OVERRIDING, task_slots
 from streamjob.job.yaml_writing import write_yaml
-from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.objects.names import (
     CODE_DIRECTORY,
@@ -70,6 +70,19 @@ def arguments(owner: Metadata, spec: StreamJobSpec, action: CreateDriver) -> lis
     if spec.main_application_file is not None:
         run += [part for change in _changes(spec) for part in ("--set", change)]
     return run
+
+
+def check_arguments(owner: Metadata, spec: StreamJobSpec, action: CreatePreflight) -> list[str]:
+    """Return the arguments of `streamjob` that check what a driver with `arguments` would do."""
+    check = ["check", _file(spec), "--namespace", owner.namespace, "--name", owner.name]
+    check += ["--from", action.restore_from]
+    check += ["--require-snapshot"] if action.require_snapshot else []
+    check += ["--allow-non-restored-state"] if action.allow_non_restored_state else []
+    if (location := action.location or _location(spec)) is not None:
+        check += ["--location", location]
+    if spec.main_application_file is not None:
+        check += [part for change in _changes(spec) for part in ("--set", change)]
+    return check
 
 
 def _file(spec: StreamJobSpec) -> str:

@@ -8,6 +8,7 @@ from streamjob_operator.resources.base import API_VERSION, GROUP, Metadata
 from streamjob_operator.resources.labels import COMPONENT_LABEL as COMPONENT_LABEL
 from streamjob_operator.resources.labels import DRIVER as DRIVER
 from streamjob_operator.resources.labels import EXECUTOR as EXECUTOR
+from streamjob_operator.resources.labels import PREFLIGHT as PREFLIGHT
 from streamjob_operator.resources.labels import UID_LABEL as UID_LABEL
 
 Object = dict[str, Any]
@@ -26,11 +27,14 @@ BLOCKS_PORT: Final = 7079
 
 NAME_LABEL: Final = f"{GROUP}/name"
 ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
+PREFLIGHT_LABEL: Final = f"{GROUP}/preflight"
+"""The number of a preflight."""
 TEMPLATE_LABEL: Final = f"{GROUP}/executor-template"
 """A digest of the template that an executor's pod was made from."""
 REVISION_ANNOTATION: Final = f"{GROUP}/revision"
 
 JOB_DIRECTORY: Final = "/etc/streamjob/job"
+CONTROL_VOLUME: Final = "control"
 CONTROL_DIRECTORY: Final = "/etc/streamjob/control"
 WORK_DIRECTORY: Final = "/var/lib/streamjob"
 """The only directory except `/tmp` that the process may write to; deleted with the pod."""
@@ -54,6 +58,11 @@ _LONGEST_OF_A_SET = 52
 def driver_name(job: str, attempt: int) -> str:
     """Return the name of the pod of an attempt."""
     return f"{job}-driver-{attempt}"
+
+
+def preflight_name(job: str, number: int) -> str:
+    """Return the name of the pod of a preflight."""
+    return f"{job}-preflight-{number}"
 
 
 def control_name(owner: Metadata) -> str:

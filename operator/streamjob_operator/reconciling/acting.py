@@ -30,9 +30,11 @@ from streamjob_operator.decisions.actions import (
     Action,
     AddFinalizer,
     CreateDriver,
+    CreatePreflight,
     CreateSnapshot,
     DeleteDriver,
     DeleteExecutor,
+    DeletePreflight,
     DeleteRevision,
     DeleteSnapshot,
     DeleteSnapshotData,
@@ -137,8 +139,17 @@ class Actor:
         await self._admissions.create(job, _stored(resource, seen, action.revision), action)
 
     @_do.register
+    async def _(self, action: CreatePreflight, job: Object, resource: Resource, seen: Observation) -> None:
+        await self._admissions.create_preflight(job, _stored(resource, seen, action.revision), action)
+
+    @_do.register
     async def _(self, action: DeleteDriver, job: Object, resource: Resource, seen: Observation) -> None:
         await self._cluster.delete(POD, resource.namespace, action.name, grace=action.grace)
+
+    @_do.register
+    async def _(self, action: DeletePreflight, job: Object, resource: Resource, seen: Observation) -> None:
+        # It has nothing to save.
+        await self._cluster.delete(POD, resource.namespace, action.name, grace=0)
 
     @_do.register
     async def _(self, action: EnsureExecutors, job: Object, resource: Resource, seen: Observation) -> None:

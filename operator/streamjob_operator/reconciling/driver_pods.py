@@ -24,11 +24,16 @@ def seconds_of(stamp: str | None) -> float | None:
     return None if not stamp else datetime.fromisoformat(stamp).timestamp()
 
 
-def driver_pod(pod: Object) -> DriverPod | None:
-    """Return a driver's state; None if the pod has no attempt, because then it is not a driver."""
+def driver_pod(pod: Object, label: str = ATTEMPT_LABEL) -> DriverPod | None:
+    """Return a driver's state; None if the pod has no attempt, because then it is not a driver.
+
+    Args:
+        pod: the pod.
+        label: the label with its number; that of a preflight for the state of a preflight's pod.
+    """
     meta, status = pod["metadata"], pod.get("status") or {}
     try:
-        attempt = int((meta.get("labels") or {})[ATTEMPT_LABEL])
+        attempt = int((meta.get("labels") or {})[label])
     except (KeyError, ValueError):
         return None
     state = container_state(status)

@@ -47,7 +47,13 @@ from streamjob_operator.decisions.observation import (
 )
 from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
-from streamjob_operator.objects.names import TOKEN_KEY, UID_LABEL, control_name
+from streamjob_operator.objects.names import (
+    ATTEMPT_LABEL,
+    PREFLIGHT_LABEL,
+    TOKEN_KEY,
+    UID_LABEL,
+    control_name,
+)
 from streamjob_operator.reconciling.driver_pods import control_url, driver_pod, seconds_of
 from streamjob_operator.reconciling.executor_pods import executor_pod, executor_set
 from streamjob_operator.reconciling.pod_dry_run import Admissions
@@ -202,8 +208,10 @@ class Observer:
             self._cluster.list(POD, resource.namespace, labels=f"{UID_LABEL}={resource.uid}"),
         )
         owned = [pod for pod in listed if _belongs(pod, resource.uid)]
-        known = [found for pod in owned if (found := driver_pod(pod)) is not None]
-        pods = tuple([await explained(self._cluster, resource.namespace, each, self._clock()) for each in known])
+        pods, preflights = [
+            tuple([await explained(self._cluster, resource.namespace, each, self._clock()) for each in known])
+            for known in (_drivers(owned, ATTEMPT_LABEL), _drivers(owned, PREFLIGHT_LABEL))
+        ]
         executors, executor_pods = await self._executors(job, resource, revisions, listed)
         snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
         current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
@@ -214,6 +222,7 @@ class Observer:
         return Observation(
             now=self._clock(),
             pods=pods,
+            preflights=preflights,
             executors=executors,
             executor_pods=executor_pods,
             job=said.job,
@@ -425,6 +434,10 @@ def _version(thing: Object) -> int:
 def _attempt(pod: Object) -> int | None:
     found = driver_pod(pod)
     return None if found is None else found.attempt
+
+
+def _drivers(pods: Iterable[Object], label: str) -> list[DriverPod]:
+    return [found for pod in pods if (found := driver_pod(pod, label)) is not None]
 
 
 def _belongs(pod: Object, uid: str) -> bool:

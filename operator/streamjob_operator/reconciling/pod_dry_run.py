@@ -18,7 +18,7 @@ from streamjob_operator.cluster.kinds import (
     kind_of,
 )
 from streamjob_operator.cluster.quota import excess, fits_without
-from streamjob_operator.decisions.actions import CreateDriver, EnsureExecutors
+from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight, EnsureExecutors
 from streamjob_operator.decisions.observation import Admission
 from streamjob_operator.decisions.revision import Revision
 
@@ -31,6 +31,8 @@ BuildDriver = Callable[[Object, Revision, CreateDriver], Sequence[Object]]
 """Returns the objects of a driver for a StreamJob: those that the pod mounts, and last the pod."""
 BuildExecutors = Callable[[Object, Revision, int], Sequence[Object]]
 """Returns the objects of a number of executors for a StreamJob, with the set itself last; none if it has none."""
+BuildPreflight = Callable[[Object, Revision, CreatePreflight], Sequence[Object]]
+"""Returns the objects of a preflight of a StreamJob: those that its pod mounts, and last the pod."""
 
 _REPLACED = frozenset({STATEFUL_SET, POD_DISRUPTION_BUDGET})
 """Kinds that follow their job's spec; what a user has removed from a template must not stay in a merged one."""
@@ -43,6 +45,7 @@ class Admissions:
         cluster: the Kubernetes API.
         build_driver: makes the driver's objects.
         build_executors: makes the executors' objects.
+        build_preflight: makes a preflight's objects.
         clock: seconds since 1970.
     """
 
@@ -51,11 +54,13 @@ class Admissions:
         cluster: Cluster,
         build_driver: BuildDriver,
         build_executors: BuildExecutors,
+        build_preflight: BuildPreflight,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
         self._build_driver = build_driver
         self._build_executors = build_executors
+        self._build_preflight = build_preflight
         self._clock = clock
         self._rejected: dict[str, Admission] = {}
 
@@ -99,6 +104,14 @@ class Admissions:
             ClusterError: the API server does not answer.
         """
         await self._create_all(job, revision, lambda: self._objects(job, revision, action))
+
+    async def create_preflight(self, job: Object, revision: Revision, action: CreatePreflight) -> None:
+        """Create the pod of a preflight. A rejection is kept, as for a driver.
+
+        Raises:
+            ClusterError: the API server does not answer.
+        """
+        await self._create_all(job, revision, lambda: self._build_preflight(job, revision, action))
 
     async def ensure_executors(self, job: Object, revision: Revision, action: EnsureExecutors) -> None:
         """Create a revision's executors, or change those that there are. A rejection is kept, as for a driver.

@@ -23,6 +23,7 @@ class ConditionType(StrEnum):
     RUNNING = "Running"
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     STATE_COMPATIBLE = "StateCompatible"
+    PREFLIGHT_PASSED = "PreflightPassed"
     ROLLED_BACK = "RolledBack"
     STORE_IN_REACH = "StoreInReach"
     EXECUTORS_READY = "ExecutorsReady"
@@ -36,6 +37,8 @@ MEANINGS: Mapping[ConditionType, str] = {
     ConditionType.RUNNING: "The job processes data.",
     ConditionType.CHECKPOINT_HEALTHY: "Checkpoints complete as often as they should.",
     ConditionType.STATE_COMPATIBLE: "The spec can continue from the job's state.",
+    ConditionType.PREFLIGHT_PASSED: "The new revision was checked in a pod of its own, and can start: see "
+    "`upgrade.preflight`.",
     ConditionType.ROLLED_BACK: "The last stable revision is running instead of this spec.",
     ConditionType.STORE_IN_REACH: "The controller can read and delete the job's snapshots itself. Otherwise the reason "
     "says why, and it knows only the snapshots that the driver reports, and deletes none.",

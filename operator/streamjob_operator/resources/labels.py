@@ -11,4 +11,5 @@ COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 
 DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
+PREFLIGHT: Final = "preflight"
 """The components of a job."""

@@ -127,6 +127,14 @@ class Upgrade(SpecPart):
         "pod, or if it is not prepared within two minutes, the upgrade goes the ordinary way. Not for jobs on "
         "executors.",
     )
+    preflight: bool = Field(
+        default=True,
+        description="Before a running driver is stopped for an upgrade or a redeployment, start a pod of the new "
+        "revision that checks, with its image, code and Secrets, whether the job can start from the newest checkpoint, "
+        "as `streamjob check` does. If it cannot, the running job is left alone, and the condition `PreflightPassed` "
+        "has the error. The upgrade begins later by the start of one pod. Without room for that pod, the upgrade goes "
+        "on without. A warm successor makes the same check, and no such pod is started.",
+    )
     rollback: Rollback = Field(
         default_factory=Rollback,
         description="The return to the last stable revision from one that does not become stable.",

@@ -34,6 +34,10 @@ ON_ITS_WAY: Mapping[str, str] = {
     "PatchingCheckpointing": "The running driver applies a changed checkpointing policy.",
     "PreparingSuccessor": "With `upgrade.warmSuccessor`: the next driver is being prepared in a pod of its own, while "
     "the job runs on.",
+    "PreflightRunning": "A pod of the new revision checks whether it can start, while the job runs on.",
+    "PreflightPassed": "The pod of the new revision has found that it can start.",
+    "PreflightSkipped": "The new revision is not checked before the driver stops: a second pod has no room on the "
+    "nodes or in a quota, or the running driver holds its volume. The message has the cause.",
     "Stopping": "The driver is being stopped; the message says whether with a savepoint.",
     "Upgrading": "The driver is stopping for another revision.",
     "Redeploying": "`savepointRedeployNonce` has changed: the driver is stopping, and the job will start from another "
@@ -99,6 +103,9 @@ WRONG: Mapping[str, str] = {
     "RollingBack": "The driver is stopping for the last stable revision.",
     "RolledBack": "The last stable revision is running, and this spec will not be tried again. Change the spec.",
     "RollbackCancelled": "The revision completed a checkpoint at its very end, and is kept.",
+    "PreflightFailed": "The pod of the new revision has found that it cannot start, or has failed itself; the message "
+    "has its error. The running job is left alone. If the job is wrong or does not fit its state, correct the spec: "
+    "the next one is checked again. Other failures are repeated with growing delays.",
     "SuccessorFailed": "The next driver was not prepared while the job ran: its pod was rejected, found no room, has "
     "ended, or took longer than two minutes; the message has the cause. The upgrade goes the ordinary way.",
     "SavepointError": "The savepoint of an upgrade, a suspension or a deletion failed. The job keeps running, and the "
@@ -161,6 +168,7 @@ ELSEWHERE: Mapping[str, str] = {
     "NoState": "`StateCompatible` is True: the job started without state.",
     "Incompatible": "`StateCompatible` is False: the message lists the differences.",
     "NotChecked": "`StateCompatible` is Unknown.",
+    "NoPreflight": "`PreflightPassed` is Unknown: no revision had to be checked.",
     "NotRolledBack": "`RolledBack` is False.",
     "InReach": "`StoreInReach` is True.",
     "OnVolume": "`StoreInReach` is False: the snapshots are on a volume of the driver.",

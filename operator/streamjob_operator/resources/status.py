@@ -281,6 +281,32 @@ class WarmSuccessor(StatusPart):
     )
 
 
+class PreflightState(StrEnum):
+    """How far a preflight has come."""
+
+    PENDING = "Pending"
+    PASSED = "Passed"
+    FAILED = "Failed"
+    SKIPPED = "Skipped"
+    WITHDRAWN = "Withdrawn"
+
+
+class PreflightStatus(StatusPart):
+    """The check of a revision in a pod of its own, before the running driver is stopped for it."""
+
+    number: int = Field(ge=1, description="Number of its pod, which no other one gets.")
+    revision: str = Field(description="The revision that is checked.")
+    generation: int = Field(ge=0, description="Generation of the spec that asks for it.")
+    since: Time = Field(description="When the controller decided on it.")
+    state: PreflightState = Field(default=PreflightState.PENDING, description="How far it has come.")
+    pod: str | None = Field(default=None, description="The uid of its pod, once it has been seen.")
+    failures: int = Field(
+        default=0, ge=0, description="How often it failed in a row, for a reason that may pass by itself."
+    )
+    next_try: Time | None = Field(default=None, description="Time of the next attempt after such a failure.")
+    message: str = Field(default="", max_length=4096, description="Why it failed or was skipped.")
+
+
 class ReconciliationStatus(StatusPart):
     """The next steps of the controller, written before they are taken. Revisions are names of ControllerRevisions."""
 
@@ -318,6 +344,9 @@ class ReconciliationStatus(StatusPart):
     )
     successor: WarmSuccessor | None = Field(
         default=None, description="The driver that is prepared before the running one stops."
+    )
+    preflight: PreflightStatus | None = Field(
+        default=None, description="The last check of a revision before the driver was stopped for it."
     )
     last_attempt: int = Field(
         default=0, ge=0, description="The highest number that was given to a prepared driver, whether it ran or not."

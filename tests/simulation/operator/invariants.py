@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamjob_operator.decisions import Decision, Resource
-from streamjob_operator.decisions.memory import memory_of
+from streamjob_operator.decisions.memory import Memory, memory_of
 from streamjob_operator.resources.conditions import ConditionType, find_condition
-from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
+from streamjob_operator.resources.status import LifecycleState, PreflightState, TriggerPurpose
 
 if TYPE_CHECKING:
     from tests.simulation.operator.world import ClusterWorld
@@ -88,6 +88,16 @@ def check_savepoints(world: ClusterWorld) -> None:
     assert not missing, f"savepoints without a StreamSnapshot: {missing}"
 
 
+def check_preflight(world: ClusterWorld, old: Memory, new: Memory) -> None:
+    """A driver that has come to run is not stopped for a revision whose preflight is pending or has failed."""
+    known = old.preflight
+    if new.stop is None or new.stop.purpose not in (TriggerPurpose.UPGRADE, TriggerPurpose.REDEPLOY):
+        return
+    if known is not None and (known.revision, known.generation) == (new.stop.revision, world.stored.generation):
+        done = (PreflightState.PASSED, PreflightState.SKIPPED, PreflightState.WITHDRAWN)
+        assert known.state in done, f"stopped for {known.revision}, whose preflight is {known.state}"
+
+
 def check_stop(world: ClusterWorld, resource: Resource, decision: Decision) -> None:
     """A driver that runs is stopped only for a pod that the API server takes, or has taken."""
     old, new = memory_of(resource.status), memory_of(decision.status)
@@ -98,6 +108,7 @@ def check_stop(world: ClusterWorld, resource: Resource, decision: Decision) -> N
     runs = pod is not None and not pod.node_lost and pod.process is not None and pod.process.alive
     if not begins or new.stop is None or new.stop.purpose not in FOR_ANOTHER_POD or not runs:
         return
+    check_preflight(world, old, new)
     comes = {
         TriggerPurpose.RESTART: new.revision, TriggerPurpose.ROLLBACK: new.stable_revision
     }.get(new.stop.purpose, new.stop.revision)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The objects of the small cluster: versions of a StreamJob, and pods."""
+"""The objects of the small cluster: versions of a StreamJob, and pods; and what a controller remembers of pods."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from tests.simulation.operator.runtime import Process
 
 from streamjob_operator.decisions.actions import CreateDriver
+from streamjob_operator.decisions.memory import Memory
 
 GRACE = 30
 
@@ -44,3 +45,26 @@ class Pod:
     grace: int = GRACE
     node_lost: bool = False
     silent_end: bool = False
+
+
+def awaits(memory: Memory, attempt: int) -> bool:
+    """Whether a memory names a successor that is to take over."""
+    successor = memory.successor
+    return successor is not None and successor.attempt == attempt and successor.failure is None
+
+
+def decided_on(memory: Memory, action: CreateDriver) -> bool:
+    """Whether a memory has the driver that an action makes."""
+    if action.waits:
+        found = memory.successor
+        return found is not None and (found.attempt, found.revision) == (action.attempt, action.revision)
+    decided = (memory.attempt, memory.revision, memory.restore.source)
+    return decided == (action.attempt, action.revision, action.restore_from)
+
+
+def has_seen(memory: Memory, attempt: int) -> bool:
+    """Whether a memory says that the pod of an attempt was seen."""
+    following = memory.successor
+    if following is not None and following.attempt == attempt:
+        return following.driver is not None
+    return memory.attempt == attempt and memory.driver is not None

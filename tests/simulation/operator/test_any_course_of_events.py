@@ -18,8 +18,9 @@ from tests.simulation.operator.conditions import is_true
 from tests.simulation.operator.invariants import check_savepoints, check_starts
 from tests.simulation.operator.world import ClusterWorld, Mishap
 
+from streamjob_operator.decisions.health import RUNS
 from streamjob_operator.resources.conditions import ConditionType
-from streamjob_operator.resources.status import LifecycleState
+from streamjob_operator.resources.status import LifecycleState, PreflightState
 
 BEHAVIOURS = (
     "good",
@@ -108,9 +109,12 @@ class Happens:
             "lose node": world.lose_node,
             "give node up": world.give_node_up,
             "delete": world.delete,
+            "delete preflights": world.preflights.pods.clear,
         }
         if self.what in happens:
             happens[self.what]()
+        elif self.what.startswith("preflights"):
+            world.preflights.exit_code = 5 if self.what.endswith("fail") else None
         elif self.what.startswith("store"):
             world.store_up = self.what.endswith("up")
         elif self.what.startswith("pods"):
@@ -132,6 +136,7 @@ edits = st.one_of(
     st.builds(Edit, st.just("upgrade.maxAllowedCheckpointAge"), st.sampled_from(["5s", "1h"])),
     st.builds(Edit, st.just("upgrade.rollback.enabled"), st.booleans()),
     st.builds(Edit, st.just("upgrade.warmSuccessor"), st.booleans()),
+    st.builds(Edit, st.just("upgrade.preflight"), st.booleans()),
     st.builds(Edit, st.just("savepointRedeployNonce"), st.integers(1, 3)),
     st.builds(Edit, st.just("savepointTriggerNonce"), st.integers(1, 3)),
     st.builds(Edit, st.just("savepoints.schedule"), st.sampled_from(["30s", "* * * * *"])),
@@ -146,6 +151,7 @@ troubles = st.sampled_from(
     [
         "kill", "kill older", "linger", "evict", "lose node", "give node up", "store down", "store up", "api down",
         "api up", "savepoint fails", "crash behind savepoint", "pods are rejected", "pods are taken",
+        "preflights fail", "preflights run", "delete preflights",
     ]
 )  # fmt: skip
 looks = st.one_of(
@@ -176,6 +182,7 @@ def come_to_rest(world: ClusterWorld) -> None:
     world.store_up = world.api_up = True
     world.next_fault = None
     world.rejects = False
+    world.preflights.exit_code = None
     world.give_node_up()
     quiet_since, last = world.now, None
     start = world.now
@@ -208,6 +215,11 @@ def at_rest_as_asked(world: ClusterWorld) -> bool:
     stop, successor = world.status.reconciliation.stop, world.status.reconciliation.successor
     if successor is not None and behaviour_of(world, successor.revision) == "no-image":
         return is_true(conditions, ConditionType.RUNNING, world.stored.generation)
+    preflight = world.status.reconciliation.preflight
+    if preflight is not None and preflight.state is PreflightState.PENDING:
+        # A revision that never completes anything is restarted again and again.
+        waits = behaviour_of(world, preflight.revision) == "no-image"
+        return waits and state in (*RUNS, LifecycleState.DEPLOYING)
     if behaviour == "no-image":
         return state is LifecycleState.DEPLOYING
     # Its savepoints fail for ever, and its user allows nothing else.
@@ -244,6 +256,8 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
         check_savepoints(world)
     waiting = [pod.name for pod in world.pods if pod.process is not None and pod.process.waits]
     assert world.gone or not waiting, "a successor is left that waits"
+    assert world.gone or len(world.preflights.pods) <= 1, "pods of preflights are left"
+    event(f"{min(len(world.preflights.made), 3)} preflights")
     event(f"{min(len(world.taken), 3)} savepoints of stops")
     event(f"{min(len(world.taken_over), 2)} successors took over")
     event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")

@@ -34,7 +34,7 @@ from streamjob_operator.decisions.actions import (
 from streamjob_operator.decisions.memory import intends_otherwise, memory_of
 from streamjob_operator.decisions.observation import Compatibility, Observation, PodPhase, StoredLog
 from streamjob_operator.decisions.revision import revision_of
-from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
+from streamjob_operator.resources.status import LifecycleState, PreflightState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 INTENTS = 8
@@ -108,6 +108,23 @@ def with_successor(done: Callable[[ClusterWorld], bool]) -> ClusterWorld:
     raise AssertionError(f"never: {world.status.to_dict()}")
 
 
+def with_preflight(done: Callable[[ClusterWorld], bool]) -> ClusterWorld:
+    """Return a world in an upgrade with a preflight of a job that cannot start, once something is so."""
+    world = edited(stable(), image="b", job={"behaviour": "invalid"})
+    for _ in range(100):
+        world.reconcile()
+        if world.status.reconciliation.preflight is not None and done(world):
+            return world
+        world.tick()
+    raise AssertionError(f"never: {world.status.to_dict()}")
+
+
+def has_failed(world: ClusterWorld) -> bool:
+    """Return whether the preflight has failed."""
+    preflight = world.status.reconciliation.preflight
+    return preflight is not None and preflight.state is PreflightState.FAILED
+
+
 def follows(world: ClusterWorld) -> bool:
     """Return whether a successor has a pod."""
     return world.status.reconciliation.successor is not None and len(world.pods) == 2
@@ -125,11 +142,13 @@ SITUATIONS: dict[str, Callable[[], ClusterWorld]] = {
         LifecycleState.ROLLING_BACK, edited(stable(), job={"behaviour": "hang"})
     ),
     LifecycleState.ROLLED_BACK: lambda: run_until(
-        LifecycleState.ROLLED_BACK, edited(stable(), job={"behaviour": "invalid"})
+        LifecycleState.ROLLED_BACK, edited(stable(upgrade={"preflight": False}), job={"behaviour": "invalid"})
     ),
     LifecycleState.FINISHED: lambda: run_until(LifecycleState.FINISHED, started(job={"behaviour": "finite"})),
     LifecycleState.FAILED: lambda: run_until(LifecycleState.FAILED, started(job={"behaviour": "invalid"})),
     LifecycleState.DELETING: lambda: run_until(LifecycleState.DELETING, deleted(stable())),
+    "preflight under way": lambda: with_preflight(lambda world: bool(world.preflights.pods)),
+    "preflight failed": lambda: with_preflight(has_failed),
     "successor decided on": lambda: with_successor(lambda world: world.status.reconciliation.successor is not None),
     "successor in preparation": lambda: with_successor(follows),
     "stop for a successor": lambda: with_successor(lambda world: any(each.triggers for each in world.processes)),
@@ -157,6 +176,23 @@ def observations(world: ClusterWorld, seen: Observation) -> list[Observation]:
         variants.append(replace(seen, pods=others))
         ended_others = tuple(replace(pod, phase=PodPhase.FAILED, exit_code=2) for pod in others)
         variants.append(replace(seen, pods=(*(pod for pod in seen.pods if pod.attempt == attempt), *ended_others)))
+    for pod in seen.preflights:
+        variants.append(replace(seen, preflights=()))
+        variants += [
+            replace(seen, preflights=(replace(pod, **changes),))
+            for changes in (
+                {"phase": PodPhase.SUCCEEDED, "exit_code": 0},
+                {"phase": PodPhase.FAILED, "exit_code": 2, "message": "wrong"},
+                {"phase": PodPhase.FAILED, "exit_code": 137},
+                {"phase": PodPhase.FAILED, "reason": "Evicted"},
+                {"phase": PodPhase.PENDING, "started": None, "reason": "ImagePullBackOff"},
+                {"phase": PodPhase.PENDING, "started": None, "reason": "Unschedulable"},
+                {"uid": "another"},
+                {"revision": "another"},
+                {"deleting": seen.now + 10},
+                {"attempt": 99},
+            )
+        ]
     for pod in seen.pods:
         if pod.attempt != attempt:
             continue

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.operator import invariants
-from tests.simulation.operator.objects import GRACE, Pod, Stored
+from tests.simulation.operator.objects import GRACE, Pod, Stored, awaits, decided_on, has_seen
+from tests.simulation.operator.preflights import Preflights
 from tests.simulation.operator.runtime import Log, Process, Start
 
 from streamjob.snapshot.record import RecordKind
@@ -28,8 +29,10 @@ from streamjob_operator.decisions.actions import (
     Action,
     AddFinalizer,
     CreateDriver,
+    CreatePreflight,
     CreateSnapshot,
     DeleteDriver,
+    DeletePreflight,
     DeleteRevision,
     DeleteSnapshot,
     DisposeCheckpoints,
@@ -87,6 +90,7 @@ class ClusterWorld:
     history: list[Stored] = field(default_factory=list)
     revisions: dict[str, Revision] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
+    preflights: Preflights = field(default_factory=Preflights)
     processes: list[Process] = field(default_factory=list)
     log: Log = field(default_factory=Log)
     starts: list[Start] = field(default_factory=list)
@@ -142,6 +146,7 @@ class ClusterWorld:
                 process.step(self.now)
             for pod in list(self.pods):
                 self._kubelet(pod)
+            self.preflights.step(self.now)
             self.processes = [process for process in self.processes if process.alive]
             invariants.check_drivers(self)
 
@@ -173,6 +178,7 @@ class ClusterWorld:
         for pod in self.pods:
             if pod.process is None:
                 self._start_process(pod)
+        self.preflights.pull_images(self.now)
 
     def lose_node(self) -> None:
         """The newest pod's node is gone from the network; its process goes on."""
@@ -254,6 +260,7 @@ class ClusterWorld:
         return Observation(
             now=self.now,
             pods=pods,
+            preflights=tuple(each.seen() for each in self.preflights.pods),
             job=view,
             successor=None if following is None else following.view(),
             policy=process.policy_view() if process is not None and answers else None,
@@ -269,8 +276,7 @@ class ClusterWorld:
 
     def takes(self, revision: str) -> bool:
         """Whether the API server takes the pod of a revision."""
-        behaviour = (self.revisions[revision].content.get("job") or {}).get("behaviour")
-        return not self.rejects and behaviour != "no-account"
+        return not self.rejects and self._behaviour(revision) != "no-account"
 
     def check_status(self) -> None:
         """Check the last status; some tests replace this."""
@@ -339,6 +345,11 @@ class ClusterWorld:
                 self._write(replace(self.stored, finalizer=False))
             case CreateDriver():
                 self._create(action)
+            case CreatePreflight():
+                if self._takes(action.revision):
+                    self.preflights.create(action, self.memories, self._behaviour(action.revision), self.now)
+            case DeletePreflight():
+                self.preflights.delete(action.name)
             case DeleteDriver():
                 self._delete_pod(action)
             case StartJob():
@@ -401,20 +412,27 @@ class ClusterWorld:
 
     def _create(self, action: CreateDriver) -> None:
         name = f"{NAME}-driver-{action.attempt}"
-        assert any(_decided_on(memory, action) for memory in self.memories), "a driver was made that was not stored"
+        assert any(decided_on(memory, action) for memory in self.memories), "a driver was made that was not stored"
         if any(pod.name == name for pod in self.pods):
             return
-        assert not any(_has_seen(memory, action.attempt) for memory in self.memories), "an attempt got a second pod"
+        assert not any(has_seen(memory, action.attempt) for memory in self.memories), "an attempt got a second pod"
         self._uids += 1
-        self.rejection = None
-        if not self.takes(action.revision):
-            self.rejection = Admission(revision=action.revision, time=self.now, rejection=REJECTION)
+        if not self._takes(action.revision):
             return
         pod = Pod(name, str(self._uids), action.attempt, action.revision, created=self.now, made=action)
         self.pods.append(pod)
-        if (self.revisions[action.revision].content.get("job") or {}).get("behaviour") != "no-image":
+        if self._behaviour(action.revision) != "no-image":
             self._start_process(pod)
         invariants.check_drivers(self)
+
+    def _takes(self, revision: str) -> bool:
+        """Whether the API server takes a pod that is created; a rejection is kept."""
+        takes = self.takes(revision)
+        self.rejection = None if takes else Admission(revision=revision, time=self.now, rejection=REJECTION)
+        return takes
+
+    def _behaviour(self, revision: str) -> str:
+        return str((self.revisions[revision].content.get("job") or {}).get("behaviour", ""))
 
     def _start_process(self, pod: Pod) -> None:
         pod.process = Process(pod.made, self.revisions[pod.revision], self.log, self.starts, self.now)
@@ -430,7 +448,7 @@ class ClusterWorld:
             memory.attempt > pod.attempt
             or (memory.stop is not None and memory.stop.next_try is None and memory.attempt == pod.attempt)
             or memory.lifecycle in resting
-            or (memory.attempt < pod.attempt <= memory.last_attempt and not _awaits(memory, pod.attempt))
+            or (memory.attempt < pod.attempt <= memory.last_attempt and not awaits(memory, pod.attempt))
             for memory in self.memories
         ), "a driver was deleted that was meant to run"
         pod.grace = GRACE if action.grace is None else action.grace
@@ -472,26 +490,3 @@ class ClusterWorld:
             reason=reason,
             message=message,
         )
-
-
-def _awaits(memory: Memory, attempt: int) -> bool:
-    """Whether a memory names a successor that is to take over."""
-    successor = memory.successor
-    return successor is not None and successor.attempt == attempt and successor.failure is None
-
-
-def _decided_on(memory: Memory, action: CreateDriver) -> bool:
-    """Whether a memory has the driver that an action makes."""
-    if action.waits:
-        found = memory.successor
-        return found is not None and (found.attempt, found.revision) == (action.attempt, action.revision)
-    decided = (memory.attempt, memory.revision, memory.restore.source)
-    return decided == (action.attempt, action.revision, action.restore_from)
-
-
-def _has_seen(memory: Memory, attempt: int) -> bool:
-    """Whether a memory says that the pod of an attempt was seen."""
-    following = memory.successor
-    if following is not None and following.attempt == attempt:
-        return following.driver is not None
-    return memory.attempt == attempt and memory.driver is not None

@@ -45,7 +45,9 @@ def test_an_upgrade_by_last_state_takes_no_savepoint() -> None:
 
 def test_a_last_state_upgrade_takes_a_savepoint_if_the_last_checkpoint_is_too_old() -> None:
     user = User.with_stable_job(
-        upgradeMode="last-state", upgrade={"maxAllowedCheckpointAge": "5s"}, checkpointing={"interval": "30s"}
+        upgradeMode="last-state",
+        upgrade={"preflight": False, "maxAllowedCheckpointAge": "5s"},
+        checkpointing={"interval": "30s"},
     )
     user.world.tick(20)
 
@@ -226,7 +228,8 @@ def test_a_revision_is_stable_only_once_it_completed_a_checkpoint() -> None:
 
 
 def test_a_broken_image_is_rolled_back_to_the_last_stable_revision() -> None:
-    user = User.with_stable_job(upgrade={"rollback": {"enabled": True, "readinessTimeout": "1m"}})
+    rollback = {"enabled": True, "readinessTimeout": "1m"}
+    user = User.with_stable_job(upgrade={"preflight": False, "rollback": rollback})
     stable = user.status.reconciliation.last_stable_revision
 
     user.edit(job={"behaviour": "no-image"})
@@ -250,7 +253,7 @@ def test_a_broken_image_is_rolled_back_to_the_last_stable_revision() -> None:
 def test_a_rollback_from_a_missing_image_begins_at_once_by_default_and_names_the_image(
     pull: str, least: float, most: float
 ) -> None:
-    user = User.with_stable_job()
+    user = User.with_stable_job(upgrade={"preflight": False})
     user.world.pull = pull
     user.edit(job={"behaviour": "no-image"}, image="registry/shop:2")
     user.wait(lambda: any(pod.process is None for pod in user.world.pods))
@@ -270,7 +273,7 @@ def test_a_rollback_from_a_missing_image_begins_at_once_by_default_and_names_the
 
 
 def test_a_job_that_keeps_no_state_is_not_rolled_back_by_default() -> None:
-    user = User.with_stable_job(upgradeMode="stateless")
+    user = User.with_stable_job(upgradeMode="stateless", upgrade={"preflight": False})
     user.edit(job={"behaviour": "no-image"})
     user.look(100, seconds=5)
 
@@ -287,7 +290,8 @@ def test_a_revision_that_is_only_slow_is_not_rolled_back_by_default() -> None:
 
 
 def test_a_rolled_back_revision_is_not_tried_again_until_the_spec_changes() -> None:
-    user = User.with_stable_job(upgrade={"rollback": {"enabled": True, "readinessTimeout": "1m"}})
+    rollback = {"enabled": True, "readinessTimeout": "1m"}
+    user = User.with_stable_job(upgrade={"preflight": False, "rollback": rollback})
     user.edit(job={"behaviour": "no-image"})
     user.wait_for(LifecycleState.ROLLED_BACK)
     attempts = user.attempt

@@ -111,7 +111,7 @@ def test_a_finished_job_stays_current_when_only_its_parallelism_changes() -> Non
 
 @pytest.mark.parametrize("behaviour", ["invalid", "unrestorable"])
 def test_a_revision_that_is_rolled_back_is_failed_though_the_job_runs(behaviour: str) -> None:
-    user = User.with_stable_job(upgrade={"rollback": {"enabled": True}})
+    user = User.with_stable_job(upgrade={"preflight": False, "rollback": {"enabled": True}})
 
     user.edit(job={"behaviour": behaviour})
     user.wait_for(LifecycleState.ROLLED_BACK)

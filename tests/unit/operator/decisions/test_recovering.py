@@ -210,7 +210,7 @@ def test_counting_restarts_after_a_quiet_time() -> None:
 
 
 def test_a_failed_driver_of_a_revision_that_completed_nothing_is_rolled_back_if_that_is_enabled() -> None:
-    user = User.with_stable_job(upgrade={"rollback": {"enabled": True, "readinessTimeout": "1h"}})
+    user = User.with_stable_job(upgrade={"preflight": False, "rollback": {"enabled": True, "readinessTimeout": "1h"}})
 
     user.edit(job={"behaviour": "unrestorable"})
     user.wait_for(LifecycleState.ROLLED_BACK)
@@ -219,7 +219,7 @@ def test_a_failed_driver_of_a_revision_that_completed_nothing_is_rolled_back_if_
 
 
 def test_a_job_is_not_rolled_back_while_nobody_knows_what_its_revision_completed() -> None:
-    user = User.with_stable_job(upgrade={"rollback": {"enabled": True, "readinessTimeout": "1m"}})
+    user = User.with_stable_job(upgrade={"preflight": False, "rollback": {"enabled": True, "readinessTimeout": "1m"}})
     user.edit(job={"behaviour": "invalid"})
     user.wait(lambda: len(user.did(CreateDriver)) == 2)
     user.world.store_up = False

@@ -106,7 +106,7 @@ def test_a_silent_driver_is_asked_by_signal_where_the_last_checkpoint_will_do() 
 
 
 def test_an_upgrade_that_was_put_off_is_tried_at_once_for_another_revision() -> None:
-    user = User.with_stable_job()
+    user = User.with_stable_job(upgrade={"preflight": False})
     user.world.next_fault = "savepoint fails"
     user.edit(image="two")
     user.wait(lambda: "SavepointError" in user.reasons())

@@ -141,7 +141,7 @@ def test_a_successor_that_is_not_prepared_in_time_is_given_up_and_the_upgrade_go
 
 
 def test_a_successor_whose_pod_fails_is_given_up() -> None:
-    user = User.with_stable_job(**WARM)
+    user = User.with_stable_job(upgrade={"warmSuccessor": True, "preflight": False})
     user.edit(job={"behaviour": "invalid"})
 
     user.wait(lambda: "SuccessorFailed" in user.reasons())

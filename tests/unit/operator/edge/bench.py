@@ -205,6 +205,8 @@ class Bench:
         self.cluster: FakeCluster = FakeCluster() if before is None else before.cluster
         self.driver: FakeDriver | None = None if before is None else before.driver
         self.successor: FakeDriver | None = None
+        # How the processes of preflights end.
+        self.preflight: Object = {"exitCode": 0, "message": '{"state": "FINISHED", "message": "", "exitCode": 0}'}
         self.root = root
         self.makes_executors = True
         self.job_store: Job = (
@@ -218,7 +220,7 @@ class Bench:
         self.evaluations = Evaluations(evaluated_here)
         tokens, resources = Tokens(self.cluster), Resources(self.evaluations)
         build = DriverBuilder(settings)
-        admissions = Admissions(self.cluster, build, build.executors, self.clock)
+        admissions = Admissions(self.cluster, build, build.executors, build.preflight, self.clock)
         observer = Observer(
             self.cluster,
             drivers,
@@ -313,6 +315,10 @@ class Bench:
                 self.cluster.edit(POD, NAMESPACE, name, status=status)
         for (kind, _, name), pod in list(self.cluster.objects.items()):
             if kind != POD or name in self.executors():
+                continue
+            if "streamjob.io/preflight" in pod["metadata"]["labels"]:
+                phase = "Failed" if self.preflight["exitCode"] else "Succeeded"
+                self._status(name, phase, {"terminated": self.preflight})
                 continue
             attempt = int(pod["metadata"]["labels"]["streamjob.io/attempt"])
             if "status" not in pod:

@@ -250,3 +250,19 @@ def test_a_schedule_that_never_fires_is_told(schedule: str) -> None:
 
     assert revision is None
     assert problems[0].startswith("spec.savepoints.schedule: ")
+
+
+def test_a_preflight_is_read_by_its_own_label_and_is_no_driver() -> None:
+    said = json.dumps({"state": "FAILED", "message": "operator 'clean': no such column", "exitCode": 2})
+    thing = pod(
+        {"phase": "Failed", **container({"terminated": {"exitCode": 2, "reason": "Error", "message": said}})},
+        name="orders-preflight-3",
+        labels={"streamjob.io/preflight": "3"},
+    )
+
+    found = driver_pod(thing, "streamjob.io/preflight")
+
+    assert driver_pod(thing) is None
+    assert found is not None
+    assert (found.attempt, found.exited_as, found.outcome) == (3, ExitCode.INVALID_INPUT, JobState.FAILED)
+    assert found.message == "operator 'clean': no such column"
