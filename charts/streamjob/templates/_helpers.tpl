@@ -62,7 +62,7 @@ default
   verbs: [update]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]   # automatic scaling in place
   resources: [pods/resize]
   verbs: [patch]

@@ -87,6 +87,23 @@ class DeletePreflight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptDriver:
+    """Make the StreamJob the owner of a driver pod that has none, with access to its control API.
+
+    Args:
+        name: the pod.
+        uid: its identity; another one of that name is left alone.
+        attempt: its number.
+        revision: what it runs.
+    """
+
+    name: str
+    uid: str
+    attempt: int
+    revision: Revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartJob:
     """`POST /v1/start` to the driver of an attempt, which waits for it, and to no other one."""
 
@@ -257,6 +274,7 @@ Action = (
     | CreateDriver
     | CreatePreflight
     | DeletePreflight
+    | AdoptDriver
     | StartJob
     | DeleteDriver
     | ResizeDriver

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from streamjob_operator.decisions import compatibility, preflight
 from streamjob_operator.decisions.actions import AddFinalizer, DeleteDriver, Emit
+from streamjob_operator.decisions.adoption import adopt
 from streamjob_operator.decisions.memory import Memory
 from streamjob_operator.decisions.situation import Situation, Step
 from streamjob_operator.decisions.starting import asks_for_redeployment, deploy_wanted
@@ -23,6 +24,9 @@ def created(s: Situation) -> Step:
         return Step(memory=replace(s.memory, since=s.now), requeue=0)
     if s.spec is None:
         return Step(memory=s.memory)
+    taken_over = adopt(s)
+    if taken_over is not None:
+        return taken_over
     if s.spec.suspend:
         return suspend(s)
     return deploy_wanted(s, from_state=False, event=_submit("is deployed for the first time"))

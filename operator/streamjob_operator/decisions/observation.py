@@ -261,6 +261,7 @@ class Observation:
         now: when it was made.
         pods: all driver pods of the job, of any attempt.
         preflights: the pods of its preflights; `attempt` is their number.
+        unowned: driver pods of the job's name that no StreamJob owns; looked for before the first driver only.
         executors: the set of the job's executors; None if it has none.
         executor_pods: their pods, also those of a set that is gone.
         job: the report of the control API in the current attempt's pod; None without such a pod or an answer.
@@ -287,6 +288,7 @@ class Observation:
     now: float
     pods: tuple[DriverPod, ...] = ()
     preflights: tuple[DriverPod, ...] = ()
+    unowned: tuple[DriverPod, ...] = ()
     executors: ExecutorSet | None = None
     executor_pods: tuple[ExecutorPod, ...] = ()
     job: JobView | None = None

@@ -67,7 +67,13 @@ def deploy_wanted(s: Situation, *, from_state: bool = True, event: Emit | None =
 
 
 def deploy(
-    s: Situation, revision: str, restore: Restore, *, at: float | None = None, event: Emit | None = None
+    s: Situation,
+    revision: str,
+    restore: Restore,
+    *,
+    at: float | None = None,
+    event: Emit | None = None,
+    running: DriverPod | None = None,
 ) -> Step:
     """Decide on the next attempt.
 
@@ -76,6 +82,7 @@ def deploy(
         restore: the snapshot to start from; a `first_attempt` of 0 means the attempt itself.
         at: when its pod may be made; None for at once.
         event: the event to emit.
+        running: the driver that is taken over; None for a new one.
     """
     if s.seen.revision(revision) is None:
         if s.wanted is None or s.wanted.name != revision:
@@ -90,7 +97,7 @@ def deploy(
                 ),
             )
         return Step(memory=s.memory, actions=(EnsureRevision(revision=s.wanted),), requeue=0)
-    prepared = _prepared(s, revision, restore)
+    prepared = running or _prepared(s, revision, restore)
     attempt = next_attempt(s) if prepared is None else prepared.attempt
     memory = replace(
         s.memory,
@@ -125,7 +132,8 @@ def next_attempt(s: Situation) -> int:
 
     The log remembers it also when the status was lost.
     """
-    used = [s.memory.attempt, s.memory.last_attempt, *(pod.attempt for pod in s.seen.pods)]
+    pods = (*s.seen.pods, *s.seen.unowned)
+    used = [s.memory.attempt, s.memory.last_attempt, *(pod.attempt for pod in pods)]
     if s.seen.log is not None and s.seen.log.attempt is not None:
         used.append(s.seen.log.attempt)
     return max(used) + 1

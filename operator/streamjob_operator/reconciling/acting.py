@@ -29,6 +29,7 @@ from streamjob_operator.cluster.revisions import ensure_revision
 from streamjob_operator.decisions.actions import (
     Action,
     AddFinalizer,
+    AdoptDriver,
     CreateDriver,
     CreatePreflight,
     CreateSnapshot,
@@ -141,6 +142,10 @@ class Actor:
     @_do.register
     async def _(self, action: CreatePreflight, job: Object, resource: Resource, seen: Observation) -> None:
         await self._admissions.create_preflight(job, _stored(resource, seen, action.revision), action)
+
+    @_do.register
+    async def _(self, action: AdoptDriver, job: Object, resource: Resource, seen: Observation) -> None:
+        await self._admissions.adopt(job, action)
 
     @_do.register
     async def _(self, action: DeleteDriver, job: Object, resource: Resource, seen: Observation) -> None:

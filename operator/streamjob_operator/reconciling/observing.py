@@ -49,10 +49,13 @@ from streamjob_operator.decisions.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.objects.names import (
     ATTEMPT_LABEL,
+    NAME_LABEL,
     PREFLIGHT_LABEL,
     TOKEN_KEY,
     UID_LABEL,
     control_name,
+    driver_name,
+    labels,
 )
 from streamjob_operator.reconciling.driver_pods import control_url, driver_pod, seconds_of
 from streamjob_operator.reconciling.executor_pods import executor_pod, executor_set
@@ -223,6 +226,7 @@ class Observer:
             now=self._clock(),
             pods=pods,
             preflights=preflights,
+            unowned=await self._unowned(job, resource),
             executors=executors,
             executor_pods=executor_pods,
             job=said.job,
@@ -242,6 +246,16 @@ class Observer:
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
             orphans=leaves_orphans(job),
         )
+
+    async def _unowned(self, job: Object, resource: Resource) -> tuple[DriverPod, ...]:
+        """Return the drivers that a StreamJob of this name has left, when it was deleted with `--cascade=orphan`."""
+        if resource.deleted or resource.status.job_status.attempt:
+            return ()
+        name = labels(Metadata.model_validate(job["metadata"]))[NAME_LABEL]
+        found = await self._cluster.list(POD, resource.namespace, labels=f"{NAME_LABEL}={name},{ATTEMPT_LABEL}")
+        drivers = [driver_pod(pod) for pod in found if not pod["metadata"].get("ownerReferences")]
+        # A label may be too short for the name.
+        return tuple(pod for pod in drivers if pod is not None and pod.name == driver_name(resource.name, pod.attempt))
 
     async def _executors(
         self, job: Object, resource: Resource, revisions: Iterable[Revision], pods: Iterable[Object]

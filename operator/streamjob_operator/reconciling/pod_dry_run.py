@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 
 from streamjob.errors import InvalidInput
+from streamjob.protocol.restore import LATEST
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound, Refused, Unavailable
 from streamjob_operator.cluster.kinds import (
     NETWORK_POLICY,
     POD,
     POD_DISRUPTION_BUDGET,
+    SECRET,
     STATEFUL_SET,
     Kind,
     Object,
     kind_of,
 )
 from streamjob_operator.cluster.quota import excess, fits_without
-from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight, EnsureExecutors
+from streamjob_operator.decisions.actions import AdoptDriver, CreateDriver, CreatePreflight, EnsureExecutors
 from streamjob_operator.decisions.observation import Admission
 from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.objects.names import UID_LABEL, control_name
+from streamjob_operator.resources.base import Metadata
 
 _log = logging.getLogger(__name__)
 _MOST = 10_000
@@ -112,6 +117,38 @@ class Admissions:
             ClusterError: the API server does not answer.
         """
         await self._create_all(job, revision, lambda: self._build_preflight(job, revision, action))
+
+    async def adopt(self, job: Object, action: AdoptDriver) -> None:
+        """Make a StreamJob the owner of a driver pod that has none; the driver keeps the token that it has.
+
+        Raises:
+            ClusterError: the API server does not answer, or the pod has changed.
+        """
+        meta = job["metadata"]
+        pod = (await self._cluster.get(POD, meta["namespace"], action.name))["metadata"]
+        if pod["uid"] != action.uid or pod.get("ownerReferences"):
+            return
+        former = Metadata(name=meta["name"], namespace=meta["namespace"], uid=pod["labels"][UID_LABEL])
+        token = await self._cluster.get(SECRET, meta["namespace"], control_name(former))
+        driver = CreateDriver(
+            attempt=action.attempt,
+            revision=action.revision.name,
+            restore_from=LATEST,
+            require_snapshot=False,
+            allow_non_restored_state=False,
+        )
+        *before, wanted = self._build_driver(job, action.revision, driver)
+        for thing in before:
+            with contextlib.suppress(AlreadyExists):
+                await self._make({**thing, "data": token["data"]} if kind_of(thing) == SECRET else thing, dry_run=False)
+        change: Object = {
+            "metadata": {
+                "labels": {UID_LABEL: meta["uid"]},
+                "ownerReferences": wanted["metadata"]["ownerReferences"],
+                "resourceVersion": pod["resourceVersion"],
+            }
+        }
+        await self._cluster.patch(POD, meta["namespace"], action.name, change)
 
     async def ensure_executors(self, job: Object, revision: Revision, action: EnsureExecutors) -> None:
         """Create a revision's executors, or change those that there are. A rejection is kept, as for a driver.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 ON_ITS_WAY: Mapping[str, str] = {
     "Pending": "The controller has not seen the resource yet, or has not requested the StreamSnapshot yet.",
     "Created": "Nothing has been deployed yet.",
+    "Adopted": "The controller has taken over the driver that ran on after `kubectl delete --cascade=orphan`.",
     "Submit": "The controller has decided to start a driver: for the first time, after a suspension, or for a changed "
     "spec.",
     "CreatingDriver": "The driver's pod is being created.",

@@ -22,7 +22,7 @@ from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob_operator.cluster.driver_api import Answer, Drivers
 from streamjob_operator.cluster.events import EventRecorder
-from streamjob_operator.cluster.kinds import EVENT, POD, STATEFUL_SET, STREAM_JOB, STREAM_SNAPSHOT, Object
+from streamjob_operator.cluster.kinds import EVENT, POD, SECRET, STATEFUL_SET, STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions import decide, wanted_successor, wanted_trials, wanted_triggers
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.evaluation.validation import Resources
@@ -324,11 +324,11 @@ class Bench:
             if "status" not in pod:
                 started = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
                 if "--wait-for-start" in pod["spec"]["containers"][0]["args"]:
-                    self.successor = FakeDriver(self.job_store, attempt, self._token(), waits=True)
+                    self.successor = FakeDriver(self.job_store, attempt, self._token(pod), waits=True)
                     self._status(name, "Running", started, ADDRESS_OF_SUCCESSOR)
                     continue
                 self.job_store.claim_log(attempt)
-                self.driver = FakeDriver(self.job_store, attempt, self._token(), epoch=self.job_store.claim.epoch)
+                self.driver = FakeDriver(self.job_store, attempt, self._token(pod), epoch=self.job_store.claim.epoch)
                 self._status(name, "Running", started)
             elif self.driver is not None and self.driver.attempt == attempt and self.driver.stopped:
                 ended = {"terminated": {"exitCode": 0, "message": '{"state": "STOPPED", "exitCode": 0}'}}
@@ -338,10 +338,9 @@ class Bench:
         status = {"phase": phase, "podIP": address, "containerStatuses": [{"name": "streamjob", "state": state}]}
         self.cluster.edit(POD, NAMESPACE, name, status=status)
 
-    def _token(self) -> str:
-        secrets = [thing for (kind, _, _), thing in self.cluster.objects.items() if kind.plural == "secrets"]
-        (token,) = [each["data"]["token"] for each in secrets if "token" in each["data"]]
-        return base64.b64decode(token).decode()
+    def _token(self, pod: Object) -> str:
+        (secret,) = [each["secret"]["secretName"] for each in pod["spec"]["volumes"] if each["name"] == "control"]
+        return base64.b64decode(self.cluster.objects[(SECRET, NAMESPACE, secret)]["data"]["token"]).decode()
 
     async def _send(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> Answer:
         request = httpx.Request(method, url, headers=headers, content=body)
