@@ -19,8 +19,6 @@ class LeaseSettings:
     """How replicas agree on the one that acts; the durations are those that Kubernetes' own controllers use.
 
     Args:
-        namespace: of the Lease.
-        name: of the Lease.
         identity: of this replica; the pod's name, as a rule.
         duration: seconds after which others may take over from a holder that is silent.
         renew_deadline: seconds after which a holder that cannot renew gives up.

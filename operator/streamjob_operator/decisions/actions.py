@@ -216,7 +216,6 @@ class CreateSnapshot:
     """Create a StreamSnapshot of the job, labelled with its origin; it outlives the job.
 
     Args:
-        name: its name.
         kind: kind of the snapshot that it takes or represents.
         origin: the reason for it.
         path: manifest of the savepoint that it represents; None if it takes its own.

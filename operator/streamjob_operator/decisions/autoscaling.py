@@ -80,7 +80,6 @@ def look(s: Situation, step: Step) -> Look:
     """Return the automatic scaling after one more observation.
 
     Args:
-        s: the situation.
         step: the step that the rest of the controller takes.
     """
     before = s.resource.status.autoscaling

@@ -16,8 +16,6 @@ class Resource:
     """A StreamJob as it was read.
 
     Args:
-        name: its name.
-        namespace: its namespace.
         uid: its identity.
         generation: of the spec.
         deleted: whether its deletion was asked for.

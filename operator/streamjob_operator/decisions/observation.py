@@ -109,7 +109,6 @@ class ExecutorPod:
     """A pod of an executor.
 
     Args:
-        name: its name.
         uid: its identity.
         template: digest of the template that it was made from, from the label.
         phase: how far it has come.

@@ -74,7 +74,6 @@ def revision_of(job: str, spec: StreamJobSpec) -> Revision:
 
     Args:
         job: name of the StreamJob.
-        spec: its spec.
     """
     content = spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True, exclude=_IGNORED)
     text = json.dumps(_normal(content), sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -85,7 +85,6 @@ def with_memory(spec: StreamJobSpec, memory: int | None, besides: int | None = N
     """Return a spec whose driver has some memory.
 
     Args:
-        spec: the spec.
         memory: of Java's heap, in bytes; None for that of the spec.
         besides: of the container besides the heap, in bytes; None to let it grow with the heap.
     """

@@ -93,7 +93,6 @@ def move_spans(
     """Return the spans of a move that has ended, its parent span first.
 
     Args:
-        move: the move.
         uid: of the StreamJob.
         after: the status that shows the outcome.
         now: the time of that.

@@ -33,7 +33,6 @@ class Question(Generic[_Result]):
         uid: of the StreamJob.
         version: the version of the input besides the function; answers for other versions are forgotten.
         function: returns the answer; a function of a module.
-        arguments: its arguments.
     """
 
     namespace: str

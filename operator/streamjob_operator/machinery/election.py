@@ -31,7 +31,6 @@ class Election:
     """Takes part in the election from a thread of its own. Made and used in the main event loop.
 
     Args:
-        settings: of the Lease.
         connect: connects to the API server.
         exit_process: ends the process at once, with an exit code: nothing else stops a main loop that is stuck.
         clock: seconds of a clock that never goes back.

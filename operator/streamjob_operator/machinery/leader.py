@@ -65,7 +65,6 @@ class Leadership:
 
     Args:
         cluster: where the Lease is.
-        settings: of the Lease.
         clock: seconds of a clock that never goes back.
         now: the time of day, which people read in the Lease.
         sleep: waits for some seconds.

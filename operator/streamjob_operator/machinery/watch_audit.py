@@ -81,7 +81,6 @@ class Health:
     """The answers to the probes.
 
     Args:
-        audit: of the watches.
         clock: seconds of a clock that never goes back.
         loop_patience: seconds that the task which lists may be silent.
     """

@@ -44,7 +44,6 @@ class Failures:
     """Knows the failing objects of a kind, and reports the failure on them.
 
     Args:
-        kind: the kind.
         cluster: where the objects are.
         events: records events.
         leave: stops the processes of an object to be released; returns whether none is left.

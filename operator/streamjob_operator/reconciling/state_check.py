@@ -23,7 +23,6 @@ async def compatibility(
 
     Args:
         resource: the StreamJob.
-        log: its log.
         storage: how the log is reached.
         stored: reads it.
         evaluations: compares the two.

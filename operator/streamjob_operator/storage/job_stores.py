@@ -125,7 +125,6 @@ class JobStores:
 
     Args:
         cluster: where the Secrets with credentials are.
-        open_store: opens a store.
         concurrency: how many stores are asked at the same time.
         ambient: whether the controller's own credentials may be used for a job that names none. Then everybody who can
             create a StreamJob can read and delete with the controller's credentials.

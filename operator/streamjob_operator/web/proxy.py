@@ -51,7 +51,6 @@ class Proxy:
 
         Args:
             request: the browser's request.
-            driver: the driver.
             path: path and query at the driver.
             body: the body to send; None for none.
         """

@@ -66,7 +66,6 @@ class LoadReport:
         slots: task slots of the running process.
         rows: records read from sources since the process started.
         chains: work of each chain.
-        sources: the sources.
         running: whether the job processes records.
         process: identifies the process: counters start at 0 with it.
         busy_with: why no change is possible now, such as an upgrade; empty otherwise.

@@ -98,7 +98,6 @@ class Memory:
         version: of this format.
         seen: the last report whose counters were taken in.
         heard: time of the last report, whether or not its counters had changed.
-        arrivals: the arrivals.
         chains: the chains, fitted.
         alpha: exponent of capacity by slots.
         knee: the number of slots above which more do not help; None if unknown.

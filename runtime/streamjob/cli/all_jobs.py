@@ -40,7 +40,6 @@ def open_page(account: str, namespace: str, place: PlaceOfPage, *, write: bool, 
 
     Args:
         account: service account whose rights the page has.
-        namespace: its namespace.
         place: where the page is.
         write: whether the page may be used for changes, as far as the service account may make them.
         show: called with an address that works once, within a minute.

@@ -29,7 +29,6 @@ def print_status(
 
     Args:
         job: the job.
-        checkpoints: its checkpoints.
         diagnosis: its condition.
         now: seconds since 1970.
         console: the output; None for standard output.

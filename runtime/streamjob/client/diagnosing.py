@@ -85,7 +85,6 @@ def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -
 
     Args:
         job: the job.
-        checkpoints: its checkpoints.
         known: what these do not show.
     """
     reasons = [*_of_state(job, known)]
@@ -378,7 +377,6 @@ def bottleneck(job: JobView, start: ChainUid) -> ChainView:
     """Return the chain that holds up a chain: where following full channels leads.
 
     Args:
-        job: the job.
         start: a chain of the job.
     """
     chains = {chain.uid: chain for chain in job.chains}

@@ -117,7 +117,6 @@ def hottest(process: ProcessProfile, most: int = 10) -> list[tuple[str, float]]:
     """Return the functions with the most CPU time of their own, callees not included, in ms.
 
     Args:
-        process: the process.
         most: how many.
     """
     own: dict[str, float] = {}

@@ -47,8 +47,6 @@ def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_re
     """Check from the graphs alone whether the job can start from a snapshot; return the findings for its parts.
 
     Args:
-        spec: the job.
-        plan: its plan.
         restored: the snapshot.
         allow_non_restored_state: discard the state of operators that the job does not have.
 

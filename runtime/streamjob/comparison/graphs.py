@@ -37,8 +37,6 @@ def compare(spec: JobSpec, plan: Plan, manifest: Manifest, uri: str, allow_non_r
     """Return the findings for a job that starts from a snapshot.
 
     Args:
-        spec: the job.
-        plan: its plan.
         manifest: the snapshot.
         uri: the snapshot's URI, for messages.
         allow_non_restored_state: discard state for which the job has no operator.

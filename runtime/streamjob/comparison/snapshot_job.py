@@ -49,11 +49,7 @@ def inputs_read(manifest: Manifest, chain: ChainState) -> tuple[tuple[OperatorUi
 
 
 class SnapshotJob:
-    """The job of a snapshot.
-
-    Args:
-        manifest: the snapshot.
-    """
+    """The job of a snapshot."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest

@@ -49,7 +49,6 @@ def compare_start(
     one is compared.
 
     Args:
-        loaded: the job.
         restore_from: `latest`, `none`, or a snapshot.
         location: the location of the job's snapshots; None for the job file's.
         job: the job's identity in its store.

@@ -41,9 +41,7 @@ class Finding:
     """The verdict on one part of the job.
 
     Args:
-        kind: its kind.
         uid: its uid; for a channel, `producer -> consumer`.
-        verdict: the verdict.
         why: the reason, without the part's name.
         refusal: the error that ends a start; set only for REFUSED.
     """

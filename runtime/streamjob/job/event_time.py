@@ -12,7 +12,6 @@ def have_event_time(spec: JobSpec, names: Iterable[str], loops: Collection[str])
     """Return whether a watermark is declared at some parts, or before them.
 
     Args:
-        spec: the job.
         names: the names of the parts.
         loops: the operators in loops: their rows have no event time.
     """

@@ -16,7 +16,6 @@ def graph_of(spec: JobSpec, directory: Path | None = None) -> dict[str, JsonValu
     """Return the job's graph: names, uids, formats, options, schemas, watermarks, queries, function names.
 
     Args:
-        spec: the job.
         directory: the job file's directory; if given, relative paths become absolute, so that sinks can be opened
             from the graph alone.
 

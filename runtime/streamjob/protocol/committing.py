@@ -57,7 +57,6 @@ def commit(checkpoint: CheckpointId, sinks: Iterable[SinkState]) -> Generator[Co
     Nothing else completes until it succeeds, and `Claim.committed` has been called.
 
     Args:
-        checkpoint: the checkpoint.
         sinks: the checkpoint's committables.
     """
     if output := tuple(sinks):

@@ -43,7 +43,6 @@ def loops_of(chains: Iterable[ChainUid], channels: Iterable[Channel], feedback: 
     Args:
         chains: the job's chains.
         channels: pairs of producer and consumer, including feedback channels.
-        feedback: the feedback channels.
 
     Raises:
         ValueError: the other channels form a cycle, or a feedback channel closes none.
@@ -78,7 +77,6 @@ def is_quiet(
     """Return whether nothing can happen in a loop any more; call this under the emission lock.
 
     Args:
-        loop: the loop.
         runs: returns whether a batch of a chain has begun and is not emitted.
         ended: returns whether the consumer of a channel has consumed all its future content.
         unread: returns the number of unconsumed records of a channel.

@@ -143,7 +143,6 @@ class Owners:
     """The owners of the state stores of one epoch.
 
     Args:
-        epoch: the epoch.
         restored: the files of the restored snapshot, by chain and store.
     """
 

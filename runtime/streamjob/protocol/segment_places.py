@@ -68,7 +68,6 @@ class SegmentPlaces:
     """The places of the segments of one epoch that are still needed.
 
     Args:
-        epoch: the epoch.
         restored: the files of the segments in flight in the restored snapshot.
     """
 

@@ -59,7 +59,6 @@ def translate(error: BaseException, verb: str, bucket: str, key: str, endpoint: 
     Args:
         error: the caught error; if it wraps a server's answer, the answer counts.
         verb: the operation, for the message.
-        bucket: the bucket.
         key: the full key or prefix.
         endpoint: the server, for the message.
     """

@@ -67,7 +67,6 @@ def opened(
     """Yield the snapshot that a job would start from, or None.
 
     Args:
-        loaded: the job.
         wanted: `latest`, `none`, or a snapshot: a URI, a path or, for this job's, a key.
         location: the location of the job's snapshots; None for the job file's.
         namespace: the job's namespace; None for the job file's.

@@ -48,11 +48,9 @@ class StateOperator:
     """A stateful operator of a chain's query.
 
     Args:
-        chain: the chain.
         id: Spark's number of the operator in the chain.
         name: Spark's name for it.
         uids: the job operator that owns the state; several if it is ambiguous.
-        stores: its state stores.
         variables: the state variables of `transformWithState`, with their kinds.
         timers: whether `transformWithState` may have registered timers.
     """

@@ -131,7 +131,6 @@ def log_to(handler: logging.Handler, form: LogFormat, level: int = logging.INFO)
 
     Args:
         handler: writes the lines.
-        form: their format.
         level: the least level of streamjob's own records.
     """
     own = logging.getLogger("streamjob")
@@ -161,7 +160,6 @@ def line(text: str, level: int, form: LogFormat, error: BaseException | None = N
     Args:
         text: the message.
         level: its level, which only JSON shows.
-        form: the format.
         error: the exception whose traceback follows.
     """
     if form is LogFormat.TEXT:

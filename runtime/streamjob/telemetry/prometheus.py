@@ -39,7 +39,6 @@ class HistogramPoint:
     """A histogram with its labels.
 
     Args:
-        labels: its labels.
         bounds: upper bounds of all buckets but the last, which has none; ascending.
         counts: the number of values in each bucket.
         sum: the sum of all values.
@@ -59,7 +58,6 @@ class Family:
         name: its name in Prometheus' text form.
         description: its meaning.
         unit: its unit in UCUM; empty if it has none.
-        kind: its kind.
         points: its values, unless it is a histogram.
         histograms: its values if it is a histogram.
     """

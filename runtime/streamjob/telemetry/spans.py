@@ -75,12 +75,10 @@ class Span:
     """A finished span.
 
     Args:
-        name: its name.
         context: its identity.
         parent: the identity of its parent; None for the first span of a trace.
         start: its begin, in seconds since 1970.
         end: its end, in seconds since 1970.
-        attributes: its attributes.
         error: the reason of its failure; None if it succeeded.
     """
 

@@ -82,8 +82,6 @@ class BatchLimits:
     """The limits of one query's batches; used on the query's thread.
 
     Args:
-        spark: the session.
-        query: the query.
         sources: uids in the order of Spark's positions.
         bounds: how much each may bring to a batch, if that changes.
         target: seconds that a batch is to take.

@@ -111,9 +111,7 @@ def check_end(
     """Check that an end's pattern matches all its unread files, and no others.
 
     Args:
-        spark: the session.
         reader: the reader of the files.
-        end: the end.
         uid: the source, for the error.
         read: absolute paths of files that the job has read; they may be gone.
 

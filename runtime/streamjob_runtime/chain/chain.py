@@ -94,7 +94,6 @@ class Chain:
 
     Args:
         plan: the chain in the job's plan.
-        spark: the session.
         dataflow: the query.
         output: the targets of its batches.
         emission: the emission lock and the state that it guards.

@@ -65,7 +65,6 @@ def is_envelope(source: SourceSpec, value: Column) -> Column:
     """Return whether a decoded value describes a change of a row; NULL does not.
 
     Args:
-        source: the source.
         value: the fields of Debezium.
     """
     from pyspark.sql import functions as f
@@ -193,7 +192,6 @@ def check_changes(what: str, result: DataFrame, inputs: Mapping[str, DataFrame],
         what: the part in messages: `Operator 'x'`.
         result: the rows that it returns.
         inputs: the rows that it reads, by name.
-        spark: the session.
 
     Raises:
         ChangesMiscounted: it counts changes as rows of their own, or forgets that they are changes.

@@ -122,7 +122,6 @@ def apply_operator(
     """Return the result of an operator for its inputs and tables, which are also views of the session.
 
     Args:
-        spark: the session.
         job: the job.
         operator: the operator.
         frames: its inputs and tables, by name.
@@ -245,7 +244,6 @@ class DataflowBuilder:
     """Builds the query of a chain.
 
     Args:
-        spark: the session.
         job: the job; resolves functions and options.
         chain: the chain.
         before: the restored snapshot's data about its sources.

@@ -36,7 +36,6 @@ def end_chains(
 
     Args:
         spark: the session of their queries.
-        chains: the chains.
         timeout: seconds for stopping, and the same again for chains that could not be stopped at first.
         is_dead: whether Spark's process has ended, and all queries with it.
         clock: monotonic time in seconds.

@@ -29,7 +29,6 @@ def decoded_files(spark: SparkSession, source: SourceSpec, options: Mapping[str,
     source says. A header that does not fit the schema always fails it.
 
     Args:
-        spark: the session.
         source: the source, for which `is_decoded`.
         options: its options, resolved.
 

@@ -66,7 +66,6 @@ def has_more_to_fire(chain: ChainUid, query: StreamingQuery, flush: BatchId) -> 
     """Return whether a flush has set timers or timeouts that only another flush fires.
 
     Args:
-        chain: the chain.
         query: the query that ran the flush.
         flush: the batch.
 

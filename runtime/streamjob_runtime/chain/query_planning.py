@@ -51,7 +51,6 @@ def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> t
     """Plan a query's first batch; return the forms of its state, in the order of Spark's numbers of its operators.
 
     Args:
-        spark: the session.
         frame: the query's result.
         output_mode: the query's output mode.
 
@@ -73,7 +72,6 @@ def why_state_does_not_fit(
     """Return why Spark would not continue a query with the state of a restored checkpoint; None if it would.
 
     Args:
-        spark: the session.
         chain: the chain that the query runs.
         dataflow: the query.
         checkpoint: the checkpoint.

@@ -21,7 +21,6 @@ def without_self_join(spark: SparkSession, frame: DataFrame, output_mode: str, s
     The result stays as it is if it has no such join, or if the state that the query continues is that of the join.
 
     Args:
-        spark: the session.
         frame: the query's result; nothing reads its event time.
         output_mode: the query's output mode.
         state: Spark's names of the stateful operators whose state the query continues.

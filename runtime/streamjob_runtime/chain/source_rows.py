@@ -55,7 +55,6 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
     """Return a source's rows as operators read them: decoded, in the columns that the job computes, with its watermark.
 
     Args:
-        spark: the session.
         job: resolves the source's function.
         source: the source.
         frame: its rows in the columns of its format.
@@ -84,7 +83,6 @@ def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame:
     """Return a source's rows in the columns that the job computes.
 
     Args:
-        spark: the session.
         job: resolves the source's function.
         source: the source.
         frame: its rows in the columns of its format.

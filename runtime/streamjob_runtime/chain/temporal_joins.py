@@ -31,7 +31,6 @@ def join_versions(spark: SparkSession, operator: OperatorSpec, rows: DataFrame, 
     """Return rows with columns of the versions that were valid at their event times.
 
     Args:
-        spark: the session.
         operator: an operator with a temporal join.
         rows: the rows of its first input.
         versions: the rows of its second one.
@@ -106,7 +105,6 @@ def joined(
     """Return rows with columns of versions.
 
     Args:
-        spark: the session.
         label: the operator in messages.
         rows: the rows, with different names of columns.
         versions: the versions; if they have a column with kinds of changes, it says which of them end.

@@ -22,7 +22,6 @@ def query_result(spark: SparkSession, operator: OperatorSpec) -> DataFrame:
     """Return the result of an operator's query over the views of the session.
 
     Args:
-        spark: the session.
         operator: an operator with a query.
 
     Raises:

@@ -36,7 +36,6 @@ def mistakes_named(what: str, function: Callable[..., Any]) -> Iterator[None]:
 
     Args:
         what: the part of the job that it belongs to.
-        function: the function.
     """
     from pyspark.errors import PySparkException
 

@@ -73,7 +73,6 @@ class InputWatermarks:
         """Let a query without a watermark begin at the lowest one, not at 1970; call it in its first batch.
 
         Args:
-            query: the query.
             before: the watermarks of the inputs when the chain started, in milliseconds since 1970.
         """
         self._watermarks.begin(java_query(query), 0 in before.values())

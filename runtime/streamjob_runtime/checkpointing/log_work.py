@@ -164,7 +164,6 @@ class LogWork:
         """Commit a completed checkpoint's committables in all sinks, report the outcome, and collect garbage.
 
         Args:
-            checkpoint: the checkpoint.
             sinks: the checkpoint's committables.
         """
         try:

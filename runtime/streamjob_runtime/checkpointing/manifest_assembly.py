@@ -20,7 +20,6 @@ class ManifestAssembler:
     Args:
         namespace: the job's namespace.
         name: the job's name in the store.
-        epoch: the epoch.
         graph: the running job's graph.
         clock: seconds since 1970.
         targets: the ids of what the sinks write to, as far as they are known.

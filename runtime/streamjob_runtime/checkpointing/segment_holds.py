@@ -35,7 +35,6 @@ def with_segments(held: Hold | None, segments: SegmentNames, hold: Path) -> Hold
 
     Args:
         held: the files of Spark's checkpoint; None if there are none.
-        segments: the segments.
         hold: the directory of the hold.
     """
     hold.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,6 @@ class StateElsewhere(Protocol):
         Args:
             checkpoint: the checkpoint.
             chain: the chain that stores them.
-            segments: the segments.
             progress: cancels.
         """
         ...
@@ -42,8 +41,6 @@ class StateElsewhere(Protocol):
         """Ask the owners to hold and upload the files of a cut; return a function that waits for the files.
 
         Args:
-            checkpoint: the checkpoint.
-            chain: the chain.
             batch: the batch of the cut.
             stores: the state stores.
             kept: the segments in flight.

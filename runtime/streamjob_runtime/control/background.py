@@ -15,7 +15,6 @@ class BackgroundJob:
     """A job from its start to its end; it runs from the beginning.
 
     Args:
-        job: the job.
         store: the store at the job's root.
         options: the options of the run.
 

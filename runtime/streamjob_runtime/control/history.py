@@ -43,7 +43,6 @@ class History:
         """Remember the job's figures if a point is due.
 
         Args:
-            job: the job.
             now: seconds since 1970.
         """
         with self._lock:

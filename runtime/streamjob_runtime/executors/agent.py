@@ -248,7 +248,6 @@ class Mark:
     fails. The driver itself says which executors it has.
 
     Args:
-        file: its path.
         clock: seconds that never run backwards.
     """
 

@@ -14,8 +14,6 @@ class EpochOnExecutors(FleetListener):
     """Follows the executors of one epoch, from the moment when it may place state until `close`.
 
     Args:
-        fleet: the executors.
-        state: their state.
         fail: called with the chain that has lost state or rows, and the reason.
         restart: is asked for another epoch, with the reason.
         settle_seconds: how long no further executor has joined when state moves to those that did.

@@ -147,7 +147,6 @@ class Fleet:
         """Take an executor, in place of a former one with its name.
 
         Args:
-            name: its name.
             instance: its agent's process.
             offer: what it offers.
 
@@ -302,7 +301,6 @@ class Fleet:
         """Return the commands for an agent as soon as there are any.
 
         Args:
-            executor: its executor.
             instance: its process.
             registered: whether it knows that Spark has its executor; it learns at once if that changes.
 

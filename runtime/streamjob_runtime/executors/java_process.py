@@ -75,7 +75,6 @@ def start_java(
 
     Args:
         java: the agent's Java.
-        settings: its settings.
         welcome: the driver's answer to the registration.
         spark_secret: authenticates it to Spark's driver.
         socket: the Unix socket on which the agent waits.

@@ -45,7 +45,6 @@ class Launcher:
 
     Args:
         settings: which.
-        environment: their environment.
     """
 
     def __init__(self, settings: LaunchSettings, environment: Mapping[str, str] = os.environ) -> None:

@@ -119,7 +119,6 @@ class Adoption(_Message):
     Args:
         home: the URI of the store from which relative references start.
         chain: the chain of the snapshot whose files they are; holds have them below its name.
-        files: the files.
     """
 
     home: str
@@ -133,9 +132,6 @@ class HoldStores(_Message):
     Args:
         transfer: names the upload in questions to the driver.
         store: the URI of the store for the files.
-        epoch: the epoch.
-        checkpoint: the checkpoint.
-        chain: the chain.
         batch: the batch of the cut.
         stores: directory and unique ids of each state store.
         segments: names of kept segments of channels, by the chain that wrote them.

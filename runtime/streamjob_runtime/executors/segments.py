@@ -78,7 +78,6 @@ class SegmentsOnExecutors:
         """Begin an epoch: choose an executor for each segment that was in flight in a snapshot.
 
         Args:
-            epoch: the epoch.
             home: the URI of the store from which the snapshot's relative references start.
             restored: the segments in flight, by the chain that wrote them.
             lend: returns the key of an object for other executors, given the SHA-256 of its content.
@@ -159,7 +158,6 @@ class SegmentsOnExecutors:
         Args:
             checkpoint: the checkpoint.
             chain: the chain that stores them.
-            segments: the segments.
             progress: cancels.
 
         Raises:

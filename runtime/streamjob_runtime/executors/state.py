@@ -79,7 +79,6 @@ class StateOnExecutors:
     """The state of one epoch after the other; any thread may call it.
 
     Args:
-        fleet: the executors.
         segments: the segments of the job's channels.
     """
 
@@ -109,7 +108,6 @@ class StateOnExecutors:
         """Begin an epoch: stores are opened again, from the files of a snapshot.
 
         Args:
-            epoch: the epoch.
             restored: the state of each chain that continues.
         """
         holders = self._ask_holdings({chain: state.chain for chain, state in restored.items()})
@@ -147,12 +145,9 @@ class StateOnExecutors:
         Call it in the query's first batch, before any action.
 
         Args:
-            spark: the session.
             query: the query.
-            chain: its chain.
             checkpoint: its checkpoint directory on the driver.
             location: the URI by which it opens that.
-            batch: the batch.
 
         Raises:
             ExecutorLost: an executor was lost meanwhile, or there is none.
@@ -179,7 +174,6 @@ class StateOnExecutors:
         executor that is to end gets nothing new, unless there are no others.
 
         Args:
-            chain: the chain.
             partitions: the number of partitions of each operator.
 
         Raises:
@@ -268,8 +262,6 @@ class StateOnExecutors:
         The function raises UploadCancelled, and the errors of `Fleet.ask`.
 
         Args:
-            checkpoint: the checkpoint.
-            chain: the chain.
             batch: the batch of the cut.
             stores: the state stores.
             kept: the segments in flight.

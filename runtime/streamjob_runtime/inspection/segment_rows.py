@@ -28,7 +28,6 @@ def read_rows(folder: Path, segments: Sequence[ChannelSegment], limit: int) -> l
 
     Args:
         folder: the directory with the segments' files.
-        segments: the segments.
         limit: maximum number of rows.
     """
     rows: list[dict[str, Any]] = []

@@ -44,7 +44,6 @@ def read_tables(request: TablesRequest, spark: SparkSession | None = None) -> It
     """Yield the tables of a request. Local files are in a scratch directory that is removed at the end.
 
     Args:
-        request: the request.
         spark: a session to use; None to start one if needed.
 
     Raises:

@@ -105,7 +105,6 @@ class Assembler:
         """Return the chains; nothing runs yet.
 
         Args:
-            spark: the session.
             outputs: the job's sinks, opened.
             listener: is notified by the chains.
 
@@ -176,7 +175,6 @@ class Assembler:
         """Return Spark's findings about the state that the chains take over; the epoch is unusable afterwards.
 
         Args:
-            spark: the session.
             preview: returns the sinks' findings about the columns of a chain's rows.
 
         Raises:

@@ -54,7 +54,6 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
 
     Args:
         text: the text of the error.
-        loaded: the job.
     """
     if (undecoded := undecoded_in(text)) is not None:
         return record_not_decoded(undecoded, loaded)
@@ -80,7 +79,6 @@ def record_not_decoded(undecoded: Undecoded, loaded: LoadedJob) -> RecordNotDeco
 
     Args:
         undecoded: the record.
-        loaded: the job.
     """
     source = loaded.spec.source(undecoded.source)
     encoding = source.key if undecoded.part == "key" else source.value
@@ -98,12 +96,7 @@ def record_not_decoded(undecoded: Undecoded, loaded: LoadedJob) -> RecordNotDeco
 
 
 def file_record_not_decoded(record: UnreadRecord, loaded: LoadedJob) -> JobFailed:
-    """Return the error for a record or the header of a file that does not fit the schema of its source.
-
-    Args:
-        record: the record.
-        loaded: the job.
-    """
+    """Return the error for a record or the header of a file that does not fit the schema of its source."""
     what = f"Source {record.source!r}: {record.is_not(described(loaded.spec.source(record.source)))}"
     if record.record is None:
         return HeaderDiffers(what, HEADER_FIX)
@@ -120,7 +113,6 @@ def event_time_missing(name: str, loaded: LoadedJob) -> EventTimeMissing:
 
     Args:
         name: the source or operator that declares the watermark.
-        loaded: the job.
     """
     watermark = loaded.spec.inputs()[name].watermark
     assert watermark is not None
@@ -137,12 +129,7 @@ def event_time_missing(name: str, loaded: LoadedJob) -> EventTimeMissing:
 
 
 def unusable_file_name(name: str, loaded: LoadedJob) -> UnusableFileName:
-    """Return the error for a file that Spark cannot list.
-
-    Args:
-        name: its name.
-        loaded: the job.
-    """
+    """Return the error for a file that Spark cannot list."""
     paths = {each.name: loaded.options(each)["path"] for each in loaded.spec.sources if each.format in FILE_FORMATS}
     there = {source: path for source, path in paths.items() if next(Path(path).rglob(glob.escape(name)), None)} or paths
     return UnusableFileName(*unusable_name(name, there))
@@ -153,7 +140,6 @@ def row_failed(row: FailedRow, loaded: LoadedJob) -> RowFailed:
 
     Args:
         row: the row.
-        loaded: the job.
     """
     setting = shlex.quote(f"operators.{row.operator}.onError=drop")
     return RowFailed(

@@ -93,7 +93,6 @@ class Job:
     Args:
         loaded: the job.
         plan: its chains.
-        namespace: the job's namespace.
         name: the job's name in the store.
         workdir: its local directory.
         files: gives the directories below it the names by which Spark knows them.
@@ -129,7 +128,6 @@ class EpochView:
     """The running parts of an epoch; empty until its chains are assembled.
 
     Args:
-        chains: its chains.
         emission: their emissions, cuts and channels.
         restored: the snapshot that it was restored from; None for a fresh start.
         rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
@@ -151,7 +149,6 @@ class Epoch(ChainListener, CheckpointListener):
     """One epoch. `run` blocks until it ends; all other methods may be called from other threads meanwhile.
 
     Args:
-        job: the job.
         ledger: the claimed log.
         restore_from: the snapshot to start from.
         held: files that the previous epoch still holds locally, with a directory per chain; None if there are none.

@@ -20,7 +20,6 @@ class FirstPositions:
     """Holds all batches of an epoch until a checkpoint has completed. `release` may be called from any thread.
 
     Args:
-        epoch: the epoch.
         emission: holds the batches.
         coordination: takes the checkpoint.
         post: passes an event to the coordinator.

@@ -60,7 +60,6 @@ class Runner:
     """One job in one process. `run` blocks; all other methods may be called from other threads.
 
     Args:
-        job: the job.
         store: the store at the job's root.
         options: the options of the run.
     """

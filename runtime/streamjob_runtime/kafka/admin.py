@@ -118,7 +118,6 @@ class KafkaAdmin:
         """Return the offset after the last record of each partition; the partitions must exist.
 
         Args:
-            partitions: the partitions.
             committed: whether the end is the start of the first open transaction.
         """
         with self._explained("ask where partitions end"):

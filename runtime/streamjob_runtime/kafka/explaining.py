@@ -43,7 +43,6 @@ class Explanation:
         kinds: the names of the causes; empty for any.
         error: the class of the error.
         what: the problem, after `could not …: `.
-        fix: the fix.
         saying: text that the cause's message must contain, too.
     """
 

@@ -20,10 +20,6 @@ _OF_BATCHES = tuple(each.lower() for each in (CLIENT, *SUBSCRIPTIONS, "groupIdPr
 def read_newest(spark: SparkSession, source: KafkaInput) -> None:
     """Read the newest record of each partition of a source, without a trace in a consumer group.
 
-    Args:
-        spark: the session.
-        source: the source.
-
     Raises:
         KafkaUnreachable, KafkaRefuses, UnusableOptions, TopicMissing: see `check_input`.
         PySparkException: Spark cannot read it.

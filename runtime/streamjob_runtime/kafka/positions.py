@@ -18,7 +18,6 @@ class Loss:
     """Records of a partition that a source still has to read, but cannot.
 
     Args:
-        partition: the partition.
         position: the position at which the source continues.
         beginning: the partition's first offset; None if the partition does not exist.
         end: the offset after its last record; None if it does not exist.

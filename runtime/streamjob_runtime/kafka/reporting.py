@@ -155,9 +155,7 @@ def report_offsets(
     """Return the reporter for a job's Kafka sources in an epoch.
 
     Args:
-        spark: the session.
         loaded: the job.
-        namespace: its namespace.
         job: its name in the store.
         reports: counts failed reports.
     """

@@ -48,7 +48,6 @@ class SchemaRegistry:
     """A schema registry, asked by Spark's Java.
 
     Args:
-        spark: the session.
         who: the source or sink, at the beginning of a message.
         options: the options of the client with `url`, resolved; they may contain secrets.
         form: the form of its schemas, `avro` or `protobuf`.
@@ -151,7 +150,6 @@ def decoder(spark: SparkSession, who: str, encoding: Encoding, schema: str, regi
     """Return what decodes CSV, JSON, Avro or Protobuf, for `decoded`.
 
     Args:
-        spark: the session.
         who: the source, at the beginning of a message.
         encoding: the form, with the options of Spark's `from_csv`, `from_json`, `from_avro` or `from_protobuf`.
         schema: the schema that rows have, the fields for CSV and JSON.
@@ -180,10 +178,8 @@ def encoder(
     """Return what encodes a column as Avro or Protobuf, for `encoded`.
 
     Args:
-        spark: the session.
         who: the sink, at the beginning of a message.
         rows: the columns of the rows.
-        column: the column.
         encoding: the form.
         schema: the schema to write.
         schema_id: its id in a registry, which is then written, too.

@@ -46,7 +46,6 @@ class KafkaInput:
 
     Args:
         uid: the source.
-        name: its name.
         options: its options, including secrets.
         position: its position; None if it starts from the beginning of its options.
         end: its end, if it is bounded and the end is known.
@@ -102,7 +101,6 @@ def check_sources(
     """Check all Kafka sources of a job before its queries start, and return where they begin; see `check_input`.
 
     Args:
-        spark: the session.
         loaded: the job.
         plan: its chains.
         restored: the snapshot to restore; None for a fresh start.
@@ -176,7 +174,6 @@ def known_topics(
     """Return the topics that a job's Kafka sources read in an epoch.
 
     Args:
-        spark: the session.
         loaded: the job.
         plan: its chains.
         starts: where the sources begin or continue.

@@ -54,7 +54,6 @@ class LineageOfJob:
         namespace: OpenLineage's namespace of the job.
         name: the job's name.
         identity: distinguishes the job from others of the same name: where its snapshots are.
-        spec: the job.
         datasets: what each source, table and sink reads or writes, by name.
         version: of streamjob.
         spark: the version of Spark.

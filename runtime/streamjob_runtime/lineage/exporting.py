@@ -40,7 +40,6 @@ class LineageExport:
         """Send the events that are due.
 
         Args:
-            job: the job.
             now: seconds since 1970.
         """
         try:

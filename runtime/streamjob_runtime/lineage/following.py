@@ -23,7 +23,6 @@ class Look:
     Args:
         at: when, in seconds since 1970.
         epoch: its epoch; None before the first claim.
-        state: its state.
         restarts: how often it was restarted after a failure.
         failure: its last failure; None if there was none.
         schemas: the columns that each sink gets, by name, as far as they are known.

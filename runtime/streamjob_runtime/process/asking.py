@@ -20,7 +20,6 @@ def spark_to_ask(command: str, loaded: LoadedJob, max_parallelism: int) -> Itera
 
     Args:
         command: the calling command, for the session's name.
-        loaded: the job.
         max_parallelism: the number of state partitions.
 
     Raises:

@@ -208,7 +208,6 @@ def opened(loaded: LoadedJob, store: Store, job: JobId) -> Iterator[Commits]:
     """Claim a job's log, and yield the output of its newest completion; a process that runs the job is superseded.
 
     Args:
-        loaded: the job.
         store: the store at the job's root.
         job: the job's identity in its store.
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 def check_parts(spark: SparkSession, loaded: LoadedJob) -> None:
     """Check functions, sources, tables and operators, each by itself.
 
-    Args:
-        spark: a session.
-        loaded: the job.
-
     Raises:
         InvalidJob: Spark refuses some of them; lists all.
     """

@@ -25,7 +25,6 @@ class Reporting:
     """Sends traces and metrics of a job, if the environment names a receiver; a context manager ends it.
 
     Args:
-        job: the job.
         attempt: the controller's number for this pod.
         owner: the process in the log.
         environment: the environment of the process.

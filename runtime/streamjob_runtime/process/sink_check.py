@@ -17,7 +17,6 @@ def problems(newest: Manifest, job: JobId) -> Iterator[str]:
 
     Args:
         newest: the job's newest completion.
-        job: the job.
     """
     surroundings = SinkSurroundings(job.name, job.namespace, Epoch(0), Path.cwd())
     yield from dict.fromkeys(f"sink {uid}: {error.what}" for uid, error in verify_sinks(newest, surroundings))

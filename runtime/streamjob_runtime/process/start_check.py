@@ -75,7 +75,6 @@ def examine(
     If the job starts from the newest completion of its log, the log is compared with what the sinks have published.
 
     Args:
-        loaded: the job.
         found: the snapshot; None for a start from nothing.
         compared: the comparison of the graphs.
         allow: discard state for which the job has no operator.
@@ -117,7 +116,6 @@ def compare_with_output(
     """Return a comparison with refusals of sinks that have published more than the log knows, or cannot tell.
 
     Args:
-        loaded: the job.
         location: the location of the job's snapshots; None for the job file's.
         compared: the comparison with the log's newest snapshot.
         job: the job's identity in its store.

@@ -61,8 +61,6 @@ def run_job_tests(loaded: LoadedJob, tests: Sequence[JobTestSpec], *, kills: boo
     """Run tests of a job, on a Spark of their own; yield each result as it comes.
 
     Args:
-        loaded: the job.
-        tests: its tests.
         kills: kill and restore the job in every step.
     """
     with session_for(loaded, compilers(loaded.spec)) as (session, directory):

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 def validate(loaded: LoadedJob) -> None:
     """Check a job with an embedded Spark, which takes seconds.
 
-    Args:
-        loaded: the job.
-
     Raises:
         InvalidJob: Spark refuses functions, sources or operators; lists all of them.
         InvalidInput: a sink is unusable, or Spark cannot run the operators together.

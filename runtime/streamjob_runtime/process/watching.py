@@ -24,7 +24,6 @@ class Watcher:
     """Reads the queries' progress and updates the view, from `start` to `stop`.
 
     Args:
-        control: the job.
         view: the view to update.
         metrics: the metrics to update with batches and completions.
         lineage: says what the job reads and writes; None if nobody asks for it.

@@ -46,7 +46,6 @@ def profile_of(process: str, language: Literal["java", "python"], stacks: Stacks
     Args:
         process: the name of the process.
         language: the language of the stacks.
-        stacks: its stacks.
     """
     root = _Node()
     for stack, millis in stacks.items():

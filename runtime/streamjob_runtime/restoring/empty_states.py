@@ -22,7 +22,6 @@ def begin_empty(
     """Replace the state of operators of a restored checkpoint with empty state.
 
     Args:
-        spark: the session.
         place: the checkpoint; its query is not running.
         location: the URI by which Spark opens it.
         batch: its last committed batch.

@@ -68,7 +68,6 @@ def rewrite_state(spark: SparkSession, chains: Iterable[RestoredChain], partitio
     Nothing is written until it is known that all of it can be rewritten.
 
     Args:
-        spark: the session.
         chains: the chains; those with the right number of partitions stay unchanged.
         partitions: the number of partitions.
 

@@ -59,6 +59,5 @@ def does_not_hold(name: str, column: str, rows: str, fix: str = CAST) -> Mismatc
         name: the column's name.
         column: its type.
         rows: the rows' type, as Spark writes it.
-        fix: the fix.
     """
     return Mismatch(f"has column {name!r} of type {column}, which does not hold {rows.upper()} as it is", fix)

@@ -41,7 +41,6 @@ class EncodingSink:
     """Encodes the rows, and hands them to another sink.
 
     Args:
-        spec: the sink.
         inner: takes the encoded rows.
         spark: starts Spark or returns its session.
         registries: the resolved options of the registries of keys and values, by `key` and `value`.

@@ -27,9 +27,7 @@ def refuse_rows(sink: str, rows: pa.Table, column: str, check: Check, fix: str) 
 
     Args:
         sink: the sink's name in messages.
-        rows: the rows.
         column: the column's name.
-        check: the check.
         fix: what to do about such a value.
 
     Raises:
@@ -52,7 +50,6 @@ def refused(sink: str, rows: pa.Table, column: str, what: str, number: int, fix:
 
     Args:
         sink: the sink's name in messages.
-        rows: the rows.
         column: the column's name.
         what: what is wrong with the value, as the end of a sentence.
         number: the row's index.
@@ -98,7 +95,6 @@ def refuse_unreadable(sink: str, rows: pa.Table) -> None:
 
     Args:
         sink: the sink's name in messages.
-        rows: the rows.
 
     Raises:
         RowsRefused: there is such a value.

@@ -22,7 +22,6 @@ def preview_sinks(
     """Yield a refusal for each sink that a start would refuse; writes nothing.
 
     Args:
-        sinks: the sinks.
         surroundings: the job's surroundings.
         schema: the columns of their rows; None if Spark was not asked and does not run.
     """
@@ -43,7 +42,6 @@ def previewed_published(
     Sinks that a start would refuse for other reasons are left out.
 
     Args:
-        sinks: the sinks.
         surroundings: the job's surroundings.
     """
     for spec in sinks:

@@ -187,7 +187,6 @@ def with_left_out(rows: DataFrame, sink: str, key: Collection[str], name: str) -
     """Return rows with NULL in place of placeholders, for a sink that keeps stored values.
 
     Args:
-        rows: the rows.
         sink: the sink's name in messages.
         key: the columns that identify a row, which no change can leave out.
         name: the name of a further column with the names of the columns that a row leaves out.
@@ -219,7 +218,6 @@ def nothing_to_keep(table: str, row: Mapping[str, object], columns: Iterable[str
     Args:
         table: the sink and the table in messages.
         row: the key of the row.
-        columns: the columns.
     """
     names, key = ", ".join(map(repr, columns)), ", ".join(f"{name} = {value}" for name, value in row.items())
     return RowsRefused(

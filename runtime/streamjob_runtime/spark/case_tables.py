@@ -26,12 +26,7 @@ def needs_tables(spec: JobSpec) -> bool:
 
 
 def load_early(spec: JobSpec, spark: SparkSession) -> None:
-    """Load the tables in the background if the job needs them; if this fails, the first batch loads them.
-
-    Args:
-        spec: the job.
-        spark: the session.
-    """
+    """Load the tables in the background if the job needs them; if this fails, the first batch loads them."""
     if needs_tables(spec):
         threading.Thread(target=_load, args=(spark,), name="case-tables", daemon=True).start()
 

@@ -15,7 +15,6 @@ def write_empty_store(spark: SparkSession, directory: Path) -> Path:
     """Write a state store without rows, with the session's settings; return the directory of its one snapshot.
 
     Args:
-        spark: the session.
         directory: an empty directory for the store and for Spark's scratch files.
     """
     store, scratch = directory / "store", directory / "scratch"

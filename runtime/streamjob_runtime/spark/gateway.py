@@ -80,7 +80,6 @@ def load_class(spark: SparkSession, name: str) -> None:
     """Load and initialise a class in Spark's Java.
 
     Args:
-        spark: the session.
         name: the class with its package.
     """
     java_of(spark).org.apache.spark.util.Utils.classForName(name, True, False)
@@ -90,7 +89,6 @@ def has_class(spark: SparkSession, name: str) -> bool:
     """Return whether Spark's Java can load a class.
 
     Args:
-        spark: the session.
         name: the class with its package.
     """
     return bool(java_of(spark).org.apache.spark.util.Utils.classIsLoadable(name))
@@ -309,7 +307,6 @@ def check_for_streaming(spark: SparkSession, frame: DataFrame, output_mode: str)
     """Check a DataFrame as Spark does at the start of a query.
 
     Args:
-        spark: the session.
         frame: the query's result.
         output_mode: the query's output mode.
 
@@ -326,7 +323,6 @@ def execution_of_batch(
     """Return how Spark would execute one batch of a query: its plans are made when they are asked for.
 
     Args:
-        spark: the session.
         frame: the query's result.
         output_mode: the query's output mode.
         state: the directory of its state.
@@ -408,7 +404,6 @@ def place_state(
     """Make a query open the partitions of an operator's state on given executors; call it before its first action.
 
     Args:
-        spark: the session.
         query: the query.
         location: the URI by which it opens its checkpoint.
         operator: the operator's number.
@@ -457,7 +452,6 @@ def repartition_state(spark: SparkSession, location: str, partitions: int) -> No
     """Rewrite the state of a stopped query for another number of partitions, as a batch of its own.
 
     Args:
-        spark: the session.
         location: the URI by which Spark opens the query's checkpoint.
         partitions: the number of partitions.
 

@@ -19,7 +19,6 @@ def find_driver(spark: SparkSession, url: str, label: str) -> str:
     """Return the class of the driver for a URL, among Spark's and the job's drivers.
 
     Args:
-        spark: the session.
         url: the database's URL.
         label: the part that needs it, for messages.
 

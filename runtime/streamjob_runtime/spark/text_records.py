@@ -98,7 +98,6 @@ def text_decoder(spark: SparkSession, who: str, form: str, fields: str, options:
     """Return what decodes records of CSV or JSON.
 
     Args:
-        spark: the session.
         who: the source or table, at the beginning of a message.
         form: `csv` or `json`.
         fields: the fields, as `name TYPE, …`.
@@ -129,7 +128,6 @@ def records_of(
     """Return the records of a part's files, with the columns that the directories name, and those of broken records.
 
     Args:
-        spark: the session.
         part: the source or table, of whose files the records are decoded.
         options: its options, resolved.
         reader: reads a table or a stream.

@@ -57,8 +57,6 @@ def look_up(spark: SparkSession, job: LoadedJob, operator: OperatorSpec, rows: D
     """Return rows with the columns of a table, and the lookup that finds them.
 
     Args:
-        spark: the session.
-        job: the job.
         operator: an operator with a lookup.
         rows: the rows of its input.
 

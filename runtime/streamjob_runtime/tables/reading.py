@@ -62,9 +62,7 @@ def reading_table(spark: SparkSession, job: LoadedJob, table: TableSpec) -> Iter
     """Yield the resolved options of a table, and explain the errors of reading it.
 
     Args:
-        spark: the session.
         job: resolves the options.
-        table: the table.
 
     Raises:
         TableUnreadable: Spark refuses the table.

@@ -65,8 +65,6 @@ class StaticTables:
     """The tables of a job; `check` and `figures` may be called from any thread.
 
     Args:
-        spark: the session.
-        job: the job.
         clock: seconds since 1970.
 
     Raises:

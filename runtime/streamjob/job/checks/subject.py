@@ -22,7 +22,6 @@ class Subject:
     """A job to check.
 
     Args:
-        spec: the job.
         directory: the job file's directory.
         functions: functions of sources and operators in Python, by uid.
         spark_parser: returns why Spark cannot parse a query, or None.

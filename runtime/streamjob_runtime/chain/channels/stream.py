@@ -92,7 +92,6 @@ class Stream:
     """The output of one chain for the chains that read it.
 
     Args:
-        spark: the session.
         stream_id: the stream's name within the JVM; unique among open streams.
         files: where its segments are.
         base: the index of the first entry.

@@ -78,7 +78,6 @@ def create_app(
     """Return the control API of a job, and its page.
 
     Args:
-        control: the job.
         token: the token that callers must show.
         metrics: returns the metrics in Prometheus' text form.
         triggering: takes the requests.

@@ -28,7 +28,6 @@ class MonitoringServer(Server):
     """Serves `/metrics`, `/healthz` and `/readyz` without a token from `start` to `stop`; a context manager does both.
 
     Args:
-        control: the job.
         metrics: returns the metrics in Prometheus' text form; called at most once per second, so that callers cannot
             overload the job.
         host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only.
@@ -68,7 +67,6 @@ def create_monitoring_app(
     """Return the application for `GET /metrics`, `/healthz` and `/readyz`; it answers 404 or 405 to everything else.
 
     Args:
-        control: the job.
         metrics: returns the metrics in Prometheus' text form.
         clock: monotonic time in seconds.
     """

@@ -34,7 +34,6 @@ class ControlServer(Server):
     """Serves the control API of one job from `start` to `stop`; a context manager does both.
 
     Args:
-        control: the job.
         workdir: existing directory for `control.json` and the token.
         metrics: returns the metrics in Prometheus' text form.
         host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only. Connections are not encrypted, so

@@ -20,7 +20,6 @@ def executor_rows(view: ExecutorsView, *, narrow: bool) -> RenderableType:
     """Return the executors, the busiest ones if there are many.
 
     Args:
-        view: the executors.
         narrow: omit the less important columns.
     """
     heading = _heading(view, narrow=narrow)

@@ -19,7 +19,6 @@ def batch_spans(
 
     Args:
         chain: the chain.
-        batch: its batch.
         context: the identity of its span.
         about: attributes of the job.
     """

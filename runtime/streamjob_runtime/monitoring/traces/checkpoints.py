@@ -16,8 +16,6 @@ class CheckpointRecord:
     """A checkpoint from its trigger to its end; times are in seconds since 1970, None before the event.
 
     Args:
-        id: its id.
-        properties: its properties.
         chains: the chains that must acknowledge.
         triggered: the time of its trigger.
         acknowledged: time and figures of each acknowledgement.

@@ -26,7 +26,6 @@ class StartPhases:
     """The parts of one start, noted by any thread.
 
     Args:
-        epoch: the epoch.
         clock: seconds since 1970.
     """
 

@@ -27,7 +27,6 @@ def give_ids(
 
     Args:
         checkpoint: a local copy of the checkpoint.
-        batch: the batch.
         operators: the stateful operators by number.
         partitions: number of state partitions.
         uri: the checkpoint's name in messages.

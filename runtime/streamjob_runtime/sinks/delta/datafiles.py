@@ -97,7 +97,6 @@ def check_rows(rows: pa.Table, target: Target, left_out: pa.ChunkedArray | None 
     """Refuse values that the table or its readers cannot hold.
 
     Args:
-        rows: the rows.
         target: the table.
         left_out: the names of the columns that each row leaves out; None if no row does.
 
@@ -156,7 +155,6 @@ def write_parquet(rows: pa.Table, start: str, files: fs.FileSystem) -> tuple[str
     """Write rows as a Parquet file with a new name, which has the SHA-256 of the content.
 
     Args:
-        rows: the rows.
         start: the beginning of the file's path.
         files: the table's directory.
 

@@ -23,7 +23,6 @@ def merge(table: DeltaTable, changes: pa.Table, key: Sequence[str], properties: 
         table: the table as it was read.
         changes: changes in their order, with the table's columns and whether each is a deletion.
         key: the columns that identify a row.
-        properties: of the commit.
         label: the sink and the table in messages.
 
     Raises:

@@ -36,7 +36,6 @@ class TableTraits:
     Args:
         writer_version: the protocol's version for writers.
         features: the features that the protocol names.
-        properties: the table's properties.
         fields: the columns in the form of Spark's JSON.
         partition_by: the columns that partition the table.
     """
@@ -52,7 +51,6 @@ def refusals(table: TableTraits, *, upsert: bool) -> Iterator[Mismatch]:
     """Yield the reasons why the sink cannot write to a table at all.
 
     Args:
-        table: the table's traits.
         upsert: whether the sink replaces rows by key.
     """
     if table.writer_version > _NEWEST_WRITER:

@@ -21,7 +21,6 @@ def write_rows(batch: StagedBatch, files: fs.FileSystem, target: TextIO) -> int:
     """Write each row of a batch as one JSON object; return their number. Raises OSError.
 
     Args:
-        batch: the batch.
         files: the table's directory.
         target: the file for the lines.
     """

@@ -91,11 +91,7 @@ def data_path(metadata: TableMetadata) -> str:
 
 
 class DataFiles:
-    """Writes a batch's rows as data files, one for each of the table's partitions.
-
-    Args:
-        target: the target.
-    """
+    """Writes a batch's rows as data files, one for each of the table's partitions."""
 
     description = StagedFile
 
@@ -119,7 +115,6 @@ def check_rows(rows: pa.Table, target: Target, left_out: pa.ChunkedArray | None 
     """Refuse values that the table or its readers cannot hold.
 
     Args:
-        rows: the rows.
         target: the table.
         left_out: the names of the columns that each row leaves out; None if no row does.
 
@@ -241,8 +236,6 @@ def split(rows: pa.Table, metadata: TableMetadata, sink: str) -> Iterator[tuple[
     """Yield the rows of each partition with its key; if the table has no partitions, yield all rows without one.
 
     Args:
-        rows: the rows.
-        metadata: the table's metadata.
         sink: the sink's name in messages.
 
     Raises:

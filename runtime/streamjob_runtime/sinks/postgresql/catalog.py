@@ -71,8 +71,6 @@ class TargetTable:
 
     Args:
         oid: its number in the catalog.
-        schema: its schema.
-        name: its name.
         kind: PostgreSQL's letter for the kind of relation.
         columns: its columns in order.
         unique: the columns of each unique index that covers all rows and is checked immediately.

@@ -105,7 +105,6 @@ def mismatches(rows: Sequence[tuple[str, str]], table: Sequence[TableColumn]) ->
 
     Args:
         rows: the rows' columns: name, and type in Spark's notation.
-        table: the table's columns.
     """
     columns = {column.name: column for column in table}
     found = list(given_twice([name for name, _ in rows]))
@@ -135,7 +134,6 @@ def key_mismatches(
     Args:
         key: the key's columns.
         rows: names of the rows' columns.
-        table: the table's columns.
         unique: the columns of each unique index that can identify equal rows.
     """
     columns, written = {column.name: column for column in table}, set(rows)

@@ -49,7 +49,6 @@ class Move:
 
     Args:
         label: the sink's name in messages.
-        target: the table.
         key: the columns that identify a row; empty if each row is added.
         batches: the batches, in order, with the same columns.
     """

@@ -110,7 +110,6 @@ def explained(label: str, sqlstate: str | None, message: str) -> StreamJobError:
     Args:
         label: the sink's name in messages.
         sqlstate: PostgreSQL's error code; None if there is none.
-        message: the message.
     """
     kind = (sqlstate or "")[:2]
     if kind in ("22", "23", "P0"):

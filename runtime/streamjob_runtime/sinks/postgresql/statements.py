@@ -98,8 +98,6 @@ def create_staging(
     The task is a default value read from a setting, so that rows are sent exactly as Spark formed them.
 
     Args:
-        staging: the staging table.
-        target: the target.
         dropped: the target's columns that the rows do not have.
         optional: the columns that refuse NULL, and that a deletion need not have.
         changes: whether a row may be a deletion.

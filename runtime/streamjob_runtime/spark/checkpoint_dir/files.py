@@ -106,7 +106,6 @@ def state_files(checkpoint: Path, batch: BatchId, stores: Iterable[StoreVersion]
     Args:
         checkpoint: Spark's checkpoint directory of a chain.
         batch: the last batch that the restart remembers.
-        stores: the stores.
 
     Raises:
         CheckpointFileMissing: a file is missing, perhaps because Spark has just deleted it; list again.

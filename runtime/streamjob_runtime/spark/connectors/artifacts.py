@@ -13,7 +13,6 @@ class Artifact:
     Args:
         group: its group id.
         name: its artifact id.
-        version: its version.
         sha256: hash of its bytes, in hexadecimal.
     """
 
