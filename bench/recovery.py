@@ -33,10 +33,9 @@ STANDBY = "s"
 WITHIN = "f"
 """The side of ours in which an operator fails, and the process lives on."""
 _READY = b"is at hand"
-"""Logged by a process that stands by when it has the _newest checkpoint's files."""
+"""Logged by a process that stands by when it has the newest checkpoint's files."""
 _POLL_SECONDS = 0.03
 _BATCHES_BEFORE_A_KILL = 3
-
 
 NAMES = {
     **compare.NAMES,
@@ -91,7 +90,7 @@ class Setting:
 
 @dataclass
 class _Outputs:
-    """The files of a sink, and the _newest window in each, staged and visible ones apart; read once.
+    """The files of a sink, and the newest window in each, staged and visible ones apart; read once.
 
     Args:
         directory: the sink's path.
@@ -116,7 +115,7 @@ class _Outputs:
 
 
 def _newest(files: Mapping[str, float]) -> float:
-    """Return the _newest window in some files, in seconds since 1970; minus infinity for none."""
+    """Return the newest window in some files, in seconds since 1970; minus infinity for none."""
     return max(files.values(), default=float("-inf"))
 
 
