@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,6 @@ from streamjob_runtime.chain.event_times import ObservedInput, Watermarked
 from streamjob_runtime.chain.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.null_event_times import with_event_times
 from streamjob_runtime.chain.query_planning import describe_forms
-from streamjob_runtime.chain.self_joins import without_self_join
 from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.temporal_joins import join_versions
 from streamjob_runtime.chain.temporal_queries import query_result
@@ -249,9 +248,7 @@ class DataflowBuilder:
         before: the restored snapshot's data about its sources.
         readings: the rows of other chains, by the name of the node that produced them.
         tables: the job's tables, by name.
-        state: Spark's names of the stateful operators whose state it takes over.
         starts: where its Kafka sources begin; one that is missing begins by its options.
-        is_read: whether another chain reads its rows.
     """
 
     def __init__(
@@ -262,10 +259,7 @@ class DataflowBuilder:
         before: SourcesBefore,
         readings: Mapping[str, Reading] | None = None,
         tables: Mapping[str, DataFrame] | None = None,
-        state: Sequence[str] = (),
         starts: Mapping[OperatorUid, KafkaStart] | None = None,
-        *,
-        is_read: bool = False,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -273,9 +267,7 @@ class DataflowBuilder:
         self._before = before
         self._readings = dict(readings or {})
         self._tables = dict(tables or {})
-        self._state = tuple(state)
         self._starts = {each.uid: starts[each.uid] for each in chain.sources if starts and each.uid in starts}
-        self._is_read = is_read
         self._frames: dict[str, DataFrame] = {}
         self._lookups: dict[OperatorUid, Lookup] = {}
         self._relations: dict[int, OperatorUid] = {}
@@ -314,8 +306,6 @@ class DataflowBuilder:
         mode = self._chain.output_mode
         with self._planned():
             check_for_streaming(self._spark, frame, mode)
-            if not self._is_read:
-                frame = without_self_join(self._spark, frame, mode, self._state)
             forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
         sources, directories = self._source_order(frame)
         if not self._before.finished:

@@ -299,9 +299,7 @@ class Assembler:
             self._restoration.sources_before(chain),
             mine,
             tables.frames,
-            self._restoration.state_before(chain),
             self._starts,
-            is_read=bool(self._plan.readers(chain.uid)),
         )
         return builder.build()
 

@@ -302,14 +302,6 @@ class Restoration:
             finished=finished,
         )
 
-    def state_before(self, chain: ChainPlan) -> tuple[str, ...]:
-        """Return Spark's names of the stateful operators whose state a chain takes over."""
-        base = None if self._restored is None else self._restored.base(chain.uid)
-        if self._restored is None or base is None:
-            return ()
-        numbers = self._restored.origin(chain.uid).state
-        return tuple(name for number, name in enumerate(base.stateful) if numbers is None or number in numbers)
-
     def _files_read(self, chain: ChainPlan) -> FilesRead:
         bounded = {each.uid for each in chain.sources if each.bounded and each.format != KAFKA}
 

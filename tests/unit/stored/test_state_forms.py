@@ -34,6 +34,10 @@ def other(kind: str, **parameters: Any) -> StateForm:
 
 
 LIST = function("CollectList", "collect_list(a)", "struct<value:bigint>")
+HIGHEST_ROWS = function(
+    "ExtremeRows", "highest_rows(price, named_struct('id', id))", "int", "struct<id:bigint>", lowest=False
+)
+"""The state of a job whose join was turned into an aggregation, by a rule that is gone."""
 SUM_A = function("Sum", "sum(a)", opaque=False)
 SUM_B = function("Sum", "sum(b)", opaque=False)
 
@@ -51,6 +55,12 @@ SUM_B = function("Sum", "sum(b)", opaque=False)
             aggregation(function("MaxMinByK", "max_by(a, b, 4)", "int", kExpr="4")),
             "has collected int with kExpr 3",
         ),
+        (
+            aggregation(HIGHEST_ROWS),
+            aggregation(function("Max", "max(price)", opaque=False)),
+            "its highest_rows(price, named_struct('id', id)) has collected int, struct<id:bigint> with lowest False",
+        ),
+        (aggregation(HIGHEST_ROWS), other("join", type="INNER"), "of the kind aggregation, and the operator keeps"),
         (windows(10_000_000), windows(20_000_000), "its windows were 10 s long, and are 20 s long"),
         (windows(10, 5), windows(10, 2), "every 0.000005 s"),
         (windows(10), windows(10, start=1), "from 0.000001 s on"),
