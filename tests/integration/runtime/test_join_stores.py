@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark]
 
 SWITCH = "spark.streamjob.joinCounts"
-OURS, SPARKS = "io.streamjob.JoinCountsProvider", "RocksDBStateStoreProvider"
+OURS, SPARKS = "io.streamjob.rules.JoinCountsProvider", "RocksDBStateStoreProvider"
 STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
 SCHEMA = "k BIGINT, n BIGINT, at TIMESTAMP"
 BATCHES = 4

@@ -19,7 +19,7 @@ import scala.runtime.AbstractFunction1;
  *
  * <p>MLlib's adds three functions, and takes a second of each start for Scala's reflection.
  */
-final class FoundExtensions {
+public final class FoundExtensions {
   private static final Logger LOG = LoggerFactory.getLogger(FoundExtensions.class);
   private static final String BY_SPARK = "spark.sql.extensions.test.loadFromCp";
   private static final String OF_MLLIB = "org.apache.spark.sql.ml.InternalFunctionRegistration";
@@ -28,7 +28,7 @@ final class FoundExtensions {
   private FoundExtensions() {}
 
   /** Adds them, unless Spark does it. */
-  static void add(SparkSessionExtensions extensions) {
+  public static void add(SparkSessionExtensions extensions) {
     if (SparkEnv.get().conf().getBoolean(BY_SPARK, true)) {
       return;
     }

@@ -15,18 +15,18 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Parts of Spark's plans, made from Java. */
-final class Plans {
+public final class Plans {
   private Plans() {}
 
   /** Returns a list as Scala's. */
-  static <T> Seq<T> seq(List<? extends T> list) {
+  public static <T> Seq<T> seq(List<? extends T> list) {
     List<T> copy = new ArrayList<>(list);
     return CollectionConverters.asScala(copy).toList();
   }
 
   /** Returns an expression under a name and an id; its metadata are its own, unless some are given. */
   @SuppressWarnings("unchecked")
-  static Alias alias(Expression child, String name, ExprId id, Option<Metadata> metadata) {
+  public static Alias alias(Expression child, String name, ExprId id, Option<Metadata> metadata) {
     Seq<String> none = (Seq<String>) (Seq<?>) Nil$.MODULE$;
     return new Alias(child, name, id, none, metadata, none);
   }
@@ -37,13 +37,13 @@ final class Plans {
    * @param expression the expression.
    * @param replacing returns what stands for a part, or null: then its own parts are looked at.
    */
-  static Expression replaced(Expression expression, UnaryOperator<Expression> replacing) {
+  public static Expression replaced(Expression expression, UnaryOperator<Expression> replacing) {
     Expression other = replacing.apply(expression);
     return other != null ? other : expression.mapChildren(child -> replaced(child, replacing));
   }
 
   /** Returns an expression with other expressions in the place of some of its columns. */
-  static Expression replaced(Expression expression, Map<ExprId, Expression> columns) {
+  public static Expression replaced(Expression expression, Map<ExprId, Expression> columns) {
     return replaced(expression, part -> part instanceof Attribute column ? columns.get(column.exprId()) : null);
   }
 }

@@ -1,4 +1,4 @@
-package io.streamjob;
+package io.streamjob.rules;
 
 import java.io.File;
 import java.util.Arrays;

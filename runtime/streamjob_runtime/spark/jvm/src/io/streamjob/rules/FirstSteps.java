@@ -1,4 +1,4 @@
-package io.streamjob;
+package io.streamjob.rules;
 
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Partial$;

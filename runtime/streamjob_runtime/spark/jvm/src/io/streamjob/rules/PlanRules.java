@@ -1,5 +1,6 @@
-package io.streamjob;
+package io.streamjob.rules;
 
+import io.streamjob.FoundExtensions;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;

@@ -1,4 +1,4 @@
-package io.streamjob;
+package io.streamjob.rules;
 
 import java.util.ArrayList;
 import java.util.List;

@@ -1,5 +1,6 @@
-package io.streamjob;
+package io.streamjob.rules;
 
+import io.streamjob.Plans;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
