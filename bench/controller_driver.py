@@ -24,10 +24,10 @@ from streamjob.client.models import (
     TriggerView,
 )
 from streamjob.ids import Attempt, BatchId, CheckpointId, Key, OperatorUid, Owner, TriggerId
-from streamjob.job.graph import graph_of
-from streamjob.job.plan import Plan, plan
-from streamjob.job.reading import read_spec
-from streamjob.job.spec import CheckpointingPolicy, JobSpec
+from streamjob.job.model.reading import read_spec
+from streamjob.job.model.spec import CheckpointingPolicy, JobSpec
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import Plan, plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
 from streamjob.protocol.ownership import Claim, Identity, claim_log, complete

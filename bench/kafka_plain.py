@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.plain import query
 
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob_runtime.spark.session import SessionSettings, start_session
 
 

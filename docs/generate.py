@@ -11,15 +11,15 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration, is_duration
-from streamjob.job.delta import DeltaOptions
-from streamjob.job.encoding_spec import Encoding, Registry
-from streamjob.job.iceberg import IcebergOptions
-from streamjob.job.job_tests import JobTestSpec, StepSpec
-from streamjob.job.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
-from streamjob.job.kafka import KafkaSourceFields
-from streamjob.job.kafka_sink import KafkaSinkFields
-from streamjob.job.postgresql import PostgresqlOptions
-from streamjob.job.spec import (
+from streamjob.job.connectors.delta import DeltaOptions
+from streamjob.job.connectors.iceberg import IcebergOptions
+from streamjob.job.connectors.kafka import KafkaSourceFields
+from streamjob.job.connectors.kafka_sink import KafkaSinkFields
+from streamjob.job.connectors.postgresql import PostgresqlOptions
+from streamjob.job.loading.job_tests import JobTestSpec, StepSpec
+from streamjob.job.model.encoding_spec import Encoding, Registry
+from streamjob.job.model.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
+from streamjob.job.model.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
     Input,

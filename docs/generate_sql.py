@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from streamjob.job.encoding_spec import Encoding, Registry
-from streamjob.job.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
-from streamjob.job.spec import (
+from streamjob.job.model.encoding_spec import Encoding, Registry
+from streamjob.job.model.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
+from streamjob.job.model.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
     JobSpec,

@@ -15,8 +15,8 @@ from e2e.harness.namespace import DATA, Namespace
 from streamjob.protocol.log import JobId, LogView, read
 from streamjob.store.effects import drive
 from streamjob.store.opening import open_location
-from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.decisions.values.actions import CreateDriver
+from streamjob_operator.decisions.values.revision import Revision, revision_of
 from streamjob_operator.objects import driver_pod, job_config_map, token_secret
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJobSpec

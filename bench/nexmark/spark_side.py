@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench.plain import DEFAULTS, query, start
 
 from streamjob.ids import BatchId
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.loading.load import LoadedJob, load_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,8 +24,8 @@ from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.controller import Controller, OwnWrites
 from streamjob_operator.decisions import decide, wanted_successor, wanted_trials, wanted_triggers
-from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.evaluation.evaluator import Evaluate, Evaluator
 from streamjob_operator.evaluation.validation import Resources

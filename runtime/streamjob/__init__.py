@@ -3,18 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamjob.job.dsl import Job
-    from streamjob.job.handles import feedback
-    from streamjob.job.spec import ChannelPolicy, CheckpointingPolicy, Watermark
+    from streamjob.job.model.spec import ChannelPolicy, CheckpointingPolicy, Watermark
+    from streamjob.job.python_job.dsl import Job
+    from streamjob.job.python_job.handles import feedback
 
 __all__ = ["ChannelPolicy", "CheckpointingPolicy", "Job", "Watermark", "feedback"]
 
 _HOMES = {
-    "ChannelPolicy": "streamjob.job.spec",
-    "CheckpointingPolicy": "streamjob.job.spec",
-    "Job": "streamjob.job.dsl",
-    "Watermark": "streamjob.job.spec",
-    "feedback": "streamjob.job.handles",
+    "ChannelPolicy": "streamjob.job.model.spec",
+    "CheckpointingPolicy": "streamjob.job.model.spec",
+    "Job": "streamjob.job.python_job.dsl",
+    "Watermark": "streamjob.job.model.spec",
+    "feedback": "streamjob.job.python_job.handles",
 }
 
 

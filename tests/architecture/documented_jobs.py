@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.architecture.documents import Block
 
-from streamjob.job.yaml_file import read_documents
+from streamjob.job.loading.yaml_file import read_documents
 
 PARTS = ("sources", "tables", "operators", "sinks")
 OF_JOBS = {*PARTS, "name", "parallelism", "checkpointing", "channels", "sparkConf", "tests"}

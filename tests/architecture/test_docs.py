@@ -12,8 +12,8 @@ import pytest
 
 from streamjob import Job
 from streamjob.cli.init import first_job
-from streamjob.job.load import load_job
-from streamjob.job.spec import JobSpec
+from streamjob.job.loading.load import load_job
+from streamjob.job.model.spec import JobSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

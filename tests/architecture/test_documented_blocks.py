@@ -21,8 +21,8 @@ from jsonschema import Draft7Validator
 from tests.architecture.documented_jobs import OF_JOBS, files_of, whole_job
 from tests.architecture.documents import ROOT, Block, blocks
 
-from streamjob.job.load import load_job
-from streamjob.job.yaml_file import read_documents
+from streamjob.job.loading.load import load_job
+from streamjob.job.loading.yaml_file import read_documents
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 

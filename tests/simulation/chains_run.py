@@ -16,7 +16,7 @@ from tests.simulation.runtime import EpochRun
 from tests.simulation.tasks import CommitFailed, Pause, SinkFailed, Stage, Steps, Wait
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.job.spec import ChannelPolicy
+from streamjob.job.model.spec import ChannelPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Segment
 from streamjob.protocol.cuts import Batch, ChainCut, EmissionSealed, Output

@@ -10,10 +10,10 @@ from typing import Any
 from tests.simulation.world import Choices
 
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.graph import graph_of
-from streamjob.job.loops import closes_a_cycle, loops_of
-from streamjob.job.plan import Plan, plan
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.loops import closes_a_cycle, loops_of
+from streamjob.job.planning.plan import Plan, plan
 
 PYTHON = "simulated:function"
 COUNT = "SELECT k, count(*) FROM ({}) GROUP BY k"

@@ -22,7 +22,7 @@ from tests.simulation.revisions import Revision
 
 from streamjob.comparison.rewrite_checks import Contents
 from streamjob.ids import BatchId, ChainUid, OperatorUid
-from streamjob.job.plan import ChainPlan
+from streamjob.job.planning.plan import ChainPlan
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.restoring import rewriting, state_matching
 from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamjob_operator.cluster.api import AlreadyExists, Cluster
 from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, Object
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects.names import UID_LABEL, metadata
 from streamjob_operator.resources.base import Metadata
 

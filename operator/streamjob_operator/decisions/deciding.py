@@ -5,30 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from streamjob_operator.decisions import (
-    autoscaling,
-    executors,
-    health,
-    pod_dry_run,
-    preflight,
-    recording,
-    stopping,
-    successors,
-)
-from streamjob_operator.decisions.actions import Action
-from streamjob_operator.decisions.conditions import conditions, events
-from streamjob_operator.decisions.decision import Decision, Resource
-from streamjob_operator.decisions.deletion import deleting, orphaning
-from streamjob_operator.decisions.history import forgotten
-from streamjob_operator.decisions.memory import intends_otherwise, memory_of, remember
-from streamjob_operator.decisions.not_running import created, failed, finished, suspended
-from streamjob_operator.decisions.observation import Observation, StoreProblem, StoreTrouble
-from streamjob_operator.decisions.reporting import report
-from streamjob_operator.decisions.requests import superfluous
-from streamjob_operator.decisions.running import deploying, running
-from streamjob_operator.decisions.situation import Limits, Situation, Step
-from streamjob_operator.decisions.starting import LOG_DAMAGED
-from streamjob_operator.decisions.upgrade import let_successor_go, stopped
+from streamjob_operator.decisions.scaling import autoscaling
+from streamjob_operator.decisions.shared import executors, pod_dry_run, recording
+from streamjob_operator.decisions.shared.history import forgotten
+from streamjob_operator.decisions.shared.requests import superfluous
+from streamjob_operator.decisions.states import preflight, stopping, successors
+from streamjob_operator.decisions.states.deletion import deleting, orphaning
+from streamjob_operator.decisions.states.not_running import created, failed, finished, suspended
+from streamjob_operator.decisions.states.running import deploying, running
+from streamjob_operator.decisions.states.starting import LOG_DAMAGED
+from streamjob_operator.decisions.states.upgrade import let_successor_go, stopped
+from streamjob_operator.decisions.status.conditions import conditions, events
+from streamjob_operator.decisions.status.reporting import report
+from streamjob_operator.decisions.values import health
+from streamjob_operator.decisions.values.actions import Action
+from streamjob_operator.decisions.values.decision import Decision, Resource
+from streamjob_operator.decisions.values.memory import intends_otherwise, memory_of, remember
+from streamjob_operator.decisions.values.observation import Observation, StoreProblem, StoreTrouble
+from streamjob_operator.decisions.values.situation import Limits, Situation, Step
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 
 HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from streamjob.client.models import TriggerState, TriggerView
 from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot.keys import claim_marker
-from streamjob_operator.decisions.actions import (
+from streamjob_operator.decisions.values.actions import (
     Action,
     AddFinalizer,
     DeleteSnapshotData,
@@ -22,9 +22,9 @@ from streamjob_operator.decisions.actions import (
     TriggerCheckpoint,
     TriggerSavepoint,
 )
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.observation import Observation, Reach
-from streamjob_operator.decisions.situation import TAKES_REQUESTS, newest_attempt
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.observation import Observation, Reach
+from streamjob_operator.decisions.values.situation import TAKES_REQUESTS, newest_attempt
 from streamjob_operator.resources.conditions import Condition, ConditionStatus, with_condition
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot, StreamSnapshotStatus
 from streamjob_operator.resources.status import LifecycleState

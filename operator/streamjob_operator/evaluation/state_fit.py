@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamjob.comparison.graphs import compare
-from streamjob.job.dead_letters import with_dead_letters
-from streamjob.job.plan import plan
-from streamjob.job.reading import read_spec
+from streamjob.job.model.reading import read_spec
+from streamjob.job.planning.dead_letters import with_dead_letters
+from streamjob.job.planning.plan import plan
 from streamjob.snapshot.manifest import Manifest
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec

@@ -9,18 +9,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from streamjob.job.checks import CHECKS, Subject, functions
-from streamjob.job.nesting import MOST_LEVELS, too_deep
-from streamjob.job.on_executors import NotOnExecutors, check_on_executors
-from streamjob.job.plan import plan
-from streamjob.job.problem import by_part
-from streamjob.job.reading import read_spec
-from streamjob.job.spec import JobSpec
-from streamjob.job.validate import run_checks
+from streamjob.job.checks.validate import run_checks
+from streamjob.job.model.nesting import MOST_LEVELS, too_deep
+from streamjob.job.model.problem import by_part
+from streamjob.job.model.reading import read_spec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
+from streamjob.job.planning.plan import plan
 from streamjob.savepoint_schedule import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.revision import Revision, revision_of
-from streamjob_operator.decisions.slots import effective
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.revision import Revision, revision_of
+from streamjob_operator.decisions.values.slots import effective
 from streamjob_operator.evaluation.cache import Evaluations, Question
 from streamjob_operator.evaluation.evaluator import NotEvaluated
 from streamjob_operator.evaluation.volumes import place_problems

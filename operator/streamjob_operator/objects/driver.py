@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamjob.telemetry.spans import TRACEPARENT, SpanContext
-from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.decisions.revision import Revision
-from streamjob_operator.decisions.traces import start_context
+from streamjob_operator.decisions.status.traces import start_context
+from streamjob_operator.decisions.values.actions import CreateDriver
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects import names, observability
 from streamjob_operator.objects.job_file import arguments
 from streamjob_operator.objects.merging import by_key, merged

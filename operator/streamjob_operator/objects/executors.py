@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Any
 
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects import names, observability
 from streamjob_operator.objects.access import from_executors
 from streamjob_operator.objects.merging import by_key, merged

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from streamjob.job.stream_job import OVERRIDING, task_slots
-from streamjob.job.yaml_writing import write_yaml
-from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight
-from streamjob_operator.decisions.revision import Revision
+from streamjob.job.loading.stream_job import OVERRIDING, task_slots
+from streamjob.job.loading.yaml_writing import write_yaml
+from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects.names import (
     CODE_DIRECTORY,
     DRIVER_ADDRESS,

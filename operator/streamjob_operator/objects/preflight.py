@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects import names
 from streamjob_operator.objects.driver import driver_pod
 from streamjob_operator.objects.job_file import check_arguments

@@ -26,7 +26,8 @@ from streamjob_operator.cluster.kinds import (
     Object,
 )
 from streamjob_operator.cluster.revisions import ensure_revision
-from streamjob_operator.decisions.actions import (
+from streamjob_operator.decisions.status.traces import stop_context
+from streamjob_operator.decisions.values.actions import (
     Action,
     AddFinalizer,
     AdoptDriver,
@@ -52,10 +53,9 @@ from streamjob_operator.decisions.actions import (
     TriggerCheckpoint,
     TriggerSavepoint,
 )
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.observation import Observation
-from streamjob_operator.decisions.revision import Revision
-from streamjob_operator.decisions.traces import stop_context
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.observation import Observation
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects.names import CONTAINER, NAME_LABEL, config_map_name, driver_service_name, executors_name
 from streamjob_operator.reconciling.observing import (
     FINALIZER,

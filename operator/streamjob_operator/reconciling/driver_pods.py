@@ -11,7 +11,7 @@ from kubernetes.utils.quantity import parse_quantity
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.kinds import Object
-from streamjob_operator.decisions.observation import Completion, DriverPod, PodPhase
+from streamjob_operator.decisions.values.observation import Completion, DriverPod, PodPhase
 from streamjob_operator.objects.names import ATTEMPT_LABEL, CONTAINER, CONTROL_PORT, REVISION_ANNOTATION
 
 _EVICTED = "Evicted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamjob_operator.cluster.api import Cluster, NotFound, Refused
 from streamjob_operator.cluster.kinds import EVENT, STATEFUL_SET, Object
-from streamjob_operator.decisions.observation import ExecutorPod, ExecutorSet, PodPhase
+from streamjob_operator.decisions.values.observation import ExecutorPod, ExecutorSet, PodPhase
 from streamjob_operator.objects.names import (
     COMPONENT_LABEL,
     EXECUTOR,

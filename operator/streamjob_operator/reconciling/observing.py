@@ -30,8 +30,8 @@ from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound
 from streamjob_operator.cluster.driver_api import DriverAddress, Drivers
 from streamjob_operator.cluster.kinds import POD, SECRET, STREAM_SNAPSHOT, Object
 from streamjob_operator.cluster.revisions import list_revisions
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.observation import (
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.observation import (
     Admission,
     Completion,
     DriverPod,
@@ -45,7 +45,7 @@ from streamjob_operator.decisions.observation import (
     StoreProblem,
     StoreTrouble,
 )
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.evaluation.cache import Evaluations
 from streamjob_operator.objects.names import (
     ATTEMPT_LABEL,

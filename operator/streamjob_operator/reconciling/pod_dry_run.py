@@ -21,9 +21,9 @@ from streamjob_operator.cluster.kinds import (
     kind_of,
 )
 from streamjob_operator.cluster.quota import excess, fits_without
-from streamjob_operator.decisions.actions import AdoptDriver, CreateDriver, CreatePreflight, EnsureExecutors
-from streamjob_operator.decisions.observation import Admission
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.actions import AdoptDriver, CreateDriver, CreatePreflight, EnsureExecutors
+from streamjob_operator.decisions.values.observation import Admission
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects.names import UID_LABEL, control_name
 from streamjob_operator.resources.base import Metadata
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from streamjob_operator.cluster.api import Cluster, Refused
 from streamjob_operator.cluster.kinds import EVENT, Object
-from streamjob_operator.decisions.observation import DriverPod, ExecutorPod
+from streamjob_operator.decisions.values.observation import DriverPod, ExecutorPod
 from streamjob_operator.reconciling.driver_pods import PREPARED
 
 _Pod = TypeVar("_Pod", DriverPod, ExecutorPod)

@@ -17,10 +17,10 @@ from streamjob.telemetry.logs import about
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, Object
-from streamjob_operator.decisions.actions import Action
-from streamjob_operator.decisions.decision import Decision, Resource
-from streamjob_operator.decisions.observation import Observation
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.actions import Action
+from streamjob_operator.decisions.values.decision import Decision, Resource
+from streamjob_operator.decisions.values.observation import Observation
+from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.evaluation.cache import StillEvaluating
 from streamjob_operator.evaluation.validation import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops

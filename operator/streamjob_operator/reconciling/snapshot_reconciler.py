@@ -14,11 +14,11 @@ from streamjob.store.base import StoreError
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT, Object
-from streamjob_operator.decisions.actions import Action, AddFinalizer, DeleteSnapshotData, Emit, RemoveFinalizer
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.observation import Observation, Reach
-from streamjob_operator.decisions.situation import Limits
 from streamjob_operator.decisions.snapshots import NamedSavepoint, SnapshotSituation, decide_snapshot
+from streamjob_operator.decisions.values.actions import Action, AddFinalizer, DeleteSnapshotData, Emit, RemoveFinalizer
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.observation import Observation, Reach
+from streamjob_operator.decisions.values.situation import Limits
 from streamjob_operator.evaluation.cache import StillEvaluating
 from streamjob_operator.evaluation.validation import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops

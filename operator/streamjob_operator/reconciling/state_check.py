@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamjob.errors import StreamJobError
 from streamjob.snapshot.manifest import Manifest
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.observation import Compatibility, StoredLog
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.observation import Compatibility, StoredLog
 from streamjob_operator.evaluation.cache import Evaluations, Question
 from streamjob_operator.evaluation.evaluator import NotEvaluated
 from streamjob_operator.evaluation.state_fit import mismatches

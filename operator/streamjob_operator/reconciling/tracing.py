@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from streamjob.telemetry.spans import Span
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.traces import Move, follow, move_spans
+from streamjob_operator.decisions.status.traces import Move, follow, move_spans
+from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.resources.status import StreamJobStatus
 
 _log = logging.getLogger(__name__)

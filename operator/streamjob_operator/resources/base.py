@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from streamjob.job.spec_fields import Spec
+from streamjob.job.model.spec_fields import Spec
 
 GROUP: Final = "streamjob.io"
 VERSION: Final = "v1alpha1"

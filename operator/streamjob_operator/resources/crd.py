@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
 from streamjob_operator.resources import rules
 from streamjob_operator.resources.base import GROUP, VERSION
 from streamjob_operator.resources.conditions import ConditionType

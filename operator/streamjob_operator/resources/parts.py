@@ -9,7 +9,7 @@ from pydantic import Field
 
 from streamjob.autoscaling import Policy
 from streamjob.durations import Seconds
-from streamjob.job.spec import CheckpointingPolicy
+from streamjob.job.model.spec import CheckpointingPolicy
 from streamjob.telemetry.logs import LogFormat
 from streamjob_operator.resources.base import Memory, ObjectName, Reference, SomeCpu, SpecPart
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from streamjob.job.spec import MOST_PARTITIONS
+from streamjob.job.model.spec import MOST_PARTITIONS
 from streamjob_operator.resources.base import (
     Cpu,
     KubernetesObject,

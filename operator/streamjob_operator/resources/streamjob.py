@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from streamjob.job.spec import MOST_PARTITIONS
-from streamjob.job.spec_fields import Options
-from streamjob.job.stream_job import effective_job
+from streamjob.job.loading.stream_job import effective_job
+from streamjob.job.model.spec import MOST_PARTITIONS
+from streamjob.job.model.spec_fields import Options
 from streamjob_operator.resources.base import API_VERSION, KubernetesObject, Metadata, NamedObjects, Reference, SpecPart
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import (

@@ -36,7 +36,7 @@ from streamjob.store.s3 import S3Store
 from streamjob.store.s3_connection import PATH_STYLE_VARIABLE, S3Connection, S3Credentials, S3Settings
 from streamjob_operator.cluster.api import Cluster, NotFound, Refused
 from streamjob_operator.cluster.kinds import SECRET, STREAM_JOB
-from streamjob_operator.decisions.observation import Completion, Reach, StoredLog, StoreProblem, StoreTrouble
+from streamjob_operator.decisions.values.observation import Completion, Reach, StoredLog, StoreProblem, StoreTrouble
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.storage.disposal import (
     NotDisposable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from streamjob_operator.decisions.observation import DriverPod, StoredLog
+from streamjob_operator.decisions.values.observation import DriverPod, StoredLog
 
 _MOST = 10_000
 

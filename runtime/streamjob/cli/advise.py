@@ -88,7 +88,7 @@ def advise_command(
 
 
 def _policy(file: Path | None) -> Policy:
-    from streamjob.job.yaml_file import YamlError, read_documents
+    from streamjob.job.loading.yaml_file import YamlError, read_documents
 
     if file is None:
         return Policy()

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from streamjob.comparison.starting import Examine
     from streamjob.comparison.verdicts import Comparison, Finding
     from streamjob.errors import StreamJobError
-    from streamjob.job.load import LoadedJob
-    from streamjob.job.plan import Plan
+    from streamjob.job.loading.load import LoadedJob
+    from streamjob.job.planning.plan import Plan
     from streamjob.protocol.log import JobId
     from streamjob.stored.start_snapshot import Found
 
@@ -84,7 +84,7 @@ def check_command(
 
     Ends with the exit code of a start: 3 if the job could not be restored, 2 if it could not run at all.
     """
-    from streamjob.job.load import load_job
+    from streamjob.job.loading.load import load_job
     from streamjob.protocol.log import JobId
 
     with _recorded() as record, ExitStack() as stack:
@@ -128,7 +128,7 @@ def _check(
 ) -> tuple[StreamJobError, ...]:
     """Compare, print the findings, and return why the job cannot start."""
     from streamjob.comparison.starting import compare_start
-    from streamjob.job.plan import plan
+    from streamjob.job.planning.plan import plan
     from streamjob.stored.start_snapshot import FROM_SPARK
 
     def note(text: str) -> None:

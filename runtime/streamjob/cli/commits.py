@@ -54,7 +54,7 @@ def commits_command(
     Ends with exit code 3 if a commit fails.
     """
     from streamjob.ids import OperatorUid
-    from streamjob.job.load import load_job
+    from streamjob.job.loading.load import load_job
     from streamjob.protocol.log import JobId
     from streamjob.stored.locations import JobLocation
     from streamjob.stored.reading import read_job

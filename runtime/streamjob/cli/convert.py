@@ -9,8 +9,8 @@ import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.errors import InvalidInput
-from streamjob.job.converting import converted
-from streamjob.job.load import load_job
+from streamjob.job.loading.converting import converted
+from streamjob.job.loading.load import load_job
 
 
 class UnusableTarget(InvalidInput):

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
-from streamjob.job.drawing import as_json, as_mermaid, as_text
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.drawing import as_json, as_mermaid, as_text
+from streamjob.job.planning.plan import plan
 
 
 class PlanFormat(StrEnum):

@@ -14,7 +14,7 @@ from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOpt
 from streamjob.cli.test import chosen, tests_of
 from streamjob.client.console import console_for
 from streamjob.extras import from_extra
-from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.loading.load import LoadedJob, load_job
 
 _RUNNER = "streamjob_runtime.process.testing"
 """Part of the extra `runtime`."""

@@ -11,9 +11,9 @@ import typer
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.extras import from_extra
-from streamjob.job.job_tests import JobTestSpec, file_beside, read_tests_file
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.loading.job_tests import JobTestSpec, file_beside, read_tests_file
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.model.suggest import did_you_mean
 
 _RUNNER = "streamjob_runtime.process.testing"
 _REPORTS = "streamjob_runtime.testing.file_tests"

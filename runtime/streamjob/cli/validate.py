@@ -11,7 +11,7 @@ import typer
 
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.extras import from_extra
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 
 _PARSER = "streamjob_runtime.spark.parsing"
 _VALIDATOR = "streamjob_runtime.process.validation"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from streamjob.client.chain_models import View
 from streamjob.client.models import Request
-from streamjob.job.spec import MOST_PARTITIONS
+from streamjob.job.model.spec import MOST_PARTITIONS
 
 Tone = Literal["critical", "attention", "underway", "ok", "still"]
 """How much a job needs somebody, the most urgent first; `still` is a job that is suspended or has finished."""

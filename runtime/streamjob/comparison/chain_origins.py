@@ -20,8 +20,8 @@ from streamjob.comparison.snapshot_job import SnapshotJob, records_in_flight
 from streamjob.comparison.verdicts import Origin
 from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.fusing import inputs_of
-from streamjob.job.plan import ChainPlan, Plan
+from streamjob.job.planning.fusing import inputs_of
+from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.snapshot.manifest import ChannelState
 
 

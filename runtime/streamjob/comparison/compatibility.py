@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.verdicts import Comparison, Origin
 from streamjob.ids import ChainUid
-from streamjob.job.plan import Plan
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.plan import Plan
 from streamjob.snapshot.manifest import ChainState, Manifest
 
 

@@ -24,10 +24,10 @@ from streamjob.comparison.snapshot_job import SnapshotJob, inputs_read, keeps_st
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, Origin, Verdict, refused
 from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.dead_letters import as_written, rows_of
-from streamjob.job.graph import graph_of
-from streamjob.job.plan import ChainPlan, Plan
-from streamjob.job.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.model.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.planning.dead_letters import as_written, rows_of
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.snapshot.manifest import Manifest
 
 _ALLOW = "or give it up with --allow-non-restored-state"

@@ -10,8 +10,8 @@ from typing import Any
 
 from streamjob.comparison.verdicts import Kind
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
-from streamjob.job.graph import tables_of
-from streamjob.job.sql import stateful_parts
+from streamjob.job.planning.graph import tables_of
+from streamjob.job.query.sql import stateful_parts
 from streamjob.snapshot.manifest import ChainState, ChannelState, Manifest
 from streamjob.stored.state_owners import KINDS, owners
 

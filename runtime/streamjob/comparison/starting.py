@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import LATEST
 from streamjob.stored.start_snapshot import Found, opened

@@ -1,13 +1,9 @@
 """The job: its model, its file formats, the checks that need no Spark, and its plan."""
 
-from streamjob.job.dsl import Job
-from streamjob.job.graph import graph_of
-from streamjob.job.handles import Feedback, Handle, OperatorHandle, feedback
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.options import resolve_options
-from streamjob.job.plan import ChainPlan, ChannelPlan, Plan, plan
-from streamjob.job.problem import Problem
-from streamjob.job.spec import (
+from streamjob.job.connectors.options import resolve_options
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
     Input,
@@ -17,6 +13,10 @@ from streamjob.job.spec import (
     SourceSpec,
     Watermark,
 )
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import ChainPlan, ChannelPlan, Plan, plan
+from streamjob.job.python_job.dsl import Job
+from streamjob.job.python_job.handles import Feedback, Handle, OperatorHandle, feedback
 
 __all__ = [
     "ChainPlan",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 from streamjob.protocol.log import JobId, read
 from streamjob.protocol.restore import LATEST, NONE, ClaimMode, Resolution, resolve, unusable
 from streamjob.snapshot import keys

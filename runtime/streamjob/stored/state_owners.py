@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamjob.ids import OperatorUid
-from streamjob.job.graph import tables_of
-from streamjob.job.sql import stateful_parts
+from streamjob.job.planning.graph import tables_of
+from streamjob.job.query.sql import stateful_parts
 
 KINDS = {
     "stateStoreSave": "aggregation",

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
-from streamjob.job.formats import FILE_FORMATS
-from streamjob.job.kafka import FORMAT as KAFKA
-from streamjob.job.options import without
+from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.options import without
+from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.protocol.batch_size import BatchSize, Bounds
 from streamjob_runtime.spark.gateway import java_query, our_java
 

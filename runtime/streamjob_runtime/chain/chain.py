@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from streamjob.clock import Clock
 from streamjob.errors import JobFailed
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
-from streamjob.job.plan import ChainPlan
+from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import ChainStatus
 from streamjob.telemetry.logs import within

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
-from streamjob.job.changes import CHANGE_TIME, CHANGE_TYPE, DEBEZIUM, UNAVAILABLE
-from streamjob.job.dead_letters import BROKEN
-from streamjob.job.spec import SourceSpec
+from streamjob.job.connectors.changes import CHANGE_TIME, CHANGE_TYPE, DEBEZIUM, UNAVAILABLE
+from streamjob.job.model.spec import SourceSpec
+from streamjob.job.planning.dead_letters import BROKEN
 from streamjob_runtime.sinks.unavailable import MARK, Mark, available, can_hold, is_unavailable, marked_type, marks_of
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java
 from streamjob_runtime.spark.quoting import quoted

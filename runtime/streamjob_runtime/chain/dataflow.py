@@ -13,10 +13,10 @@ from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.kafka import FORMAT as KAFKA
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import ChainPlan
-from streamjob.job.spec import OperatorSpec, SourceSpec, Watermark
+from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import OperatorSpec, SourceSpec, Watermark
+from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.batch_size import Bounds
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.batch_limits import channel_bounds, with_first_limit

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamjob.job.changes import DEBEZIUM
-from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
-from streamjob.job.encoding_spec import Encoding
-from streamjob.job.kafka import subject_of
-from streamjob.job.load import LoadedJob
-from streamjob.job.options import encodings_of, with_resolved_encodings
-from streamjob.job.spec import SourceSpec
+from streamjob.job.connectors.changes import DEBEZIUM
+from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.options import encodings_of, with_resolved_encodings
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.encoding_spec import Encoding
+from streamjob.job.model.spec import SourceSpec
+from streamjob.job.planning.dead_letters import BROKEN, DEAD_LETTER
 from streamjob_runtime.chain.changes import is_envelope
 from streamjob_runtime.kafka.schemas import SchemaRegistry, check_compiler, decoded, decoder
 from streamjob_runtime.spark.error_positions import error_at, position_in

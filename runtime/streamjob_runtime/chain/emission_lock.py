@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.job.spec import ChannelPolicy
+from streamjob.job.model.spec import ChannelPolicy
 from streamjob.protocol.channels import Backlog
 from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions
 from streamjob_runtime.chain.channels.stream import Stream

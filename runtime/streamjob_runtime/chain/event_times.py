@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.spec import Watermark
+from streamjob.job.model.spec import Watermark
 from streamjob.protocol.partition_times import PartitionTimes
 from streamjob_runtime.chain.watermarks import InputWatermarks, event_time_columns, with_event_time
 from streamjob_runtime.kafka.bounded import KafkaEnd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from streamjob.errors import InvalidInput
-from streamjob.job.plan import ChannelPlan
+from streamjob.job.planning.plan import ChannelPlan
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
-from streamjob.job.spec import SourceSpec
+from streamjob.job.model.spec import SourceSpec
+from streamjob.job.planning.dead_letters import BROKEN, DEAD_LETTER
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
 from streamjob_runtime.spark.text_records import (
     BROKEN_ERROR,

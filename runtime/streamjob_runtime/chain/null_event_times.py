@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.job.model.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.decoding import COUNT
 from streamjob_runtime.spark.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import once

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
-from streamjob.job.formats import FILE_FORMATS
-from streamjob.job.load import LoadedJob
-from streamjob.job.options import option
-from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.job.connectors.options import option
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.formats import FILE_FORMATS
+from streamjob.job.model.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.changes import check_changes, envelope_of, with_available, with_changes
 from streamjob_runtime.chain.decoding import with_decoded
 from streamjob_runtime.chain.event_times import Watermarked, with_observed_time

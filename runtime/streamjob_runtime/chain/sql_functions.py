@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamjob.job.changes import CHANGE_TYPE, DELETIONS, WRITES
-from streamjob.job.spec import OperatorSpec
+from streamjob.job.connectors.changes import CHANGE_TYPE, DELETIONS, WRITES
+from streamjob.job.model.spec import OperatorSpec
 from streamjob_runtime.chain.watermarks import event_time_columns, without_event_time
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_schema, our_java
 from streamjob_runtime.spark.quoting import quoted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streamjob.job.spec import OperatorSpec
-from streamjob.job.temporal_sql import MARK, BadClause, Versions, marked
+from streamjob.job.model.spec import OperatorSpec
+from streamjob.job.query.temporal_sql import MARK, BadClause, Versions, marked
 from streamjob_runtime.chain.temporal_joins import event_time, joined
 from streamjob_runtime.chain.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_session, our_java

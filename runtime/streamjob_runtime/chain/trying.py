@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
-from streamjob.job.dead_letters import BROKEN, DEAD_LETTER
-from streamjob.job.spec import OperatorSpec
+from streamjob.job.model.spec import OperatorSpec
+from streamjob.job.planning.dead_letters import BROKEN, DEAD_LETTER
 from streamjob_runtime.chain.decoding import COUNT, OBSERVED
 from streamjob_runtime.spark.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import java_errors, java_frame, our_java, thrown

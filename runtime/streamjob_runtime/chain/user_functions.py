@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.errors import InvalidInput
-from streamjob.job.functions import describe
+from streamjob.job.query.functions import describe
 from streamjob_runtime.spark.error_text import fix_of
 
 _MISTAKES = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamjob.client.models import OperatorView
 from streamjob.ids import OperatorUid
-from streamjob.job.plan import ChainPlan
+from streamjob.job.planning.plan import ChainPlan
 from streamjob.stored.state_owners import owners
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 

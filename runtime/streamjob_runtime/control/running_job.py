@@ -31,8 +31,8 @@ from streamjob.client.page_models import Diagnosis, EventsView, EventView, Histo
 from streamjob.client.profile_models import ProfilesView, ProfileView
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
-from streamjob.job.graph import graph_of
-from streamjob.job.spec import CheckpointingPolicy
+from streamjob.job.model.spec import CheckpointingPolicy
+from streamjob.job.planning.graph import graph_of
 from streamjob.protocol import messages as m
 from streamjob.protocol.channels import Backlog
 from streamjob.protocol.lifecycle import Lifecycle

@@ -22,9 +22,9 @@ from streamjob.client.models import (
     TaskStatistics,
 )
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.job.options import option
-from streamjob.job.plan import ChainPlan, ChannelPlan
-from streamjob.job.spec import ChannelPolicy, SinkSpec, TableSpec
+from streamjob.job.connectors.options import option
+from streamjob.job.model.spec import ChannelPolicy, SinkSpec, TableSpec
+from streamjob.job.planning.plan import ChainPlan, ChannelPlan
 from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
 from streamjob.stored.state_owners import owners
 from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes

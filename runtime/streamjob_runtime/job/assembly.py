@@ -11,11 +11,11 @@ from streamjob.clock import Clock
 from streamjob.comparison.verdicts import Finding, Verdict
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.event_time import may_be_idle, retimed
-from streamjob.job.graph import graph_of
-from streamjob.job.load import LoadedJob
-from streamjob.job.loops import loops_of
-from streamjob.job.plan import ChainPlan, Plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.loops import loops_of
+from streamjob.job.planning.plan import ChainPlan, Plan
+from streamjob.job.query.event_time import may_be_idle, retimed
 from streamjob.protocol.cuts import Emissions
 from streamjob_runtime.chain.batch_limits import channel_bounds
 from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart, Place

@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 
 from streamjob.errors import ExitCode, JobFailed
-from streamjob.job.changes import DEBEZIUM
-from streamjob.job.formats import FILE_FORMATS
-from streamjob.job.load import LoadedJob
+from streamjob.job.connectors.changes import DEBEZIUM
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.formats import FILE_FORMATS
 from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
 from streamjob_runtime.chain.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.file_records import described

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored
 from streamjob.ids import ChainUid, CheckpointId, Epoch, TriggerId
-from streamjob.job.spec import CheckpointingPolicy
+from streamjob.job.model.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.lifecycle import TRANSITIONS, JobState, Lifecycle

@@ -17,9 +17,9 @@ from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.errors import CannotRestore, ProcessUnfit, StreamJobError
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
-from streamjob.job.graph import graph_of
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import Plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import Plan
 from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restore import Resolution

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Key, OperatorUid
-from streamjob.job.plan import Plan
+from streamjob.job.planning.plan import Plan
 from streamjob.protocol.restore import LATEST, NONE, Resolution
 from streamjob.sink import Sink
 from streamjob.snapshot import keys

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from streamjob.job.options import secrets_in
+from streamjob.job.connectors.options import secrets_in
 from streamjob_runtime.kafka.client import client_settings, explaining
 from streamjob_runtime.kafka.explaining import Circumstances, explained
 from streamjob_runtime.kafka.positions import Offsets, TopicPartition, assignment, read_offsets, write_offsets

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamjob.errors import StreamJobError
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.options import UnusableOptions
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing, UnusableBeginning
 
 _NOT_MADE = ("Failed to construct kafka", "Failed to create new Kafka")

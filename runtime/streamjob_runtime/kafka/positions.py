@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamjob.job.kafka_end import TopicPartition as TopicPartition
+from streamjob.job.connectors.kafka_end import TopicPartition as TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 """By partition, the offset after the last record that counts."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding
-from streamjob.job.options import redacted, secrets_in
+from streamjob.job.connectors.options import redacted, secrets_in
+from streamjob.job.model.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding
 from streamjob_runtime.spark.gateway import (
     column_of,
     first_of_class,

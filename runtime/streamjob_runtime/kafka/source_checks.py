@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.compatibility import Restored
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.kafka import (
+from streamjob.job.connectors.kafka import (
     FAIL_ON_DATA_LOSS,
     FORMAT,
     ISOLATION_LEVEL,
@@ -21,10 +21,10 @@ from streamjob.job.kafka import (
     fails_on_data_loss,
     reads_committed,
 )
-from streamjob.job.load import LoadedJob
-from streamjob.job.options import option
-from streamjob.job.plan import Plan
-from streamjob.job.spec import SourceSpec
+from streamjob.job.connectors.options import option
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import SourceSpec
+from streamjob.job.planning.plan import Plan
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.errors import OffsetsGone, TopicMadeAgain, TransactionOpen, UnusableBeginning
 from streamjob_runtime.kafka.positions import Loss, Offsets, TopicPartition, find_losses, read_offsets

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamjob.job.kafka import STARTING_OFFSETS
-from streamjob.job.kafka_end import ENDING_OFFSETS
-from streamjob.job.options import option, secrets_in, without
+from streamjob.job.connectors.kafka import STARTING_OFFSETS
+from streamjob.job.connectors.kafka_end import ENDING_OFFSETS
+from streamjob.job.connectors.options import option, secrets_in, without
 from streamjob_runtime.kafka.client import client_settings, explaining, with_defaults
 from streamjob_runtime.kafka.explaining import Circumstances, explained
 from streamjob_runtime.kafka.positions import Offsets, TopicPartition, read_offsets, write_offsets

@@ -11,11 +11,11 @@ from sqlglot.errors import SqlglotError
 from sqlglot.lineage import Node, lineage
 from sqlglot.optimizer.qualify import qualify
 
-from streamjob.job import ddl
-from streamjob.job.join_spec import JoinSpec
-from streamjob.job.plan import in_order
-from streamjob.job.spec import JobSpec, OperatorSpec, SourceSpec, TableSpec
-from streamjob.job.sql import NotAQuery, Unread, parse
+from streamjob.job.model.join_spec import JoinSpec
+from streamjob.job.model.spec import JobSpec, OperatorSpec, SourceSpec, TableSpec
+from streamjob.job.planning.plan import in_order
+from streamjob.job.query import ddl
+from streamjob.job.query.sql import NotAQuery, Unread, parse
 from streamjob_runtime.lineage.datasets import Dataset
 
 _DIALECT = "spark"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from streamjob.job.options import MissingVariable, absolute_path, option, substitute
-from streamjob.job.spec import SinkSpec, SourceSpec, TableSpec
+from streamjob.job.connectors.options import MissingVariable, absolute_path, option, substitute
+from streamjob.job.model.spec import SinkSpec, SourceSpec, TableSpec
 
 Part = SourceSpec | TableSpec | SinkSpec
 _Value = Callable[[str], str | None]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from streamjob.job import ddl
-from streamjob.job.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.model.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.query import ddl
 from streamjob_runtime.lineage.columns import Columns, Field, columns_of
 from streamjob_runtime.lineage.datasets import Dataset
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

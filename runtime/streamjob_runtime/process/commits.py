@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.ids import Attempt, CheckpointId, OperatorUid, Owner
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 from streamjob.protocol.log import JOBS_OWN, JobId, read
 from streamjob.protocol.ownership import Identity
 from streamjob.sink import Rescues, Sink

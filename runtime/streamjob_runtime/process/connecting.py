@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.verdicts import Finding
 from streamjob.ids import Epoch
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import ChainPlan, plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.plan import ChainPlan, plan
 from streamjob.protocol.log import JobId
 from streamjob.store.local import LocalStore
 from streamjob.store.staging import StoreStaging

@@ -18,9 +18,9 @@ from streamjob.client.models import CheckpointsView, JobState, JobView
 from streamjob.clock import steady_clock
 from streamjob.errors import ExitCode, InvalidInput, JobFailed
 from streamjob.ids import Attempt, TriggerId
-from streamjob.job.dsl import Job
-from streamjob.job.load import LoadedJob, load_dsl
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob, load_dsl
+from streamjob.job.planning.plan import plan
+from streamjob.job.python_job.dsl import Job
 from streamjob.stored.start_snapshot import job_location
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.control.background import BackgroundJob

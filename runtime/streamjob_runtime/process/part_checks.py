@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from streamjob.errors import InvalidInput, InvalidJob, StreamJobError
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import plan
-from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec, SourceSpec
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import OperatorSpec, SourceSpec
+from streamjob.job.planning.plan import plan
 from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, timed_operator
 from streamjob_runtime.chain.source_rows import read_stream, source_rows
 from streamjob_runtime.chain.sql_functions import refused_functions

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import ExitCode, InvalidInput, ProcessUnfit, StreamJobError
 from streamjob.ids import Attempt, Owner
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.on_executors import check_on_executors
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.planning.on_executors import check_on_executors
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId, read
 from streamjob.protocol.restarts import RestartPolicy

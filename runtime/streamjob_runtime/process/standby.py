@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamjob.errors import StreamJobError
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 from streamjob.protocol.log import JobId
 from streamjob.store.base import Store
 from streamjob_runtime.process.connecting import connect

@@ -13,9 +13,9 @@ from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.verdicts import Comparison, Kind, refused
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch
-from streamjob.job.graph import graph_of
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId, read
 from streamjob.sink import StagedRowsGone
 from streamjob.store.effects import drive

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from streamjob.job.job_tests import JobTestSpec
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.job_tests import JobTestSpec
+from streamjob.job.loading.load import LoadedJob
 from streamjob_runtime.spark.connectors.finding import compilers, needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.comparison.verdicts import Comparison
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 from streamjob.protocol.log import JobId
 from streamjob_runtime.process.asking import spark_to_ask
 from streamjob_runtime.process.part_checks import check_parts

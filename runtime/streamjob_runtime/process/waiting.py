@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.starting import compare_start
 from streamjob.comparison.verdicts import Comparison
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import LATEST
 from streamjob.stored.start_snapshot import Found

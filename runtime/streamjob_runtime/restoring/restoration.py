@@ -11,8 +11,8 @@ from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.state_forms import same
 from streamjob.comparison.verdicts import Finding
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
-from streamjob.job.kafka import FORMAT as KAFKA
-from streamjob.job.plan import ChainPlan, Plan
+from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.protocol.channels import Entry, EntryKind
 from streamjob.protocol.cuts import Emissions
 from streamjob.snapshot.manifest import ChainState, FileRef, SourceState

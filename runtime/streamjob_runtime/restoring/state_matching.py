@@ -23,7 +23,7 @@ from streamjob.comparison.state_forms import differences, tells_more
 from streamjob.comparison.verdicts import Finding, Kind, refused
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.plan import ChainPlan
+from streamjob.job.planning.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState
 from streamjob.snapshot.state_form import StateForm
 from streamjob.stored.state_owners import from_the_output, owners

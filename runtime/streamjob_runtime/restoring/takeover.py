@@ -10,7 +10,7 @@ from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.snapshot_job import inputs_read
 from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
-from streamjob.job.plan import ChainPlan
+from streamjob.job.planning.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState, FileRef
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.formats import FILE_FORMATS
+from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.counting import counted
 from streamjob_runtime.sinks.errors import UnusableSink

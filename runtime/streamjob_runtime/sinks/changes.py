@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from streamjob.job.changes import CHANGE_TYPE, DELETIONS, WRITES
+from streamjob.job.connectors.changes import CHANGE_TYPE, DELETIONS, WRITES
 from streamjob_runtime.sinks.column_mismatches import Mismatch
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.suggest import did_you_mean
 
 CAST = "cast it in the job, or give the column another type"
 

@@ -12,12 +12,12 @@ from pydantic import JsonValue
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job import kafka_sink
-from streamjob.job.changes import CHANGE_TYPE, is_upsert
-from streamjob.job.encoding_spec import BINARY, Encoding
-from streamjob.job.kafka import subject_of
-from streamjob.job.options import encodings_of, option
-from streamjob.job.spec import SinkSpec
+from streamjob.job.connectors import kafka_sink
+from streamjob.job.connectors.changes import CHANGE_TYPE, is_upsert
+from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.options import encodings_of, option
+from streamjob.job.model.encoding_spec import BINARY, Encoding
+from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import ChecksSchema, KnowsPublished, KnowsTarget, Previews, Rescues, Sink, SinkContext, Staged
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.changes import is_deletion

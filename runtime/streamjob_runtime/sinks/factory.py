@@ -14,13 +14,19 @@ from pydantic import ValidationError
 from streamjob.errors import StreamJobError
 from streamjob.extras import from_extra
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job import delta, iceberg, jdbc, kafka_sink, postgresql
-from streamjob.job.bucket_files import path_problem
-from streamjob.job.changes import is_upsert
-from streamjob.job.formats import EXACTLY_ONCE_FORMATS, is_python_sink
-from streamjob.job.functions import NotFound, find_function
-from streamjob.job.options import encodings_of, option, resolve_options, resolve_registry, with_resolved_encodings
-from streamjob.job.spec import SinkSpec
+from streamjob.job.connectors import delta, iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job.connectors.bucket_files import path_problem
+from streamjob.job.connectors.changes import is_upsert
+from streamjob.job.connectors.options import (
+    encodings_of,
+    option,
+    resolve_options,
+    resolve_registry,
+    with_resolved_encodings,
+)
+from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, is_python_sink
+from streamjob.job.model.spec import SinkSpec
+from streamjob.job.query.functions import NotFound, find_function
 from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.console import ConsoleSink

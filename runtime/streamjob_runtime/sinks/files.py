@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.options import without
+from streamjob.job.connectors.options import without
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.commit_records import CommitRecords
 from streamjob_runtime.sinks.committables import read_committable, read_record

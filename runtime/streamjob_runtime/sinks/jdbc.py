@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamjob.errors import refuse
-from streamjob.job.options import option, redacted, secrets_in
+from streamjob.job.connectors.options import option, redacted, secrets_in
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.column_mismatches import CAST, Mismatch, given_twice, no_column
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, RowsRefused, UnusableTable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamjob.comparison.verdicts import Finding, Kind, refused
 from streamjob.errors import StreamJobError
 from streamjob.ids import CheckpointId, OperatorUid
-from streamjob.job.spec import SinkSpec
+from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import KnowsPublished, Previews
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
 

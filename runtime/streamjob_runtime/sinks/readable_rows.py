@@ -7,7 +7,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from streamjob.job.options import option
+from streamjob.job.connectors.options import option
 from streamjob_runtime.sinks.column_mismatches import Mismatch, two_of_one_name
 from streamjob_runtime.spark.quoting import quoted
 

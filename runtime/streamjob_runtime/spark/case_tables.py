@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark.gateway import call_errors, load_class
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamjob.job.options import option
+from streamjob.job.connectors.options import option
 
 # Five letters: an offset has seconds where local mean time still counted.
 _TIMES = {

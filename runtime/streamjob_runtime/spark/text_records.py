@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from streamjob.errors import InvalidInput
-from streamjob.job.formats import DECODED_FILES
-from streamjob.job.options import option
-from streamjob.job.spec import SourceSpec, TableSpec
+from streamjob.job.connectors.options import option
+from streamjob.job.model.formats import DECODED_FILES
+from streamjob.job.model.spec import SourceSpec, TableSpec
 from streamjob_runtime.spark.error_positions import error_at, position_in
 from streamjob_runtime.spark.gateway import (
     column_of,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType

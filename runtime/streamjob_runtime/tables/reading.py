@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.jdbc import FORMAT as JDBC
-from streamjob.job.kafka import FORMAT as KAFKA
-from streamjob.job.load import LoadedJob
-from streamjob.job.options import option, redacted, secrets_in
-from streamjob.job.spec import TableSpec
+from streamjob.job.connectors.jdbc import FORMAT as JDBC
+from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.options import option, redacted, secrets_in
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import TableSpec
 from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.sinks.jdbc import database_said
 from streamjob_runtime.spark.error_text import header_said, reason

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
-from streamjob.job.load import LoadedJob
-from streamjob.job.spec import TableSpec
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import TableSpec
 from streamjob_runtime.spark.gateway import call_errors, frame_of_relation, java_frame, java_session, our_java
 from streamjob_runtime.tables.reading import TableChanged, batch_frame, reading_table
 

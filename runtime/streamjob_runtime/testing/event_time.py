@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamjob.ids import OperatorUid
-from streamjob.job.event_time import have_event_time, retimed
-from streamjob.job.loops import loops_of
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.loops import loops_of
+from streamjob.job.query.event_time import have_event_time, retimed
 from streamjob_runtime.chain.chain import Chain
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from streamjob.errors import StreamJobError
-from streamjob.job.job_tests import JobTestSpec, StepSpec
-from streamjob.job.load import LoadedJob
+from streamjob.job.loading.job_tests import JobTestSpec, StepSpec
+from streamjob.job.loading.load import LoadedJob
 from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.session import Session
 

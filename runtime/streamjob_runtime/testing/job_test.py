@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
 from streamjob.errors import StreamJobError
-from streamjob.job.dsl import Job
-from streamjob.job.handles import Handle, TableHandle
-from streamjob.job.load import LoadedJob
-from streamjob.job.spec import SourceSpec, TableSpec
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import SourceSpec, TableSpec
+from streamjob.job.model.suggest import did_you_mean
+from streamjob.job.python_job.dsl import Job
+from streamjob.job.python_job.handles import Handle, TableHandle
 from streamjob_runtime.chain.source_rows import read_stream
 from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.tables.reading import batch_frame, reading_table

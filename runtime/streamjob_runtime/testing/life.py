@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from streamjob.clock import steady_clock
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, ChainUid, TriggerId
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.plan import plan
 from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy

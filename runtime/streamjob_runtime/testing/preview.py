@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from streamjob.job.load import LoadedJob
-from streamjob.job.spec import JobSpec, SinkSpec
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import JobSpec, SinkSpec
+from streamjob.job.model.suggest import did_you_mean
 from streamjob_runtime.testing.errors import UnknownPart
 from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.sampling import sample

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput
-from streamjob.job.dead_letters import DEAD_LETTER
-from streamjob.job.kafka import FORMAT as KAFKA
-from streamjob.job.kafka_end import ENDING_OFFSETS
-from streamjob.job.load import LoadedJob
-from streamjob.job.options import option, without
-from streamjob.job.spec import SourceSpec
+from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.kafka_end import ENDING_OFFSETS
+from streamjob.job.connectors.options import option, without
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import SourceSpec
+from streamjob.job.planning.dead_letters import DEAD_LETTER
 from streamjob_runtime.chain.file_records import described
 from streamjob_runtime.chain.source_rows import read_stream
 from streamjob_runtime.kafka.client import with_defaults

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjob.job.dsl import Job
-from streamjob.job.load import LoadedJob, load_dsl, load_job
-from streamjob.job.options import missing_names, substitute
+from streamjob.job.connectors.options import missing_names, substitute
+from streamjob.job.loading.load import LoadedJob, load_dsl, load_job
+from streamjob.job.python_job.dsl import Job
 from streamjob_runtime.spark.gateway import parse
 from streamjob_runtime.spark.job_files import JobFiles
 

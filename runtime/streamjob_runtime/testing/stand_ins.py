@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from streamjob.job.kafka import FORMAT as KAFKA
-from streamjob.job.options import option
-from streamjob.job.spec import JobSpec, SourceSpec
+from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.options import option
+from streamjob.job.model.spec import JobSpec, SourceSpec
 from streamjob_runtime.testing import collecting
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

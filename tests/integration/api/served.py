@@ -16,8 +16,8 @@ from tests.unit.view.samples import MANIFEST, WATERMARK_MS
 from streamjob.client.models import ControlFile
 from streamjob.ids import BatchId, CheckpointId, OperatorUid, TriggerId
 from streamjob.job import LoadedJob
-from streamjob.job.reading import read_spec
-from streamjob.job.spec import CheckpointingPolicy
+from streamjob.job.model.reading import read_spec
+from streamjob.job.model.spec import CheckpointingPolicy
 from streamjob.protocol import messages as m
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.triggers import SnapshotKind

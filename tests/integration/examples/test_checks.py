@@ -22,7 +22,8 @@ from typer.testing import CliRunner, Result
 from streamjob.cli import check as check_cli
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode
-from streamjob.job.formats import (
+from streamjob.job.loading.load import load_job
+from streamjob.job.model.formats import (
     EXACTLY_ONCE_FORMATS,
     FILE_FORMATS,
     SINK_FORMATS,
@@ -30,7 +31,6 @@ from streamjob.job.formats import (
     TABLE_FORMATS,
     TRANSACTIONAL_FORMATS,
 )
-from streamjob.job.load import load_job
 from streamjob_runtime.process import start_check
 from streamjob_runtime.spark.gateway import parse
 

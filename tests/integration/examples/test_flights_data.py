@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 
 FLIGHTS_OF_2013 = 336_776
 OBSERVATIONS = 26_115

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 
 _FLIGHTS = """\
 origin,carrier,flight,tailnum,dest,scheduled,dep_delay,arr_delay,distance

@@ -15,7 +15,7 @@ from tests.integration.matrix.values import TYPES, Value
 from tests.integration.sinks.buckets import environment_of_tasks
 
 from streamjob.ids import BatchId, CheckpointId, Epoch
-from streamjob.job.spec import SinkSpec
+from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import ChecksSchema
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.memory_store import MemoryStore

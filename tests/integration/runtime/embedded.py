@@ -15,8 +15,8 @@ from tests.integration.job_files import job_files
 from streamjob.clock import steady_clock
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, TriggerId
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
 from streamjob.store.base import Store

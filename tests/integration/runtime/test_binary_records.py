@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.runtime.avro_records import long, text
 
-from streamjob.job.encoding_spec import Encoding
+from streamjob.job.model.encoding_spec import Encoding
 from streamjob_runtime.kafka.schemas import decoded, decoder
 
 if TYPE_CHECKING:

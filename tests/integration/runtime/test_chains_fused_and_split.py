@@ -25,8 +25,8 @@ from tests.integration.runtime.graphs import (
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
 
 from streamjob.errors import ExitCode
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import NewStateInOldChain, NonRestoredState, StateChanged
 from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore, ExitCode
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened

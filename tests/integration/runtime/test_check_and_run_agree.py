@@ -18,8 +18,8 @@ from tests.integration.runtime.purchases import write_job
 
 from streamjob.comparison.graphs import compare
 from streamjob.errors import ExitCode, StreamJobError
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.protocol.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened

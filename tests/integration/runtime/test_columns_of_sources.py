@@ -18,7 +18,7 @@ from tests.integration.runtime.stories import killed_and_finished
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import InvalidInput, InvalidJob
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob_runtime.process.validation import validate_with
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from streamjob.comparison.refusals import NewStateInOldChain, NonRestoredState, 
 from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore, ExitCode
 from streamjob.ids import OperatorUid, TriggerId
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import Manifest

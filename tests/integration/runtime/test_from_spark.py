@@ -20,8 +20,8 @@ from streamjob.clock import steady_clock
 from streamjob.comparison.refusals import StateChanged
 from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore, ExitCode
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.store.local import LocalStore
 from streamjob.store.opening import open_location

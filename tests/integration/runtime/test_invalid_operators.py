@@ -10,7 +10,7 @@ from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.purchases import write_job
 
 from streamjob.errors import InvalidInput, InvalidJob
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob_runtime.process.validation import validate_with
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tests.integration.runtime.processes import job_runs
 from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
 
-from streamjob.job.changes import UNAVAILABLE
+from streamjob.job.connectors.changes import UNAVAILABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow, pytest.mark.thorough]
 

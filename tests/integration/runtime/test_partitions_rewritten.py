@@ -33,8 +33,8 @@ from streamjob.comparison.graphs import compare
 from streamjob.comparison.rewrite_checks import StateNotRewritable, StateRewrittenWrongly
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import BatchId, TriggerId
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import Manifest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.runtime.protobuf_records import ORDER, message_class, order_file
 
-from streamjob.job.encoding_spec import Encoding
+from streamjob.job.model.encoding_spec import Encoding
 from streamjob_runtime.kafka.schemas import decoded, decoder, encoded, encoder
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.shapes import FILES, ROWS, Gates, Shape
 from tests.integration.runtime.stories import Story, Way
 
-from streamjob.job.formats import EXACTLY_ONCE_FORMATS
+from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from tests.integration.runtime.test_kafka_source import life_of, stopped_behind
 from tests.servers.kafka import KafkaServer
 
 from streamjob.comparison.verdicts import Comparison
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.protocol.log import JobId
 from streamjob_runtime.job.targets import TargetMadeAgain
 from streamjob_runtime.process.start_check import compare_with_output

@@ -22,8 +22,8 @@ from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import StateChanged
 from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import ExitCode, InvalidInput
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.process.start_check import examine_with

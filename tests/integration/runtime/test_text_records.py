@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamjob.errors import StreamJobError
-from streamjob.job.encoding_spec import Encoding
-from streamjob.job.load import LoadedJob
-from streamjob.job.reading import read_spec
-from streamjob.job.spec import SourceSpec
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.encoding_spec import Encoding
+from streamjob.job.model.reading import read_spec
+from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.chain.file_records import decoded_files
 from streamjob_runtime.kafka.schemas import decoded, decoder
 from streamjob_runtime.monitoring.query_progress import ProgressReader

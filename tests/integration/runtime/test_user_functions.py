@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.documents import blocks
 
 from streamjob.errors import InvalidJob
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.testing import JobTest
 from streamjob_runtime.process.validation import validate_with
 

@@ -18,8 +18,8 @@ from tests.integration.runtime.processes import JobRuns
 from tests.integration.runtime.shapes import FILES, ROWS, SHAPES, Gates
 from tests.integration.runtime.stories import Story, Way
 
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot.record import RecordKind
 

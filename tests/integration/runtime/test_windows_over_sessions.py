@@ -17,8 +17,8 @@ from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import killed_and_finished
 
 from streamjob.errors import InvalidInput
-from streamjob.job.load import load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob_runtime.process.validation import validate_with
 
 if TYPE_CHECKING:

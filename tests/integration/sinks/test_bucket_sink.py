@@ -15,7 +15,7 @@ from tests.integration.sinks.buckets import Bucket, environment_of_tasks
 from tests.servers.faulty import FaultyProxy, answer, cut_after_applying
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, Key, OperatorUid
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
 from streamjob.store.base import CredentialsRejected, StoreError
 from streamjob_runtime.sinks.bucket import rows

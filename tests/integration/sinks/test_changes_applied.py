@@ -18,7 +18,7 @@ from tests.integration.sinks.lakes import Lake
 from tests.integration.sinks.topics import UID, Topics
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.job.spec import SinkSpec
+from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext, Staged
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.kafka.errors import TopicMissing

@@ -24,7 +24,7 @@ from tests.integration.sinks.databases import Database
 from tests.integration.sinks.lakes import Lake
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.job.changes import UNAVAILABLE
+from streamjob.job.connectors.changes import UNAVAILABLE
 from streamjob.sink import Sink, SinkContext
 from streamjob_runtime.chain.changes import with_available
 from streamjob_runtime.chain.outputs import ChainOutput

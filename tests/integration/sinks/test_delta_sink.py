@@ -20,7 +20,7 @@ from tests.servers.s3 import S3Server
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.delta.commits import StagedBatch
 from streamjob_runtime.sinks.delta.errors import DeltaUnreachable

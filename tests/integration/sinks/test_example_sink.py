@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as f
 
-from streamjob.job.functions import find_function
+from streamjob.job.query.functions import find_function
 from streamjob.sink import Sink
 from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance

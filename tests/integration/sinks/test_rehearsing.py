@@ -9,7 +9,7 @@ import pytest
 from tests.integration.job_files import job_files
 from tests.integration.sinks.topics import UID, Topics
 
-from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.protocol.log import JobId
 from streamjob_runtime.kafka.errors import TopicMissing
 from streamjob_runtime.process.connecting import connect

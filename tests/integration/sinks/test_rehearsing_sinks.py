@@ -16,7 +16,7 @@ from tests.integration.sinks.databases import Database
 from tests.integration.sinks.lakes import Lake
 
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job.spec import SinkSpec
+from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext
 from streamjob.store.local import LocalStore
 from streamjob.store.staging import StoreStaging

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from tests.unit.runtime.rows_in_flight import InFlight
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.job.spec import SinkSpec
+from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext, Staged
 from streamjob_runtime.sinks.batch import AtLeastOnceSink, BatchSink
 from streamjob_runtime.sinks.bucket.encoding import Encoding

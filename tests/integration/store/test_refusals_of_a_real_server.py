@@ -18,7 +18,7 @@ from streamjob.protocol.ownership import Identity
 from streamjob.store import AccessDenied, LocalStore
 from streamjob.store.opening import open_location
 from streamjob_operator.cluster.kinds import SECRET
-from streamjob_operator.decisions.observation import StoreProblem, StoreTrouble
+from streamjob_operator.decisions.values.observation import StoreProblem, StoreTrouble
 from streamjob_operator.resources.base import Reference
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.storage.job_stores import JobStores, trouble_of

@@ -9,8 +9,8 @@ import pytest
 from tests.integration.core import core
 from tests.integration.job_files import job_files
 
-from streamjob.job.job_tests import file_beside, read_tests_file
-from streamjob.job.load import load_job
+from streamjob.job.loading.job_tests import file_beside, read_tests_file
+from streamjob.job.loading.load import load_job
 from streamjob_runtime.testing.file_tests import run_tests
 from streamjob_runtime.testing.session import Session
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.integration.job_files import job_files
 
-from streamjob.job.job_tests import file_beside, read_tests, read_tests_file
-from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.loading.job_tests import file_beside, read_tests, read_tests_file
+from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob_runtime.testing.file_tests import Result, run_tests
 from streamjob_runtime.testing.session import Session
 

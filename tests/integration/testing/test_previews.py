@@ -11,7 +11,7 @@ import pytest
 from tests.integration.job_files import job_files
 from tests.servers.kafka import KafkaServer
 
-from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob_runtime.testing.preview import Preview, preview
 from streamjob_runtime.testing.sampling import UnreadableSource
 from streamjob_runtime.testing.session import Session

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamjob.client.models import ExecutorsView, ExecutorView
-from streamjob_operator.decisions.actions import EnsureExecutors
-from streamjob_operator.decisions.observation import ExecutorPod, ExecutorSet, PodPhase
+from streamjob_operator.decisions.values.actions import EnsureExecutors
+from streamjob_operator.decisions.values.observation import ExecutorPod, ExecutorSet, PodPhase
 
 STARTS = 20.0
 """Seconds until the process of a pod runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamjob_operator.decisions import Decision, Resource
-from streamjob_operator.decisions.memory import Memory, memory_of
+from streamjob_operator.decisions.values.memory import Memory, memory_of
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.status import LifecycleState, PreflightState, TriggerPurpose
 

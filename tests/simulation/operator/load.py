@@ -12,7 +12,7 @@ from tests.simulation.operator.world import ClusterWorld
 from streamjob.client.models import BatchTimesView, ChainView, InputView, JobView, MemoryView, PartitionView
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions.actions import (
+from streamjob_operator.decisions.values.actions import (
     Action,
     CreateDriver,
     DeleteExecutor,
@@ -20,8 +20,8 @@ from streamjob_operator.decisions.actions import (
     RemoveExecutors,
     ResizeDriver,
 )
-from streamjob_operator.decisions.observation import DriverPod, Observation, PodPhase
-from streamjob_operator.decisions.slots import cores_of, slots_of
+from streamjob_operator.decisions.values.observation import DriverPod, Observation, PodPhase
+from streamjob_operator.decisions.values.slots import cores_of, slots_of
 from streamjob_operator.resources.pods import HEAP_SHARE
 
 PER_SLOT = 10_000.0

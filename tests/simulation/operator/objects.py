@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.simulation.operator.runtime import Process
 
-from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.decisions.memory import Memory
+from streamjob_operator.decisions.values.actions import CreateDriver
+from streamjob_operator.decisions.values.memory import Memory
 
 GRACE = 30
 

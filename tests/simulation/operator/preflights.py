@@ -8,9 +8,9 @@ from tests.simulation.operator.runtime import START
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions.actions import CreatePreflight
-from streamjob_operator.decisions.memory import Memory
-from streamjob_operator.decisions.observation import DriverPod, PodPhase
+from streamjob_operator.decisions.values.actions import CreatePreflight
+from streamjob_operator.decisions.values.memory import Memory
+from streamjob_operator.decisions.values.observation import DriverPod, PodPhase
 
 FOUND = "operator 'clean': SELEC is no query"
 _ENDS = {"invalid": ExitCode.INVALID_INPUT, "unrestorable": ExitCode.CANNOT_RESTORE}

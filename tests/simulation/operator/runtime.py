@@ -28,12 +28,12 @@ from streamjob.client.models import (
 )
 from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, Epoch, TriggerId
-from streamjob.job.spec import CheckpointingPolicy
+from streamjob.job.model.spec import CheckpointingPolicy
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.record import RecordKind
-from streamjob_operator.decisions.actions import CreateDriver, StopJob
-from streamjob_operator.decisions.observation import Completion
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.actions import CreateDriver, StopJob
+from streamjob_operator.decisions.values.observation import Completion
+from streamjob_operator.decisions.values.revision import Revision
 
 START = 5
 CRASH = 8

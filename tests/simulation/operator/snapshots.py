@@ -9,7 +9,8 @@ from typing import Any
 from tests.simulation.operator.world import NAME, ClusterWorld, Mishap
 
 from streamjob.snapshot.record import RecordKind
-from streamjob_operator.decisions.actions import (
+from streamjob_operator.decisions.snapshots import SnapshotSituation, decide_snapshot
+from streamjob_operator.decisions.values.actions import (
     Action,
     AddFinalizer,
     CreateSnapshot,
@@ -19,8 +20,7 @@ from streamjob_operator.decisions.actions import (
     TriggerCheckpoint,
     TriggerSavepoint,
 )
-from streamjob_operator.decisions.observation import KnownSnapshot, SnapshotOrigin
-from streamjob_operator.decisions.snapshots import SnapshotSituation, decide_snapshot
+from streamjob_operator.decisions.values.observation import KnownSnapshot, SnapshotOrigin
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
 
 

@@ -18,7 +18,7 @@ from tests.simulation.operator.conditions import is_true
 from tests.simulation.operator.invariants import check_savepoints, check_starts
 from tests.simulation.operator.world import ClusterWorld, Mishap
 
-from streamjob_operator.decisions.health import RUNS
+from streamjob_operator.decisions.values.health import RUNS
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState, PreflightState
 

@@ -19,7 +19,7 @@ from tests.simulation.operator.world import ClusterWorld
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import Decision, Resource, decide
-from streamjob_operator.decisions.actions import (
+from streamjob_operator.decisions.values.actions import (
     Action,
     AddFinalizer,
     CreateDriver,
@@ -31,9 +31,9 @@ from streamjob_operator.decisions.actions import (
     RemoveFinalizer,
     StopJob,
 )
-from streamjob_operator.decisions.memory import intends_otherwise, memory_of
-from streamjob_operator.decisions.observation import Compatibility, Observation, PodPhase, StoredLog
-from streamjob_operator.decisions.revision import revision_of
+from streamjob_operator.decisions.values.memory import intends_otherwise, memory_of
+from streamjob_operator.decisions.values.observation import Compatibility, Observation, PodPhase, StoredLog
+from streamjob_operator.decisions.values.revision import revision_of
 from streamjob_operator.resources.status import LifecycleState, PreflightState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 

@@ -16,7 +16,7 @@ from tests.simulation.operator.test_every_pair import changed, run_until
 from tests.simulation.operator.test_upgrades_with_a_successor import DEATHS, Happens, edits, sets
 from tests.simulation.operator.world import ClusterWorld, Mishap
 
-from streamjob_operator.decisions.actions import StopJob
+from streamjob_operator.decisions.values.actions import StopJob
 from streamjob_operator.resources.status import LifecycleState, PreflightState
 
 STEPS = range(14)

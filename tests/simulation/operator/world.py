@@ -25,7 +25,7 @@ from streamjob_operator.decisions import (
     wanted_trials,
     wanted_triggers,
 )
-from streamjob_operator.decisions.actions import (
+from streamjob_operator.decisions.values.actions import (
     Action,
     AddFinalizer,
     CreateDriver,
@@ -43,8 +43,8 @@ from streamjob_operator.decisions.actions import (
     StartJob,
     StopJob,
 )
-from streamjob_operator.decisions.memory import Memory, memory_of
-from streamjob_operator.decisions.observation import (
+from streamjob_operator.decisions.values.memory import Memory, memory_of
+from streamjob_operator.decisions.values.observation import (
     Admission,
     DriverPod,
     KnownSnapshot,
@@ -55,7 +55,7 @@ from streamjob_operator.decisions.observation import (
     StoreProblem,
     StoreTrouble,
 )
-from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.decisions.values.revision import Revision, revision_of
 from streamjob_operator.reconciling.observing import log_as_remembered, log_of_driver
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus

@@ -14,7 +14,7 @@ from bench.by_hand.data import FORMS
 from bench.processes import Used
 from pyarrow import parquet
 
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 
 
 def test_the_first_batches_and_what_follows_the_last_full_one_do_not_count() -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from streamjob.cli.main import app
 from streamjob.ids import Epoch, Key, OperatorUid
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
 from streamjob.protocol.stored_manifests import encode_manifest
 from streamjob.sink import SinkContext
 from streamjob.store.local import LocalStore

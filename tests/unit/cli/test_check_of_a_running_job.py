@@ -15,8 +15,8 @@ from streamjob.cli.main import app
 from streamjob.comparison.starting import ComparedStart, compare_start
 from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.spec import JobSpec
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.model.spec import JobSpec
 from streamjob.protocol.log import JobId
 from streamjob.stored.start_snapshot import Found
 

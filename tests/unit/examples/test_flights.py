@@ -13,7 +13,7 @@ import pytest
 from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, OperatorUid, Owner
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.snapshot.manifest import Manifest, SourceState
 from streamjob.snapshot.record import LogRecord, RecordKind
 

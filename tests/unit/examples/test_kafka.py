@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from streamjob.job.kafka_sink import parse_options
-from streamjob.job.load import load_job
-from streamjob.job.options import environment_names
+from streamjob.job.connectors.kafka_sink import parse_options
+from streamjob.job.connectors.options import environment_names
+from streamjob.job.loading.load import load_job
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "kafka"
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from streamjob.job.load import load_job
-from streamjob_operator.decisions.revision import difference, revision_of
+from streamjob.job.loading.load import load_job
+from streamjob_operator.decisions.values.revision import difference, revision_of
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.resources.streamjob import StreamJob

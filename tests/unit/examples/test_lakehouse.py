@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from streamjob.job.iceberg import catalog_properties, parse_options
-from streamjob.job.load import load_job
-from streamjob.job.options import environment_names
+from streamjob.job.connectors.iceberg import catalog_properties, parse_options
+from streamjob.job.connectors.options import environment_names
+from streamjob.job.loading.load import load_job
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "lakehouse"
 

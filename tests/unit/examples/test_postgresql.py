@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from streamjob.job.load import load_job
-from streamjob.job.options import environment_names
-from streamjob.job.postgresql import parse_options
+from streamjob.job.connectors.options import environment_names
+from streamjob.job.connectors.postgresql import parse_options
+from streamjob.job.loading.load import load_job
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "postgresql"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from streamjob.errors import InvalidJob
-from streamjob.job.graph import graph_of
-from streamjob.job.kafka import subject_of
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.options import MissingVariable, encodings_of, with_resolved_encodings
+from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.options import MissingVariable, encodings_of, with_resolved_encodings
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.planning.graph import graph_of
 
 SCHEMA = '{"type": "long"}'
 URL = "http://registry:8081"

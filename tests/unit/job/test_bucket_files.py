@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.bucket_files import COMPRESSIONS, compression_of, path_problem, problems
+from streamjob.job.connectors.bucket_files import COMPRESSIONS, compression_of, path_problem, problems
 
 
 @pytest.mark.parametrize("path", ["s3://bucket", "s3://bucket/", "s3://bucket/a/b=c/", "s3://${env:BUCKET}/out"])

@@ -7,7 +7,7 @@ import pytest
 from streamjob import Job
 from streamjob.ids import ChainUid
 from streamjob.job import Handle, JobSpec, Plan, plan
-from streamjob.job.spec import OutputMode
+from streamjob.job.model.spec import OutputMode
 
 WINDOWS = "SELECT window(timestamp, '1 hour') AS w, count(*) AS n FROM {} GROUP BY window(timestamp, '1 hour')"
 

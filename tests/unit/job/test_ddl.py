@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.ddl import NotASchema, columns
+from streamjob.job.query.ddl import NotASchema, columns
 
 ACCEPTED = [
     "a INT, b STRING",

@@ -9,8 +9,8 @@ from tests.unit.job.sql_text import in_sql
 from tests.unit.job.texts import job, messages, topic
 
 from streamjob.job import load_job, plan
-from streamjob.job.converting import content_of, converted
-from streamjob.job.dead_letters import BROKEN, with_dead_letters
+from streamjob.job.loading.converting import content_of, converted
+from streamjob.job.planning.dead_letters import BROKEN, with_dead_letters
 
 VALUE = "value: {format: json, schema: 'x INT, t TIMESTAMP'}, onError: deadLetter"
 SINKS = (

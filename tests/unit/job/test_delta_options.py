@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from streamjob.job.delta import problems, storage_options
+from streamjob.job.connectors.delta import problems, storage_options
 
 TABLE = {"path": "s3://bucket/t", "storage.AWS_REGION": "x", "storage.AWS_SECRET_ACCESS_KEY": "hunter2"}
 

@@ -11,8 +11,8 @@ import pytest
 from streamjob import Job
 from streamjob.errors import InvalidJob
 from streamjob.job import load_job
-from streamjob.job.converting import NotConvertible, converted
-from streamjob.job.load import LoadedJob, load_dsl
+from streamjob.job.loading.converting import NotConvertible, converted
+from streamjob.job.loading.load import LoadedJob, load_dsl
 
 REST = """
 CREATE SOURCE clicks WITH ('format' = 'rate');
@@ -61,7 +61,7 @@ def test_a_job_in_python_names_its_functions(tmp_path: Path) -> None:
     clicks = job.source("clicks", format="rate")
     job.sink("report", input=clicks, format="json", options={"path": "out"})
 
-    assert load_dsl(job, directory=tmp_path).spec.functions == {"shop_of": "streamjob.job.load:load_job"}
+    assert load_dsl(job, directory=tmp_path).spec.functions == {"shop_of": "streamjob.job.loading.load:load_job"}
 
 
 def test_a_notebook_names_its_own_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

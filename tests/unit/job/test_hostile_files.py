@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.job import load_job
-from streamjob.job.yaml_file import MOST_BYTES, YamlError, read_documents, read_scalar
+from streamjob.job.loading.yaml_file import MOST_BYTES, YamlError, read_documents, read_scalar
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)

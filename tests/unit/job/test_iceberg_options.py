@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from streamjob.job.iceberg import (
+from streamjob.job.connectors.iceberg import (
     catalog_properties,
     delivery_problems,
     parse_options,
     problems,
 )
-from streamjob.job.options import UnusableOptions, is_secret
-from streamjob.job.spec import SinkSpec
+from streamjob.job.connectors.options import UnusableOptions, is_secret
+from streamjob.job.model.spec import SinkSpec
 
 SQL = {"table": "db.t", "catalog.type": "sql", "catalog.uri": "postgresql://h/d", "catalog.warehouse": "s3://b/w"}
 REST = {"table": "db.t", "catalog.type": "rest", "catalog.uri": "https://catalog"}

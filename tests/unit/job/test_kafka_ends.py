@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.kafka_end import NotEndingOffsets, TopicPartition, ending_offsets, problems
+from streamjob.job.connectors.kafka_end import NotEndingOffsets, TopicPartition, ending_offsets, problems
 
 
 @pytest.mark.parametrize("text", [None, "latest", " Latest "])

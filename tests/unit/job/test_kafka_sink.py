@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.kafka_sink import delivery_problems, key_columns, parse_options, problems
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.kafka_sink import delivery_problems, key_columns, parse_options, problems
+from streamjob.job.connectors.options import UnusableOptions
 
 GIVEN = {"kafka.bootstrap.servers": "broker:9092", "topic": "alerts"}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job import kafka
 from streamjob.job.checks import Subject
 from streamjob.job.checks.sources import connections
-from streamjob.job.spec import JobSpec
+from streamjob.job.connectors import kafka
+from streamjob.job.model.spec import JobSpec
 
 RIGHT = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode, InvalidJob
 from streamjob.job import load_job
-from streamjob.job.plan import plan
-from streamjob.job.spec import MOST_INPUTS, MOST_PARTITIONS, MOST_PARTS
-from streamjob.job.sql import NotAQuery, read_query
+from streamjob.job.model.spec import MOST_INPUTS, MOST_PARTITIONS, MOST_PARTS
+from streamjob.job.planning.plan import plan
+from streamjob.job.query.sql import NotAQuery, read_query
 
 Data = dict[str, Any]
 

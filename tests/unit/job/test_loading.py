@@ -13,7 +13,7 @@ import pytest
 from streamjob.errors import ExitCode, InvalidInput, InvalidJob
 from streamjob.ids import OperatorUid
 from streamjob.job import LoadedJob, load_job
-from streamjob.job.options import MissingVariable
+from streamjob.job.connectors.options import MissingVariable
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from tests.unit.job.texts import messages
 from streamjob import Job, feedback
 from streamjob.ids import ChainUid
 from streamjob.job import Feedback, JobSpec, Plan, plan
-from streamjob.job.drawing import as_json, as_mermaid, as_text
-from streamjob.job.loops import closes_a_cycle, loops_of
+from streamjob.job.planning.drawing import as_json, as_mermaid, as_text
+from streamjob.job.planning.loops import closes_a_cycle, loops_of
 from streamjob.protocol.cuts import Emissions
 
 BOTH = "SELECT * FROM {} UNION ALL SELECT * FROM {}"

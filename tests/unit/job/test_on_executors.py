@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamjob.job.on_executors import NotOnExecutors, check_on_executors
-from streamjob.job.plan import plan
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
+from streamjob.job.planning.plan import plan
 
 
 def job(source: dict[str, Any] | None = None, sink: dict[str, Any] | None = None, **changes: Any) -> JobSpec:

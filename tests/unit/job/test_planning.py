@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamjob import Job
 from streamjob.job import JobSpec, graph_of, plan
-from streamjob.job.drawing import as_json, as_mermaid, as_text
+from streamjob.job.planning.drawing import as_json, as_mermaid, as_text
 
 
 def chain_of_two() -> Job:

@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from streamjob.job import JobSpec, OperatorSpec, Plan, plan
-from streamjob.job.fusing import Edge, inputs_of
+from streamjob.job.planning.fusing import Edge, inputs_of
 
 APPEND = frozenset({"append"})
 QUERIES = {

@@ -12,9 +12,9 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.duration_pb2 import DESCRIPTOR as DURATION
 
 from streamjob.errors import InvalidJob
-from streamjob.job.encoding_spec import Encoding
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.options import encodings_of
+from streamjob.job.connectors.options import encodings_of
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.model.encoding_spec import Encoding
 from streamjob_runtime.kafka import schemas
 from streamjob_runtime.spark.connectors.finding import compilers, needed
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjob.job.checks import Subject
-from streamjob.job.problem import Problem
-from streamjob.job.reading import read_spec
-from streamjob.job.validate import examine
+from streamjob.job.checks.validate import examine
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.reading import read_spec
 
 JOB: dict[str, Any] = {
     "name": "flights",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamjob.errors import refuse
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.options import UnusableOptions
 
 
 def test_all_that_is_wrong_is_told_at_once_and_each_fix_once() -> None:

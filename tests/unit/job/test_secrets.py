@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.options import is_secret, redacted, secrets_in
+from streamjob.job.connectors.options import is_secret, redacted, secrets_in
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.sql import Join, NotAQuery, read_query
+from streamjob.job.query.sql import Join, NotAQuery, read_query
 
 
 @pytest.mark.parametrize(

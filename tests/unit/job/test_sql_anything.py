@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjob.job.checks import Subject
-from streamjob.job.origins import Origins
-from streamjob.job.reading import read_spec
+from streamjob.job.checks.validate import examine
+from streamjob.job.model.origins import Origins
+from streamjob.job.model.reading import read_spec
 from streamjob.job.sql_job import read_sql
-from streamjob.job.validate import examine
 
 _WORDS = textwrap.dedent(
     r"""

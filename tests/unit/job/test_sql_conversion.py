@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from streamjob.cli.main import app
 from streamjob.job import JobSpec, load_job
-from streamjob.job.converting import NotConvertible, content_of, converted
-from streamjob.job.origins import Origins
-from streamjob.job.reading import read_spec
+from streamjob.job.loading.converting import NotConvertible, content_of, converted
+from streamjob.job.loading.yaml_file import read_documents
+from streamjob.job.loading.yaml_writing import write_yaml
+from streamjob.job.model.origins import Origins
+from streamjob.job.model.reading import read_spec
 from streamjob.job.sql_job import read_sql
-from streamjob.job.yaml_file import read_documents
-from streamjob.job.yaml_writing import write_yaml
 
 _texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 _some_texts = _texts.filter(bool) | st.sampled_from(

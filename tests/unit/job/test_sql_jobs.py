@@ -10,7 +10,7 @@ from tests.unit.generators import generator
 
 from streamjob.errors import InvalidJob
 from streamjob.job import JobSpec, load_job, plan
-from streamjob.job.drawing import as_json
+from streamjob.job.planning.drawing import as_json
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights"
 JOB = """

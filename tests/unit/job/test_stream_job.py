@@ -10,8 +10,8 @@ import yaml
 
 from streamjob.errors import InvalidJob
 from streamjob.job import load_job
-from streamjob.job.stream_job import effective_job
-from streamjob_operator.decisions.revision import revision_of
+from streamjob.job.loading.stream_job import effective_job
+from streamjob_operator.decisions.values.revision import revision_of
 from streamjob_operator.evaluation.validation import read_problems
 from streamjob_operator.resources.streamjob import StreamJob
 

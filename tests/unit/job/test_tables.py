@@ -11,14 +11,14 @@ from tests.unit.job.sql_text import in_sql
 
 from streamjob import Job
 from streamjob.errors import InvalidJob
-from streamjob.job.converting import content_of
-from streamjob.job.drawing import as_text
-from streamjob.job.graph import graph_of
-from streamjob.job.load import load_dsl, load_job
-from streamjob.job.on_executors import NotOnExecutors, check_on_executors
-from streamjob.job.plan import plan
-from streamjob.job.spec import JobSpec
-from streamjob.job.sql import read_query, stateful_parts
+from streamjob.job.loading.converting import content_of
+from streamjob.job.loading.load import load_dsl, load_job
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.drawing import as_text
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
+from streamjob.job.planning.plan import plan
+from streamjob.job.query.sql import read_query, stateful_parts
 
 PRODUCTS = {"name": "products", "format": "csv", "schema": "id INT, name STRING", "options": {"path": "products"}}
 JOIN = "SELECT o.id, p.name FROM orders o LEFT JOIN products p ON o.product = p.id"

@@ -12,14 +12,14 @@ from tests.unit.job.sql_text import in_sql
 from streamjob import Job
 from streamjob.errors import InvalidJob
 from streamjob.ids import OperatorUid
-from streamjob.job.converting import content_of, converted
-from streamjob.job.drawing import as_text
-from streamjob.job.graph import graph_of
-from streamjob.job.load import load_dsl, load_job
-from streamjob.job.plan import plan
-from streamjob.job.spec import JobSpec
-from streamjob.job.sql import read_query, stateful_parts
-from streamjob.job.temporal_sql import BadClause, Versions, marked
+from streamjob.job.loading.converting import content_of, converted
+from streamjob.job.loading.load import load_dsl, load_job
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.drawing import as_text
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import plan
+from streamjob.job.query.sql import read_query, stateful_parts
+from streamjob.job.query.temporal_sql import BadClause, Versions, marked
 from streamjob.stored.state_owners import owners
 
 TEMPORAL: dict[str, Any] = {"on": ["currency = code"], "select": ["rate", "name AS label"]}

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from streamjob.cli.main import app
 from streamjob.errors import InvalidInput, InvalidJob
-from streamjob.job.job_tests import file_beside, read_tests, read_tests_file
-from streamjob.job.load import load_job
+from streamjob.job.loading.job_tests import file_beside, read_tests, read_tests_file
+from streamjob.job.loading.load import load_job
 
 JOB: dict[str, Any] = {
     "name": "copies",

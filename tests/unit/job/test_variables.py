@@ -12,8 +12,8 @@ from tests.unit.job.texts import job
 
 from streamjob.errors import InvalidJob
 from streamjob.job import LoadedJob, load_job
-from streamjob.job.options import MissingVariable, is_secret, substitute
-from streamjob.job.references import ENVIRONMENT, VARIABLE, names_in, replaced, unset_in
+from streamjob.job.connectors.options import MissingVariable, is_secret, substitute
+from streamjob.job.model.references import ENVIRONMENT, VARIABLE, names_in, replaced, unset_in
 
 JOB = """
 name: small

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from streamjob.job.reading import read_spec
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.reading import read_spec
+from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.lineage.datasets import datasets_of
 from streamjob_runtime.lineage.events import LineageOfJob, Parent
 

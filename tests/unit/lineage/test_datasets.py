@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.lineage.jobs import ENVIRONMENT, SECRET
 
-from streamjob.job.spec import SinkSpec, SourceSpec, TableSpec
+from streamjob.job.model.spec import SinkSpec, SourceSpec, TableSpec
 from streamjob_runtime.lineage.datasets import datasets_of
 
 KAFKA = "kafka.bootstrap.servers"

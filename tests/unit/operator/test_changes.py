@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from tests.unit.operator.resources.test_agreement import accepted, schema_of
 
-from streamjob.job.reading import read_spec
-from streamjob.job.stream_job import OVERRIDING, OVERRIDING_BY_KEY
-from streamjob_operator.decisions.revision import difference, revision_of
+from streamjob.job.loading.stream_job import OVERRIDING, OVERRIDING_BY_KEY
+from streamjob.job.model.reading import read_spec
+from streamjob_operator.decisions.values.revision import difference, revision_of
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.change import Change, Changes, changes_of
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamjob_operator.decisions.revision import Revision, difference, revision_of
+from streamjob_operator.decisions.values.revision import Revision, difference, revision_of
 from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.streamjob import StreamJobSpec
 

@@ -13,7 +13,7 @@ from tests.models.clocks import SettableClock
 
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid
 from streamjob.job import LoadedJob
-from streamjob.job.plan import plan
+from streamjob.job.planning.plan import plan
 from streamjob.protocol import messages as m
 from streamjob.protocol.cuts import Emissions
 from streamjob.protocol.lifecycle import JobState

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamjob.job.load import LoadedJob, load_job
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store import LocalStore

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
-from streamjob.job.plan import ChainPlan
+from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.cuts import Batch, Emissions
 from streamjob.protocol.messages import ChainStatus
 from streamjob_runtime.chain import chain as chain_module

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from streamjob.cli.main import app
 from streamjob.comparison.verdicts import Comparison
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log import JobId
 from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.restoring.from_spark import check_query

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark import holder
 from streamjob_runtime.spark.connectors import __main__ as command
 from streamjob_runtime.spark.connectors import fetching, finding

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from streamjob.errors import ExitCode
-from streamjob.job.load import LoadedJob
-from streamjob.job.reading import read_spec
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.reading import read_spec
 from streamjob_runtime.chain.decoding import Undecoded, skipped, undecoded_in
 from streamjob_runtime.job.bad_input import record_not_decoded
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.spec import Watermark
+from streamjob.job.model.spec import Watermark
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.event_times import EventTimes, ObservedInput, PartitionTime, StrayTimes
 from streamjob_runtime.chain.watermarks import InputWatermarks

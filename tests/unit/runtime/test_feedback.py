@@ -8,8 +8,8 @@ import pytest
 from tests.unit.runtime.test_full_channels import FakeStream
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.job.plan import ChannelPlan
-from streamjob.job.spec import ChannelPolicy
+from streamjob.job.model.spec import ChannelPolicy
+from streamjob.job.planning.plan import ChannelPlan
 from streamjob.protocol.channels import Backlog, Segment
 from streamjob.protocol.cuts import Batch, ChainCut, Emissions, Output
 from streamjob_runtime.chain.channels.in_flight import names_in_flight

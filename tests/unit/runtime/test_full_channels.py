@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.job.spec import ChannelPolicy
+from streamjob.job.model.spec import ChannelPolicy
 from streamjob.protocol.channels import Entry, EntryKind, Segment
 from streamjob.protocol.cuts import Batch, Emissions, Output
 from streamjob_runtime.chain.emission_lock import EmissionLock

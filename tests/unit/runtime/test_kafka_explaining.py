@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamjob.errors import StreamJobError
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.options import UnusableOptions
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
 from streamjob_runtime.kafka.explaining import Cause, Circumstances, explained, read_causes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.job.spec import SourceSpec
+from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.restoring.from_spark.errors import OtherSources
 from streamjob_runtime.restoring.from_spark.sources import QuerySource, match_sources
 

@@ -9,9 +9,9 @@ import pytest
 
 from streamjob.client.models import OperatorView
 from streamjob.ids import OperatorUid
-from streamjob.job.graph import graph_of
-from streamjob.job.plan import plan
-from streamjob.job.reading import read_spec
+from streamjob.job.model.reading import read_spec
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import plan
 from streamjob_runtime.control.operator_figures import operator_figures
 from streamjob_runtime.monitoring.batch_times import BatchTimes
 from streamjob_runtime.monitoring.chain_meter import ChainFigures

@@ -23,9 +23,9 @@ from streamjob.comparison.snapshot_job import keeps_state
 from streamjob.comparison.verdicts import Comparison, Finding, Origin
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
-from streamjob.job.graph import graph_of
-from streamjob.job.plan import plan
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import plan
 from streamjob.snapshot.manifest import (
     ChainState,
     ChannelEntry,

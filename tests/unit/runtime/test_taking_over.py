@@ -10,9 +10,9 @@ from tests.models.watched_emissions import WatchedEmissions
 
 from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
-from streamjob.job.graph import graph_of
-from streamjob.job.plan import ChainPlan, Plan, plan
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import ChainPlan, Plan, plan
 from streamjob.snapshot.manifest import (
     ChainState,
     ChannelState,

@@ -10,7 +10,7 @@ from tests.unit.runtime.fake_runtime import NOW, FakeRuntime
 
 from streamjob.client.models import ChainView, ChannelView, SnapshotKind
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.protocol.channels import Segment
 from streamjob.protocol.cuts import Batch, Output
 from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement

@@ -12,8 +12,8 @@ import pytest
 
 from streamjob.extras import MissingExtra
 from streamjob.ids import Epoch
-from streamjob.job.options import MissingVariable, UnusableOptions
-from streamjob.job.spec import SinkSpec
+from streamjob.job.connectors.options import MissingVariable, UnusableOptions
+from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import Sink
 from streamjob_runtime.sinks.batch import BatchSink
 from streamjob_runtime.sinks.bucket.sink import BucketSink

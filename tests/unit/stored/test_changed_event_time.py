@@ -10,9 +10,9 @@ from tests.unit.runtime.test_restoring import COUNTS, URI, job, query, snapshot,
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import OutputModeChanged
 from streamjob.comparison.verdicts import Comparison
-from streamjob.job.dead_letters import with_dead_letters
-from streamjob.job.plan import plan
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.dead_letters import with_dead_letters
+from streamjob.job.planning.plan import plan
 
 AT = {"column": "at", "delay": "0s"}
 

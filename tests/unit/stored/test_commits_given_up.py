@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, OperatorUid
-from streamjob.job.graph import graph_of
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.graph import graph_of
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import SinkState
 from streamjob.stored.locations import JobLocation

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
-from streamjob.job.graph import graph_of
+from streamjob.job.planning.graph import graph_of
 from streamjob.protocol.log import JobId
 from streamjob.sink import SinkContext
 from streamjob.snapshot.manifest import SinkState

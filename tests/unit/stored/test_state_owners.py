@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamjob.ids import OperatorUid
-from streamjob.job.sql import stateful_parts
+from streamjob.job.query.sql import stateful_parts
 from streamjob.stored.state_owners import owners
 
 WINDOWS = "SELECT k, window.start AS start, count(*) AS n FROM {} GROUP BY k, window(at, '1 hour')"

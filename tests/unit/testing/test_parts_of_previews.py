@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.examples.flights import FLIGHTS
 
-from streamjob.job.load import LoadedJob, load_job
+from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob_runtime.testing.errors import UnknownPart
 from streamjob_runtime.testing.preview import part_of
 

@@ -16,7 +16,7 @@ from streamjob.job.checks import (
     temporal,
 )
 from streamjob.job.checks.subject import Subject
-from streamjob.job.problem import Problem
+from streamjob.job.model.problem import Problem
 
 CHECKS: tuple[Callable[[Subject], Iterable[Problem]], ...] = (
     names.unique_names,

@@ -7,17 +7,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from streamjob.job import kafka, protobuf
-from streamjob.job.changes import CHANGE_TYPE, DEBEZIUM
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
-from streamjob.job.ddl import NotASchema, columns
-from streamjob.job.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding, EpochUnit, Registry
-from streamjob.job.formats import DECODED_FILES
-from streamjob.job.kafka import subject_of
-from streamjob.job.options import option as option_of
-from streamjob.job.problem import Problem
-from streamjob.job.spec import SinkSpec, SourceSpec, TableSpec
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.connectors import kafka
+from streamjob.job.connectors.changes import CHANGE_TYPE, DEBEZIUM
+from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.options import option as option_of
+from streamjob.job.model import protobuf
+from streamjob.job.model.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding, EpochUnit, Registry
+from streamjob.job.model.formats import DECODED_FILES
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import SinkSpec, SourceSpec, TableSpec
+from streamjob.job.model.suggest import did_you_mean
+from streamjob.job.query.ddl import NotASchema, columns
 
 _SETTLED = {"mode": "onError decides about records that cannot be decoded", "columnnameofcorruptrecord": "leave it out"}
 _WITHOUT_COLUMNS = frozenset({"singlevariantcolumn", "explodeembeddedarray"})

@@ -13,10 +13,10 @@ from types import CodeType
 from typing import Any
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.functions import module_file
-from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec, SourceSpec
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import OperatorSpec, SourceSpec
+from streamjob.job.model.suggest import did_you_mean
+from streamjob.job.query.functions import module_file
 
 REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """The form `module:function`."""

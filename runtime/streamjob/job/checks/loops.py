@@ -9,12 +9,12 @@ from types import CodeType
 from typing import Any
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.ddl import NotASchema, columns
-from streamjob.job.functions import module_file
-from streamjob.job.loops import closes_a_cycle
-from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec
-from streamjob.job.sql import NotAQuery, read_query
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import OperatorSpec
+from streamjob.job.planning.loops import closes_a_cycle
+from streamjob.job.query.ddl import NotASchema, columns
+from streamjob.job.query.functions import module_file
+from streamjob.job.query.sql import NotAQuery, read_query
 
 _TIMED = ("dropDuplicatesWithinWatermark", "session_window", "EventTimeTimeout", "ProcessingTimeTimeout")
 _REASON = "a row may always come round again, so event time never passes there, and a timer that is set cannot be seen"

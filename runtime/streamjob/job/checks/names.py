@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.plan import in_order
-from streamjob.job.problem import Problem
-from streamjob.job.spec import Node, TableSpec
-from streamjob.job.suggest import did_you_mean, nearest
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import Node, TableSpec
+from streamjob.job.model.suggest import did_you_mean, nearest
+from streamjob.job.planning.plan import in_order
 
 _Part = TypeVar("_Part", bound=Node | TableSpec)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from streamjob.job.checks.functions import REFERENCE, WATERMARK, WATERMARK_FIX
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
-from streamjob.job.dead_letters import DEAD_LETTER
-from streamjob.job.event_time import keeps_event_time
-from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec, SourceSpec, Watermark
-from streamjob.job.sql import NotAQuery, Query, read_query, stateful_parts, without_texts
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import OperatorSpec, SourceSpec, Watermark
+from streamjob.job.model.suggest import did_you_mean
+from streamjob.job.planning.dead_letters import DEAD_LETTER
+from streamjob.job.query.event_time import keeps_event_time
+from streamjob.job.query.sql import NotAQuery, Query, read_query, stateful_parts, without_texts
 
 _WINDOW = re.compile(r"\b(?:session_)?window\s*\(", re.IGNORECASE)
 _ALL_COLUMNS = re.compile(r"(?<!count\()\*|\ball\b|\bgroup\s+by\s+\d", re.IGNORECASE)

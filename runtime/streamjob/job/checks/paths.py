@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.formats import FILE_FORMATS
-from streamjob.job.options import absolute_path, option
-from streamjob.job.problem import Problem
-from streamjob.job.spec import SinkSpec, SourceSpec
+from streamjob.job.connectors.options import absolute_path, option
+from streamjob.job.model.formats import FILE_FORMATS
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import SinkSpec, SourceSpec
 
 _GLOB = re.compile(r"[*?\[{]")
 

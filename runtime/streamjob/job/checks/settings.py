@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.options import all_options, is_secret
-from streamjob.job.problem import Problem
+from streamjob.job.connectors.options import all_options, is_secret
+from streamjob.job.model.problem import Problem
 
 _STATE_FORMAT = "leave it out: snapshots rely on one format of state"
 _OWNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(

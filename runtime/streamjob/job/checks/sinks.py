@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streamjob.job import bucket_files, delta, iceberg, jdbc, kafka_sink, postgresql
-from streamjob.job.changes import is_upsert, upsert_fix
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.formats import (
+from streamjob.job.connectors import bucket_files, delta, iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job.connectors.changes import is_upsert, upsert_fix
+from streamjob.job.connectors.options import option
+from streamjob.job.model.formats import (
     EXACTLY_ONCE_FORMATS,
     EXACTLY_ONCE_ONLY_FORMATS,
     FILE_FORMATS,
@@ -18,10 +19,9 @@ from streamjob.job.formats import (
     is_class_name,
     is_python_sink,
 )
-from streamjob.job.options import option
-from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec, SinkSpec, SourceSpec
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import OperatorSpec, SinkSpec, SourceSpec
+from streamjob.job.model.suggest import did_you_mean
 
 _PROBLEMS: Mapping[str, Callable[[SinkSpec], Iterable[tuple[str, str]]]] = {
     delta.FORMAT: lambda sink: delta.delivery_problems(sink.options, sink.delivery),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamjob.job import ddl, kafka, kafka_end
-from streamjob.job.changes import change_columns
 from streamjob.job.checks.functions import REFERENCE
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.ddl import NotASchema
-from streamjob.job.dead_letters import DEAD_LETTER, null_event_time
-from streamjob.job.expressions import Expression, NotAnExpression, columns_of, read_expression
-from streamjob.job.formats import (
+from streamjob.job.connectors import kafka, kafka_end
+from streamjob.job.connectors.changes import change_columns
+from streamjob.job.connectors.options import option
+from streamjob.job.model.formats import (
     BOUNDED_FILES,
     BOUNDED_FORMATS,
     FILE_FORMATS,
@@ -20,10 +18,13 @@ from streamjob.job.formats import (
     SOURCE_FORMATS,
     is_class_name,
 )
-from streamjob.job.options import option
-from streamjob.job.problem import Problem
-from streamjob.job.spec import SourceSpec, TableSpec
-from streamjob.job.suggest import did_you_mean, nearest
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import SourceSpec, TableSpec
+from streamjob.job.model.suggest import did_you_mean, nearest
+from streamjob.job.planning.dead_letters import DEAD_LETTER, null_event_time
+from streamjob.job.query import ddl
+from streamjob.job.query.ddl import NotASchema
+from streamjob.job.query.expressions import Expression, NotAnExpression, columns_of, read_expression
 
 
 def formats(subject: Subject) -> Iterator[Problem]:

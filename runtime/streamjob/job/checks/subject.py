@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.ids import OperatorUid
-from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of, is_read, null_event_time
-from streamjob.job.event_time import have_event_time, retimed
-from streamjob.job.loops import loops_of
-from streamjob.job.problem import Problem
-from streamjob.job.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec, TableSpec
-from streamjob.job.sql import NotAQuery, read_query
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.planning.dead_letters import DEAD_LETTER, dead_letters_of, is_read, null_event_time
+from streamjob.job.planning.loops import loops_of
+from streamjob.job.query.event_time import have_event_time, retimed
+from streamjob.job.query.sql import NotAQuery, read_query
 
 
 @dataclass(frozen=True)

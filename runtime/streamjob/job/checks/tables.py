@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamjob.job import jdbc
 from streamjob.job.checks.sources import schema_problems
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.formats import TABLE_FORMATS, is_class_name
-from streamjob.job.problem import Problem
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.connectors import jdbc
+from streamjob.job.model.formats import TABLE_FORMATS, is_class_name
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.suggest import did_you_mean
 
 _WITHOUT_COLUMNS = frozenset({"csv", "json", "xml"})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from streamjob.job.checks.subject import Subject, where
-from streamjob.job.problem import Problem
-from streamjob.job.spec import OperatorSpec
-from streamjob.job.sql import NotAQuery, read_query
-from streamjob.job.temporal_sql import BadClause, marked
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import OperatorSpec
+from streamjob.job.query.sql import NotAQuery, read_query
+from streamjob.job.query.temporal_sql import BadClause, marked
 
 _KINDS = ("JOIN", "INNER JOIN", "LEFT JOIN")
 

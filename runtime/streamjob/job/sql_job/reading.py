@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamjob.job.dead_letters import DEAD_LETTER, dead_letters_of
-from streamjob.job.origins import LISTS, Origins, Path
-from streamjob.job.problem import Problem
-from streamjob.job.references import VARIABLE, Unset, replaced
-from streamjob.job.sql import NotAQuery, read_query
+from streamjob.job.model.origins import LISTS, Origins, Path
+from streamjob.job.model.problem import Problem
+from streamjob.job.model.references import VARIABLE, Unset, replaced
+from streamjob.job.model.suggest import did_you_mean
+from streamjob.job.model.variables import as_field
+from streamjob.job.planning.dead_letters import DEAD_LETTER, dead_letters_of
+from streamjob.job.query.sql import NotAQuery, read_query
 from streamjob.job.sql_job.statements import (
     ENCODING_OPTIONS,
     FEEDBACK_PREFIX,
@@ -26,8 +28,6 @@ from streamjob.job.sql_job.statements import (
     unknown_field,
 )
 from streamjob.job.sql_job.tokens import Cursor, NotSql, Token, place_in, statements
-from streamjob.job.suggest import did_you_mean
-from streamjob.job.variables import as_field
 
 SparkParser = Callable[[str], str | None]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from streamjob.job.model.suggest import did_you_mean
 from streamjob.job.sql_job.tokens import Cursor, NotSql, Token, statements
-from streamjob.job.suggest import did_you_mean
 
 OPTION_PREFIX = "options."
 """Before the name of an option that would otherwise be the name of a field."""

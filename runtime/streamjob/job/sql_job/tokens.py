@@ -11,7 +11,7 @@ from sqlglot import TokenType
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 
-from streamjob.job.origins import Place
+from streamjob.job.model.origins import Place
 
 _TEXTS = {TokenType.STRING, TokenType.RAW_STRING}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -10,9 +10,9 @@ from streamjob.clock import Clock
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, refused
 from streamjob.ids import Key
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import Plan
-from streamjob.job.spec import JobSpec
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.plan import Plan
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.hashing import file_sha256

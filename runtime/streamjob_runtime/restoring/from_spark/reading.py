@@ -14,10 +14,10 @@ from pydantic import JsonValue
 
 from streamjob.comparison.snapshot_job import TAKEN_FROM
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.job.graph import graph_of
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import ChainPlan
-from streamjob.job.spec import SourceSpec
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import SourceSpec
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import ChainState, InputState, Manifest, OperatorState, SourceState
 from streamjob.store.base import ObjectMissing, Store

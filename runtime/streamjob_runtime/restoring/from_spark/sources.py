@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from streamjob.ids import OperatorUid
-from streamjob.job.formats import FILE_FORMATS
-from streamjob.job.options import option
-from streamjob.job.spec import SourceSpec
+from streamjob.job.connectors.options import option
+from streamjob.job.model.formats import FILE_FORMATS
+from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.restoring.from_spark.errors import OtherSources
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET
 

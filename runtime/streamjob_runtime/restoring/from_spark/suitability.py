@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from streamjob.job.plan import ChainPlan, Plan
-from streamjob.job.sql import stateful_parts
+from streamjob.job.planning.plan import ChainPlan, Plan
+from streamjob.job.query.sql import stateful_parts
 from streamjob.stored.state_owners import KINDS
 from streamjob_runtime.restoring.from_spark.errors import NotOneChain, OtherState, UnsupportedState
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from streamjob.clock import Clock
-from streamjob.job.load import LoadedJob
-from streamjob.job.plan import Plan
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.plan import Plan
 from streamjob.protocol.log import JobId
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import Store

@@ -37,7 +37,7 @@ class Encoding:
     Args:
         file_format: `parquet`, or a format of lines: `csv`, `json`, `text`. Rows of these have a single column, the
             line.
-        compression: `none`, or one of those in `streamjob.job.bucket_files`.
+        compression: `none`, or one of those in `streamjob.job.connectors.bucket_files`.
         metadata: entries for a Parquet file's footer.
         head: the first line of each file; None for none.
         line_end: what ends a line.

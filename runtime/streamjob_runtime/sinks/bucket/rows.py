@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from streamjob.job.bucket_files import compression_of
-from streamjob.job.options import option, without
+from streamjob.job.connectors.bucket_files import compression_of
+from streamjob.job.connectors.options import option, without
 from streamjob_runtime.sinks.bucket.encoding import Encoding
 from streamjob_runtime.sinks.column_mismatches import CAST, two_of_one_name
 from streamjob_runtime.sinks.readable_rows import unwritable

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.bucket_files import path_problem, problems
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.bucket_files import path_problem, problems
+from streamjob.job.connectors.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
 from streamjob.store.base import ObjectMissing, StoreDenied, StoreUnavailable
 from streamjob.store.opening import open_location

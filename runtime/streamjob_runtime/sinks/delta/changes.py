@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from streamjob.job.changes import CHANGE_TYPE
+from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.delta.column_types import aligned
 from streamjob_runtime.sinks.delta.datafiles import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.suggest import did_you_mean
 from streamjob_runtime.sinks.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
 from streamjob_runtime.spark.quoting import quoted
 

@@ -16,8 +16,8 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from streamjob.errors import StreamJobError
-from streamjob.job.delta import storage_options
-from streamjob.job.options import option, redacted, secrets_in
+from streamjob.job.connectors.delta import storage_options
+from streamjob.job.connectors.options import option, redacted, secrets_in
 from streamjob_runtime.sinks.delta.errors import DeltaUnreachable
 from streamjob_runtime.sinks.errors import UnusableTable
 

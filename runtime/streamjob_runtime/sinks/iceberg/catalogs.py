@@ -18,8 +18,8 @@ from pyiceberg.exceptions import (
 )
 
 from streamjob.errors import StreamJobError
-from streamjob.job.iceberg import IcebergOptions, catalog_properties
-from streamjob.job.options import redacted, secrets_in
+from streamjob.job.connectors.iceberg import IcebergOptions, catalog_properties
+from streamjob.job.connectors.options import redacted, secrets_in
 from streamjob_runtime.sinks.iceberg.errors import CatalogRefuses, CatalogUnreachable
 
 _REFUSED = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError, PermissionError)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from streamjob.job.changes import CHANGE_TYPE
+from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.iceberg.column_types import aligned
 from streamjob_runtime.sinks.iceberg.writing import Target, check_rows

@@ -33,7 +33,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.suggest import did_you_mean
 from streamjob_runtime.sinks.column_mismatches import CAST, Mismatch, does_not_hold, given_twice, no_column
 from streamjob_runtime.spark.quoting import quoted
 

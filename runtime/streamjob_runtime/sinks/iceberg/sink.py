@@ -23,8 +23,8 @@ from pyiceberg.table import Table
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.changes import CHANGE_TYPE
-from streamjob.job.iceberg import parse_options
+from streamjob.job.connectors.changes import CHANGE_TYPE
+from streamjob.job.connectors.iceberg import parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
 from streamjob_runtime.sinks.changes import kind_mismatches, without_kind
 from streamjob_runtime.sinks.column_mismatches import Mismatch

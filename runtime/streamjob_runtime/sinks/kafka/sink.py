@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.kafka_sink import COMMITS_TOPIC, parse_options
+from streamjob.job.connectors.kafka_sink import COMMITS_TOPIC, parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
 from streamjob.store.base import StoreError
 from streamjob_runtime.kafka.admin import KafkaAdmin, Topic

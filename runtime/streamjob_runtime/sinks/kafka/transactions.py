@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamjob.job.kafka_sink import KafkaSinkOptions
-from streamjob.job.options import secrets_in
+from streamjob.job.connectors.kafka_sink import KafkaSinkOptions
+from streamjob.job.connectors.options import secrets_in
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.client import explaining
 from streamjob_runtime.kafka.errors import KafkaUnreachable

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from streamjob.job.suggest import did_you_mean
+from streamjob.job.model.suggest import did_you_mean
 from streamjob_runtime.sinks.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
 
 

@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch
-from streamjob.job.postgresql import PostgresqlOptions
+from streamjob.job.connectors.postgresql import PostgresqlOptions
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, RowsRefused
 from streamjob_runtime.sinks.postgresql.statements import lock_key
 

@@ -21,8 +21,8 @@ from pydantic import JsonValue
 
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
-from streamjob.job.changes import CHANGE_TYPE
-from streamjob.job.postgresql import parse_options
+from streamjob.job.connectors.changes import CHANGE_TYPE
+from streamjob.job.connectors.postgresql import parse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.changes import is_deletion, kind_mismatches
 from streamjob_runtime.sinks.column_mismatches import Mismatch

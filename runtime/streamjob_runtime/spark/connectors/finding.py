@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from streamjob.job.encoding_spec import PROTOBUF
-from streamjob.job.options import encodings_of
-from streamjob.job.spec import JobSpec
+from streamjob.job.connectors.options import encodings_of
+from streamjob.job.model.encoding_spec import PROTOBUF
+from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
 from streamjob_runtime.spark.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.job.texts import SINK, SOURCE, jdbc, job, postgresql, sql
 
-from streamjob.job.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
+from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
 
 EXACT = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
 

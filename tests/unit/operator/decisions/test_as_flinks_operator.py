@@ -9,8 +9,8 @@ from tests.simulation.operator.world import Mishap
 from tests.unit.operator.decisions.user import User
 
 from streamjob.snapshot.record import RecordKind
-from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, DisposeCheckpoints, StopJob
-from streamjob_operator.decisions.situation import Limits
+from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, DisposeCheckpoints, StopJob
+from streamjob_operator.decisions.values.situation import Limits
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.operator.decisions.scaled_user import ACT, IN_PLACE, RESTARTS, Operator, change_rate, fields
 
 from streamjob.autoscaling import State, unpack_memory
-from streamjob_operator.decisions.actions import CreateDriver, ResizeDriver, StopJob
-from streamjob_operator.decisions.slots import format_cpu
+from streamjob_operator.decisions.values.actions import CreateDriver, ResizeDriver, StopJob
+from streamjob_operator.decisions.values.slots import format_cpu
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

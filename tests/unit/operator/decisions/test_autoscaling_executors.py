@@ -7,7 +7,7 @@ from tests.unit.operator.decisions.scaled_user import ACT, EXECUTORS, Operator, 
 from tests.unit.operator.decisions.user import merged
 
 from streamjob.autoscaling import State, unpack_memory
-from streamjob_operator.decisions.actions import StopJob
+from streamjob_operator.decisions.values.actions import StopJob
 from streamjob_operator.resources.status import LifecycleState
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.operator.decisions.scaled_user import ACT, RESTARTS, Operator, change_rate, fields
 
-from streamjob_operator.decisions.actions import CreateDriver, StopJob
+from streamjob_operator.decisions.values.actions import CreateDriver, StopJob
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.pods import DriverSpec
 from streamjob_operator.resources.status import LifecycleState

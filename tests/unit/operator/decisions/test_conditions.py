@@ -12,9 +12,9 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob.client.models import JobState, RewritingView
 from streamjob_operator.decisions import Decision, decide
-from streamjob_operator.decisions.actions import CreateDriver, Emit
-from streamjob_operator.decisions.observation import Compatibility, Observation
-from streamjob_operator.decisions.revision import revision_of
+from streamjob_operator.decisions.values.actions import CreateDriver, Emit
+from streamjob_operator.decisions.values.observation import Compatibility, Observation
+from streamjob_operator.decisions.values.revision import revision_of
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.status import LifecycleState
 

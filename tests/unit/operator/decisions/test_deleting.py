@@ -9,9 +9,9 @@ import pytest
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.actions import AddFinalizer, DisposeCheckpoints, Emit, RemoveFinalizer, StopJob
-from streamjob_operator.decisions.observation import StoredLog, StoreProblem, StoreTrouble
-from streamjob_operator.decisions.situation import Limits
+from streamjob_operator.decisions.values.actions import AddFinalizer, DisposeCheckpoints, Emit, RemoveFinalizer, StopJob
+from streamjob_operator.decisions.values.observation import StoredLog, StoreProblem, StoreTrouble
+from streamjob_operator.decisions.values.situation import Limits
 from streamjob_operator.resources.conditions import Condition, ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from streamjob.client.models import ExecutorsView, ExecutorView, JobState, JobView
-from streamjob_operator.decisions import executors
-from streamjob_operator.decisions.actions import Action, DeleteExecutor, EnsureExecutors, RemoveExecutors
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.deletion import deleting
-from streamjob_operator.decisions.memory import Memory
-from streamjob_operator.decisions.observation import (
+from streamjob_operator.decisions.shared import executors
+from streamjob_operator.decisions.states.deletion import deleting
+from streamjob_operator.decisions.values.actions import Action, DeleteExecutor, EnsureExecutors, RemoveExecutors
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.memory import Memory
+from streamjob_operator.decisions.values.observation import (
     Admission,
     DriverPod,
     ExecutorPod,
@@ -21,8 +21,8 @@ from streamjob_operator.decisions.observation import (
     Observation,
     PodPhase,
 )
-from streamjob_operator.decisions.revision import Revision, revision_of
-from streamjob_operator.decisions.situation import Limits, Situation
+from streamjob_operator.decisions.values.revision import Revision, revision_of
+from streamjob_operator.decisions.values.situation import Limits, Situation
 from streamjob_operator.resources.status import ExecutorStatus, LifecycleState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.unit.operator.decisions.user import User
 
-from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.decisions.history import KEPT
+from streamjob_operator.decisions.shared.history import KEPT
+from streamjob_operator.decisions.values.actions import CreateDriver
 from streamjob_operator.resources.status import LifecycleState
 
 

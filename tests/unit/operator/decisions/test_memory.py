@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob_operator.decisions.kept import read
-from streamjob_operator.decisions.memory import Memory, Stop, Trial, memory_of, remember
+from streamjob_operator.decisions.values.kept import read
+from streamjob_operator.decisions.values.memory import Memory, Stop, Trial, memory_of, remember
 from streamjob_operator.resources.status import (
     LifecycleState,
     Nonces,

@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.operator.preflights import FOUND
 from tests.unit.operator.decisions.user import User
 
-from streamjob_operator.decisions.actions import CreateDriver, CreatePreflight, StopJob
+from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight, StopJob
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

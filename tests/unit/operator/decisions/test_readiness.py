@@ -11,9 +11,9 @@ from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.actions import Emit
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.observation import ExecutorPod, ExecutorSet, Observation, PodPhase
+from streamjob_operator.decisions.values.actions import Emit
+from streamjob_operator.decisions.values.decision import Resource
+from streamjob_operator.decisions.values.observation import ExecutorPod, ExecutorSet, Observation, PodPhase
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 

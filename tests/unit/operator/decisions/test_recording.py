@@ -11,8 +11,8 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob.client.models import RestoredFromView, SnapshotKind
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.actions import CreateSnapshot, DeleteSnapshot, RemoveFinalizer
-from streamjob_operator.decisions.observation import KnownSnapshot, Observation, StoredLog
+from streamjob_operator.decisions.values.actions import CreateSnapshot, DeleteSnapshot, RemoveFinalizer
+from streamjob_operator.decisions.values.observation import KnownSnapshot, Observation, StoredLog
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState
 

@@ -9,8 +9,8 @@ import pytest
 from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
-from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.decisions.observation import Observation, StoreProblem
+from streamjob_operator.decisions.values.actions import CreateDriver
+from streamjob_operator.decisions.values.observation import Observation, StoreProblem
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

@@ -9,7 +9,7 @@ from tests.simulation.operator.world import REJECTION
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import Limits
-from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, StopJob
+from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, StopJob
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

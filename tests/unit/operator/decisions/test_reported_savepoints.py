@@ -11,7 +11,7 @@ from streamjob.client.models import RestoredFromView, SnapshotKind
 from streamjob.ids import CheckpointId
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.observation import KnownSnapshot
+from streamjob_operator.decisions.values.observation import KnownSnapshot
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, SavepointStatus, TriggerPurpose
 

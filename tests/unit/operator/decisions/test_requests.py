@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.actions import CreateSnapshot, DeleteSnapshot
-from streamjob_operator.decisions.observation import KnownSnapshot, Observation, SnapshotOrigin
+from streamjob_operator.decisions.values.actions import CreateSnapshot, DeleteSnapshot
+from streamjob_operator.decisions.values.observation import KnownSnapshot, Observation, SnapshotOrigin
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.operator.decisions.user import User
 
-from streamjob_operator.decisions.situation import Limits
+from streamjob_operator.decisions.values.situation import Limits
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 

@@ -11,8 +11,8 @@ from tests.simulation.operator.snapshots import SnapshotWorld
 from tests.simulation.operator.world import Mishap
 from tests.unit.operator.decisions.user import SPEC, merged
 
-from streamjob_operator.decisions.actions import Emit
 from streamjob_operator.decisions.snapshots import NamedSavepoint, SnapshotDecision, SnapshotSituation, decide_snapshot
+from streamjob_operator.decisions.values.actions import Emit
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot
 from streamjob_operator.resources.status import LifecycleState
 

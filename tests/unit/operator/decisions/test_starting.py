@@ -9,10 +9,10 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.actions import AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
-from streamjob_operator.decisions.memory import memory_of
-from streamjob_operator.decisions.observation import KnownSnapshot
-from streamjob_operator.decisions.revision import revision_of
+from streamjob_operator.decisions.values.actions import AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
+from streamjob_operator.decisions.values.memory import memory_of
+from streamjob_operator.decisions.values.observation import KnownSnapshot
+from streamjob_operator.decisions.values.revision import revision_of
 from streamjob_operator.resources.conditions import ConditionType, find_condition
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus

@@ -6,7 +6,7 @@ from tests.unit.operator.decisions.user import User
 
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions import wanted_triggers
-from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, StopJob
+from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, StopJob
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 

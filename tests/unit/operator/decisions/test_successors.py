@@ -8,7 +8,7 @@ import pytest
 from tests.unit.operator.decisions.user import User
 
 from streamjob.snapshot.record import RecordKind
-from streamjob_operator.decisions.actions import CreateDriver, DeleteDriver, StartJob, StopJob
+from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, StartJob, StopJob
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 

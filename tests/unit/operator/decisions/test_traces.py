@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from streamjob.telemetry.spans import Span, SpanContext
-from streamjob_operator.decisions.decision import Resource
-from streamjob_operator.decisions.traces import move_context, start_context, stop_context
+from streamjob_operator.decisions.status.traces import move_context, start_context, stop_context
+from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.reconciling.tracing import Moves
 from streamjob_operator.resources.status import StreamJobStatus
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.simulation.operator.world import ClusterWorld
 
-from streamjob_operator.decisions.actions import Action
+from streamjob_operator.decisions.values.actions import Action
 from streamjob_operator.resources.conditions import Condition, ConditionType, find_condition
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
 

@@ -21,7 +21,7 @@ from streamjob_operator.cluster.api import (
 from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, EVENT, LEASE, POD, STREAM_JOB, Object, kind_of
 from streamjob_operator.cluster.revisions import ensure_revision, list_revisions
-from streamjob_operator.decisions.revision import Revision
+from streamjob_operator.decisions.values.revision import Revision
 
 
 def job(name: str = "orders", uid: str = "u1") -> Object:

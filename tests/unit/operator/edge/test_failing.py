@@ -13,7 +13,7 @@ from tests.unit.operator.edge.test_reconciling import snapshot
 from streamjob_operator.cluster.api import Refused, Unavailable
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions import Decision, Resource, decide
-from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.decisions.values.observation import Observation
 from streamjob_operator.evaluation.validation import judge
 
 

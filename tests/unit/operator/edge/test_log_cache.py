@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.models.clocks import SettableClock
 
-from streamjob_operator.decisions.observation import DriverPod, PodPhase, StoredLog
+from streamjob_operator.decisions.values.observation import DriverPod, PodPhase, StoredLog
 from streamjob_operator.storage.log_cache import LogCache
 
 PLACE = "s3://bucket/a"

@@ -9,7 +9,7 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 
 from streamjob_operator.cluster.api import Refused
 from streamjob_operator.cluster.kinds import EVENT, Kind, Object
-from streamjob_operator.decisions.observation import DriverPod, PodPhase
+from streamjob_operator.decisions.values.observation import DriverPod, PodPhase
 from streamjob_operator.reconciling.pod_events import explained
 
 CREATED = 1000.0

@@ -12,7 +12,7 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.kinds import Object
-from streamjob_operator.decisions.observation import Completion, DriverPod, PodPhase
+from streamjob_operator.decisions.values.observation import Completion, DriverPod, PodPhase
 from streamjob_operator.evaluation.validation import judge
 from streamjob_operator.reconciling.driver_pods import control_url, driver_pod
 from streamjob_operator.reconciling.observing import log_as_remembered

@@ -23,9 +23,9 @@ from streamjob_operator.cluster.kinds import (
     Object,
 )
 from streamjob_operator.decisions import Decision, Resource
-from streamjob_operator.decisions.actions import Emit
-from streamjob_operator.decisions.history import KEPT
-from streamjob_operator.decisions.observation import Observation
+from streamjob_operator.decisions.shared.history import KEPT
+from streamjob_operator.decisions.values.actions import Emit
+from streamjob_operator.decisions.values.observation import Observation
 from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.settings import Settings
 

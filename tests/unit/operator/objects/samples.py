@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamjob_operator.decisions.actions import CreateDriver
-from streamjob_operator.decisions.revision import Revision, revision_of
+from streamjob_operator.decisions.values.actions import CreateDriver
+from streamjob_operator.decisions.values.revision import Revision, revision_of
 from streamjob_operator.objects import driver_pod
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJobSpec

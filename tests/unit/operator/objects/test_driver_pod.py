@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.operator.objects.samples import OWNER, action, argument, container, pod, revision, variables
 
-from streamjob_operator.decisions.traces import start_context
+from streamjob_operator.decisions.status.traces import start_context
 from streamjob_operator.objects import control_name, driver_pod
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tests.unit.operator.objects.samples import JOB, OWNER, argument, container, pod, revision
 
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob_operator.objects import job_config_map
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.operator.objects.samples import OWNER, action, argument, container, pod, revision, variables
 
-from streamjob_operator.decisions.actions import CreatePreflight
+from streamjob_operator.decisions.values.actions import CreatePreflight
 from streamjob_operator.objects import driver_pod, preflight_pod
 
 DRIVER: dict[str, Any] = {

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from streamjob.autoscaling.policy import CRON
 from streamjob.durations import Seconds
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
 from streamjob_operator.resources.crd import crds
 from streamjob_operator.resources.snapshot import StreamSnapshotSpec, StreamSnapshotStatus
 from streamjob_operator.resources.status import StreamJobStatus

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, Field
 
-from streamjob.job.spec import JobSpec
+from streamjob.job.model.spec import JobSpec
 from streamjob_operator.resources.crd import crds, render, write
 from streamjob_operator.resources.schema import NotStructural, structural_schema
 from streamjob_operator.resources.snapshot import StreamSnapshotSpec, StreamSnapshotStatus

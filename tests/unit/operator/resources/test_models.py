@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from streamjob.job.load import load_job
-from streamjob.job.reading import read_spec
+from streamjob.job.loading.load import load_job
+from streamjob.job.model.reading import read_spec
 from streamjob_operator.resources.base import format_memory
 from streamjob_operator.resources.parts import Savepoints
 from streamjob_operator.resources.pods import DriverSpec, PodSettings

@@ -11,7 +11,7 @@ from streamjob_operator.resources import reasons, snapshot
 
 CONTROLLER = Path(__file__).resolve().parents[4] / "operator" / "streamjob_operator"
 GIVING = [
-    *sorted(file for file in (CONTROLLER / "decisions").glob("*.py") if file.name != "__init__.py"),
+    *sorted(file for file in (CONTROLLER / "decisions").rglob("*.py") if file.name != "__init__.py"),
     CONTROLLER / "reconciling" / "failing.py",
     CONTROLLER / "web" / "actions.py",
 ]

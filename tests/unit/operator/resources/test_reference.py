@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.unit.generators import generator
 
-from streamjob.job.load import load_job
+from streamjob.job.loading.load import load_job
 from streamjob_operator.resources import conditions, snapshot, status
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.resources.streamjob import StreamJob

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamjob.errors import StreamJobError
-from streamjob.job.options import UnusableOptions
+from streamjob.job.connectors.options import UnusableOptions
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
 from streamjob_runtime.kafka.explaining import Cause
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone

@@ -7,7 +7,7 @@ from traceback import format_exception
 import pytest
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.postgresql import PostgresqlOptions
+from streamjob.job.connectors.postgresql import PostgresqlOptions
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, RowsRefused
 from streamjob_runtime.sinks.postgresql.sessions import Server, explained
 

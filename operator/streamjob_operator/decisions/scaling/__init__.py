@@ -1,0 +1,1 @@
+"""Automatic scaling of slots and of the driver's memory."""

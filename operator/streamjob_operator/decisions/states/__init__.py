@@ -1,0 +1,1 @@
+"""The states of a StreamJob's life, and the ways between them."""

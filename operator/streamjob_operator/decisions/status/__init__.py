@@ -1,0 +1,1 @@
+"""What the status says: conditions, reasons, traces."""

@@ -1,0 +1,1 @@
+"""The options of each connector, and what it can do."""

@@ -1,0 +1,85 @@
+"""Checks the options of the Delta sink in a job file. The rest is checked at the table, when the job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from streamjob.errors import refuse
+from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of
+from streamjob.job.connectors.options import UnusableOptions
+from streamjob.job.model.spec_fields import Spec
+
+FORMAT = "delta"
+
+_STORAGE = "storage."
+_UNSAFE = frozenset({"allow_unsafe_rename", "aws_s3_allow_unsafe_rename", "mount_allow_unsafe_rename"})
+
+
+class DeltaOptions(Spec):
+    """Options of `format: delta`: the table and the way of writing to it.
+
+    In addition, `storage.NAME` is one of deltalake's storage options, such as `storage.AWS_REGION`.
+    """
+
+    path: str = Field(min_length=1, description="The table: a directory, or a URI such as `s3://bucket/path`.")
+    mode: Literal["append", "upsert"] = Field(
+        default="append",
+        description="`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
+    )
+    key: ColumnNames = Field(
+        default=(), description="For `upsert`: the columns that identify a row, separated by commas."
+    )
+
+
+def parse_options(options: Mapping[str, str], sink: str = "the sink") -> DeltaOptions:
+    """Return the validated options of a sink.
+
+    Args:
+        options: by name.
+        sink: the sink's name in messages.
+
+    Raises:
+        UnusableOptions: an option is unknown, missing or has an invalid value.
+    """
+    refuse(UnusableOptions, f"{sink}:", problems(options))
+    return DeltaOptions.model_validate(_own(options))
+
+
+def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield problems with a sink's options, with fixes; values are not shown."""
+    yield from problems_of(DeltaOptions, _own(options), _ADVICE, _further_problems)
+    for name in storage_options(options):
+        if name.lower() in _UNSAFE:
+            what = f"has the option '{_STORAGE}{name}', with which two commits can overwrite each other"
+            yield what, "leave it out, and use a store with conditional writes"
+
+
+def delivery_problems(options: Mapping[str, str], delivery: str) -> Iterator[tuple[str, str]]:
+    """Yield problems with a sink's options and delivery, with fixes."""
+    yield from problems(options)
+    if delivery != "exactly-once" and options.get("mode") == "upsert":
+        yield "has mode: upsert, which replaces rows once a checkpoint has completed", "leave delivery out"
+
+
+def storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options for access to the table's files."""
+    return {name.removeprefix(_STORAGE): value for name, value in options.items() if name.startswith(_STORAGE)}
+
+
+def _own(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the sink's own options; Spark's users write `Path` in any case."""
+    return {
+        "path" if name.lower() == "path" else name: value
+        for name, value in options.items()
+        if not name.startswith(_STORAGE)
+    }
+
+
+_ADVICE = {"path": "add path: a directory, or s3://bucket/path", "mode": "say mode: append or mode: upsert"}
+
+
+def _further_problems(options: DeltaOptions) -> Iterator[tuple[str, str]]:
+    yield from key_problems(options.mode, options.key, "name the columns that identify a row: key: id")

@@ -1,0 +1,148 @@
+"""Checks the options of the Iceberg sink in a job file. The rest is checked in the catalog, when the job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from streamjob.errors import refuse
+from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, problems_of
+from streamjob.job.connectors.options import UnusableOptions
+from streamjob.job.model.formats import names_catalog
+from streamjob.job.model.spec_fields import Spec
+from streamjob.job.model.suggest import did_you_mean
+
+FORMAT = "iceberg"
+CATALOG_TYPES = ("bigquery", "dynamodb", "glue", "hive", "rest", "sql")
+
+_CATALOG = "catalog."
+_IMPLEMENTATION = "py-catalog-impl"
+_NEED_URI = frozenset({"hive", "rest", "sql"})
+
+
+class IcebergOptions(Spec):
+    """Options of `format: iceberg` with a catalog: the table and its catalog.
+
+    In addition, `catalog.PROPERTY` sets a property of pyiceberg's catalog or of its file access:
+    `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
+    """
+
+    table: str = Field(min_length=1, description="The table, as `namespace.table`, spelled as in the catalog.")
+    catalog_type: str | None = Field(
+        alias="catalog.type",
+        default=None,
+        description="`rest`, `sql`, `glue`, `hive`, `dynamodb` or `bigquery`. Default: derived from the URI.",
+    )
+    catalog_uri: str | None = Field(
+        alias="catalog.uri",
+        default=None,
+        repr=False,
+        description="The catalog's address: `https://…` for `rest`, `postgresql://host:5432/database` for `sql`, "
+        "`thrift://…` for `hive`. Write a password in it as `${env:NAME}`.",
+    )
+    catalog_name: str = Field(
+        alias="catalog.name",
+        default="default",
+        min_length=1,
+        description="The catalog's name: its key in the database for `sql`. pyiceberg's own settings for this name "
+        "apply, too.",
+    )
+    catalog_warehouse: str | None = Field(
+        alias="catalog.warehouse",
+        default=None,
+        description="The catalog's location for tables, or the name of one of its warehouses.",
+    )
+    mode: Literal["append", "upsert"] = Field(
+        default="append",
+        description="`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
+    )
+    key: ColumnNames = Field(
+        default=(), description="For `upsert`: the columns that identify a row, separated by commas."
+    )
+    create_table: bool = Field(
+        default=False,
+        description="Create the table, without partitions, if it does not exist when the job starts. Otherwise a "
+        "missing table is an error.",
+    )
+
+
+def catalog_properties(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties for pyiceberg's catalog."""
+    return {
+        name.removeprefix(_CATALOG): value
+        for name, value in options.items()
+        if name.startswith(_CATALOG) and name != "catalog.name" and value
+    }
+
+
+def parse_options(options: Mapping[str, str], sink: str = "the sink") -> IcebergOptions:
+    """Return the validated options of a sink.
+
+    Args:
+        options: by name.
+        sink: the sink's name in messages.
+
+    Raises:
+        UnusableOptions: an option is unknown, missing or has an invalid value.
+    """
+    refuse(UnusableOptions, f"{sink}:", problems(options))
+    return IcebergOptions.model_validate(_own(options))
+
+
+def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Return problems with a sink's options, with fixes; values are not shown."""
+
+    def further(parsed: IcebergOptions) -> Iterator[tuple[str, str]]:
+        return _further_problems(parsed, catalog_properties(options))
+
+    return problems_of(IcebergOptions, _own(options), _ADVICE, further)
+
+
+def delivery_problems(
+    options: Mapping[str, str], delivery: str, partition_by: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield problems with a sink's delivery: exactly-once uses streamjob's own sink, at-least-once Spark's."""
+    if delivery == "exactly-once":
+        yield from problems(options)
+        if partition_by:
+            yield "has partitionBy, and its table says itself how it is partitioned", "leave it out"
+    elif names_catalog(options):
+        yield (
+            "has the options catalog.…, and delivery: at-least-once, for which Spark's own sink is used",
+            "leave delivery out, or configure the catalog in Spark",
+        )
+
+
+def _own(options: Mapping[str, str]) -> dict[str, str]:
+    known = option_names(IcebergOptions)
+    return {name: value for name, value in options.items() if name in known or not name.startswith(_CATALOG)}
+
+
+_ADVICE = {
+    "table": "add table: namespace.table",
+    "mode": "say mode: append or mode: upsert",
+    "createTable": "say true or false",
+}
+
+
+def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    yield from key_problems(options.mode, options.key, "name the columns that identify a row: key: id")
+    if not all(options.table.split(".")) or "." not in options.table:
+        yield "the option 'table' names no table of a namespace", _ADVICE["table"]
+    kind = (options.catalog_type or "").lower()
+    if kind and kind not in CATALOG_TYPES:
+        yield "the option 'catalog.type' is not a known type of catalog", did_you_mean(kind, CATALOG_TYPES, "kinds")
+    if not kind and not options.catalog_uri and _IMPLEMENTATION not in properties:
+        yield "names no catalog", "add catalog.type, and the options of that type, such as catalog.uri"
+    if kind in _NEED_URI and not options.catalog_uri:
+        yield f"lacks the option 'catalog.uri', which a catalog of type {kind} needs", "add catalog.uri"
+    if kind == "sql" and not options.catalog_warehouse:
+        yield (
+            "lacks the option 'catalog.warehouse', which a catalog of type sql needs",
+            "add catalog.warehouse: s3://bucket/path",
+        )
+    uri = options.catalog_uri
+    if uri and ":" not in uri:
+        yield "the option 'catalog.uri' is not a URL", "write https://…, postgresql://… or thrift://…"

@@ -1,0 +1,97 @@
+"""Checks the options of the PostgreSQL sink in a job file. The rest is checked on the server, when the job starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from streamjob.errors import refuse
+from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of
+from streamjob.job.connectors.options import UnusableOptions
+from streamjob.job.model.spec_fields import Spec
+
+FORMAT = "postgresql"
+
+_IDENTIFIER_BYTES = 63
+_ADDRESS = re.compile(r"postgres(ql)?://|\$\{env:")
+
+
+class PostgresqlOptions(Spec):
+    """Options of `format: postgresql`: the table and the way of writing to it."""
+
+    url: str = Field(
+        min_length=1,
+        description="The server and database, as `postgresql://host:5432/database`; parameters of libpq follow a `?`, "
+        "such as `sslmode=verify-full`. Several hosts are tried in turn.",
+    )
+    user: str | None = Field(default=None, description="The role. Default: from the URL or `PGUSER`.")
+    password: str | None = Field(
+        default=None,
+        repr=False,
+        description="The role's password, as `${env:NAME}`. Default: from `PGPASSWORD` or the file of `PGPASSFILE`.",
+    )
+    table: str = Field(min_length=1, description="The table, as `table` or `schema.table`, spelled as in the catalog.")
+    mode: Literal["insert", "upsert"] = Field(
+        default="insert",
+        description="`insert` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
+    )
+    key: ColumnNames = Field(
+        default=(),
+        description="For `upsert`: the columns of a unique index or the primary key, separated by commas.",
+    )
+    staging_schema: str = Field(
+        default="streamjob",
+        min_length=1,
+        description="The schema for rows that no checkpoint covers yet and for the records of commits. It is created "
+        "if it is missing and the role has the right.",
+    )
+
+    def table_name(self) -> tuple[str | None, str]:
+        """Return the table's schema, or None for the first in the search path that has it, and the table's name."""
+        schema, dot, table = self.table.partition(".")
+        return (schema, table) if dot else (None, schema)
+
+
+def parse_options(options: Mapping[str, str], sink: str = "the sink") -> PostgresqlOptions:
+    """Return the validated options of a sink.
+
+    Args:
+        options: by name.
+        sink: the sink's name in messages.
+
+    Raises:
+        UnusableOptions: an option is unknown, missing or has an invalid value.
+    """
+    refuse(UnusableOptions, f"{sink}:", problems(options))
+    return PostgresqlOptions.model_validate(dict(options))
+
+
+def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Return problems with a sink's options, with fixes; values are not shown."""
+    return problems_of(PostgresqlOptions, options, _ADVICE, _further_problems)
+
+
+_ADVICE = {
+    "url": "add url: postgresql://host:5432/database",
+    "table": "add table: schema.table",
+    "mode": "say mode: insert or mode: upsert",
+}
+
+
+def _further_problems(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
+    if not _ADDRESS.match(options.url):
+        yield "the option 'url' is not the address of a PostgreSQL server", "write postgresql://host:5432/database"
+    yield from key_problems(options.mode, options.key, "name the columns of a unique index: key: id")
+    for option, names in (
+        ("table", [part for part in options.table_name() if part is not None]),
+        ("key", options.key),
+        ("stagingSchema", (options.staging_schema,)),
+    ):
+        if any(not name or len(name.encode()) > _IDENTIFIER_BYTES for name in names):
+            yield (
+                f"the option {option!r} holds a name that PostgreSQL cannot have",
+                f"names have 1 to {_IDENTIFIER_BYTES} bytes",
+            )

@@ -1,0 +1,1 @@
+"""The content of a job file as values: sources, operators, sinks, options, references, problems."""

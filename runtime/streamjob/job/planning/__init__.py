@@ -1,0 +1,1 @@
+"""The graph of a job, and its chains."""

@@ -1,0 +1,1 @@
+"""Jobs in Python: `Job`, its methods and their arguments."""

@@ -1,0 +1,1 @@
+"""What the SQL, the expressions and the functions of operators say."""
