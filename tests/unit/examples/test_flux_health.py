@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.unit.operator.decisions.user import User
 
+from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState
 
 _FILE = Path(__file__).parents[3] / "examples" / "kubernetes" / "gitops" / "flux" / "flights.yaml"
@@ -67,13 +68,18 @@ def suspended(user: User) -> None:
 
 
 def failed(user: User) -> None:
-    user.edit(job={"behaviour": "invalid"}, upgrade={"rollback": {"enabled": False}})
+    user.edit(job={"behaviour": "invalid"}, upgrade={"preflight": False, "rollback": {"enabled": False}})
     user.wait_for(LifecycleState.FAILED)
 
 
 def rolled_back(user: User) -> None:
-    user.edit(job={"behaviour": "invalid"})
+    user.edit(job={"behaviour": "invalid"}, upgrade={"preflight": False})
     user.wait_for(LifecycleState.ROLLED_BACK)
+
+
+def refused(user: User) -> None:
+    user.edit(job={"behaviour": "invalid"})
+    user.wait(lambda: user.condition(ConditionType.PREFLIGHT_PASSED).status == "False")
 
 
 def failed_and_corrected(user: User) -> None:
@@ -102,12 +108,23 @@ def upgraded(user: User) -> None:
         (suspended, "in progress"),
         (failed, "failed"),
         (rolled_back, "failed"),
+        (refused, "failed"),
         (failed_and_corrected, "in progress"),
         (changed, "in progress"),
         (upgrading, "in progress"),
         (upgraded, "current"),
     ],
-    ids=["stable", "suspended", "failed", "rolled back", "failed, then corrected", "changed", "upgrading", "upgraded"],
+    ids=[
+        "stable",
+        "suspended",
+        "failed",
+        "rolled back",
+        "refused by its preflight",
+        "failed, then corrected",
+        "changed",
+        "upgrading",
+        "upgraded",
+    ],
 )
 def test_flux_waits_for_what_the_spec_asks_for(course: Callable[[User], None], expected: str) -> None:
     user = User.with_stable_job()
