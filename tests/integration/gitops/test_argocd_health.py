@@ -85,7 +85,7 @@ def test_every_health_that_argo_cd_knows_for_it_is_tested(kind: str) -> None:
 
 def test_the_words_that_it_knows_are_those_of_the_controller() -> None:
     script = (CUSTOMIZATIONS / "StreamJob" / "health.lua").read_text()
-    conditions = Path(streamjob_operator.__file__).parent / "decisions" / "conditions.py"
+    conditions = Path(streamjob_operator.__file__).parent / "decisions" / "status" / "conditions.py"
     states = re.findall(r'lifecycleState == "(\w+)"', script)
     kinds = re.findall(r'condition\("(\w+)"\)', script)
     reasons = re.findall(r'reason == "(\w+)"', script)
