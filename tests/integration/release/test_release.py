@@ -31,9 +31,10 @@ def _program(tool: GoTool) -> Path:
         pytest.skip(str(missing))
 
 
-def test_the_release_workflow_is_sound() -> None:
+@pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
+def test_a_workflow_is_sound(name: str) -> None:
     checked = subprocess.run(
-        [_program(ACTIONLINT), "-no-color", ROOT / ".github" / "workflows" / "release.yml"],
+        [_program(ACTIONLINT), "-no-color", ROOT / ".github" / "workflows" / name],
         capture_output=True,
         text=True,
         check=False,
