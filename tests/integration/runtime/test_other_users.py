@@ -144,6 +144,7 @@ def test_another_user_cannot_reach_what_spark_and_its_python_processes_say_to_ea
     assert {stranger(CONNECT, str(each)) for each in sockets} == {b"refused\n"}
 
 
+@pytest.mark.slow
 def test_all_that_spark_and_its_python_processes_listen_on_is_loopback_also_with_sparks_page(tmp_path: Path) -> None:
     started = subprocess.Popen(
         [sys.executable, "-c", WITH_A_PAGE, str(tmp_path)],

@@ -43,7 +43,6 @@ def recorded(runs: JobRuns, *options: str) -> ProfileView:
         return client.wait_for_profile(client.start_profile(4.0), timeout=LONG)
 
 
-@pytest.mark.core
 def test_the_drivers_java_and_python_are_profiled_while_the_job_runs(job_file: Path, tmp_path: Path) -> None:
     with job_runs(job_file, tmp_path / "snapshots", "busy") as runs:
         view = recorded(runs)

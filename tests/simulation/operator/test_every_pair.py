@@ -262,6 +262,7 @@ def judge(resource: Resource, decision: Decision) -> None:
             assert memory.lifecycle is LifecycleState.DELETING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", SITUATIONS, ids=str)
 def test_every_change_meets_every_observation_with_one_decision(state: str) -> None:
     world = SITUATIONS[state]()

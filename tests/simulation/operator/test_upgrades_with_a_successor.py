@@ -93,6 +93,7 @@ def upgraded() -> ClusterWorld:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVENTS)
 def test_an_upgrade_that_is_disturbed_at_any_step_comes_to_what_is_asked(name: str) -> None:
     taken_over = set()
@@ -119,6 +120,7 @@ def test_an_upgrade_that_is_disturbed_at_any_step_comes_to_what_is_asked(name: s
     assert taken_over, "no successor took over: the test proves nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stale", [1, 2, 3])
 def test_a_controller_that_reads_old_versions_gives_no_number_to_two_pods(stale: int) -> None:
     for step in STEPS:
