@@ -6,15 +6,20 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-# Spark fails when it lists all files, or else when it reads the one.
-_LISTING = re.compile(r"Relative path in absolute URI: ([^\n]+)")
+# Spark fails when it lists all files, or when it looks for the checksums of one, `.NAME.crc`, or when it reads it. The
+# place in the job's code that `describe` adds is no part of the name.
+_LISTING = re.compile(
+    r"Relative path in absolute URI: ([^\n]+?)\s*(?:\([^()\n]+:\d+(?:, in [^()\n]+)?\))?$", re.MULTILINE
+)
+_CHECKSUMS = re.compile(r"\.(.+)\.crc")
 _READING = re.compile(r"reading file file:[^\n]*/([^/\n]*:[^/\n]*?)\.?\s+SQLSTATE")
 
 
 def unusable_name_in(text: str) -> str | None:
     """Return the name of the file that the text of one of Spark's errors is about; None if it is another error."""
     if (listed := _LISTING.search(text)) is not None:
-        return listed[1].strip()
+        checksums = _CHECKSUMS.fullmatch(listed[1])
+        return listed[1] if checksums is None else checksums[1]
     return unquote(read[1]) if (read := _READING.search(text)) is not None else None
 
 

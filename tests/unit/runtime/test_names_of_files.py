@@ -6,13 +6,17 @@ import pytest
 
 from streamjob_runtime.chain.file_names import unusable_name_in
 
+LISTING = "java.net.URISyntaxException: Relative path in absolute URI: {}"
 READING = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/{}.  SQLSTATE: KD001"
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("java.net.URISyntaxException: Relative path in absolute URI: 10:00:00.json\n\tat …", "10:00:00.json"),
+        (LISTING.format("10:00:00.json\n\tat …"), "10:00:00.json"),
+        (LISTING.format(".10:00:00.json.crc (/jobs/functions.py:130, in read)"), "10:00:00.json"),
+        (LISTING.format("a:b (1).json (/jobs/functions.py:130)"), "a:b (1).json"),
+        (LISTING.format("a:b (1).json \n"), "a:b (1).json"),
         (READING.format("10:00:00.json"), "10:00:00.json"),
         (READING.format("day=1/a%20b:c"), "a b:c"),
         (READING.format("broken.parquet"), None),
