@@ -1,4 +1,4 @@
-"""What is said of a job that cannot start before another process stops for it: by a check, and by one that waits."""
+"""A check, and a process that waits, report why a job cannot start before another process stops for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real S3 server refuses: the controller says why, and a job starts once it is allowed."""
+"""The controller reports why a real S3 server refuses a request, and a job starts once it is allowed."""
 
 from __future__ import annotations
 

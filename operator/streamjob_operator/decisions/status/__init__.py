@@ -1,1 +1,1 @@
-"""What the status says: conditions, reasons, traces."""
+"""Reports in the status: conditions, reasons, traces."""

@@ -1,1 +1,1 @@
-"""What decisions are made from, and what they are."""
+"""The input and the output of decisions: situation, memory, actions."""

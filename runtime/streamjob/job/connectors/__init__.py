@@ -1,1 +1,1 @@
-"""The options of each connector, and what it can do."""
+"""The options and the abilities of each connector."""

@@ -1,1 +1,1 @@
-"""What the SQL, the expressions and the functions of operators say."""
+"""Analyses the SQL, the expressions and the functions of operators."""
