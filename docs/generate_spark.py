@@ -1,4 +1,4 @@
-"""Lists what of Spark's inside is used: `python docs/generate_spark.py`."""
+"""Lists the internals of Spark that are used: `python docs/generate_spark.py`."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def uses() -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def table() -> Iterator[str]:
+def table(found: dict[str, dict[str, set[str]]]) -> Iterator[str]:
     """Yield the rows of the classes."""
     yield "| package, class | used by |"
     yield "|---|---|"
-    for package, classes in sorted(uses().items()):
+    for package, classes in sorted(found.items()):
         yield f"| **{package.removeprefix('org.apache.spark.')}** | |"
         for name, files in sorted(classes.items()):
             yield f"| {name} | {', '.join(sorted(files))} |"
@@ -71,7 +71,7 @@ def render() -> str:
     count = sum(map(len, found.values()))
     files = len({file for classes in found.values() for each in classes.values() for file in each})
     lead = f"## Classes without a promise\n\n{files} files use {count} classes that Spark may change without notice.\n"
-    return "\n".join([_HEAD, lead, *table(), ""])
+    return "\n".join([_HEAD, lead, *table(found), ""])
 
 
 if __name__ == "__main__":

@@ -66,8 +66,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
         return Decision(status=status, actions=told, requeue=0)
     tidied: tuple[Action, ...] = ()
     if after.lifecycle is not LifecycleState.DELETING:
-        tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s), *executors.upkeep(s))
-        tidied = (*tidied, *preflight.upkeep(s))
+        tidied = (*recording.recordings(s), *superfluous(s), *forgotten(s), *executors.upkeep(s), *preflight.upkeep(s))
         tidied = (*tidied, *(each for each in successors.abandoned(s) if each not in step.actions))
     return Decision(status=status, actions=(*step.actions, *tidied, *told), requeue=_requeue(s, step, scaling.requeue))
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from streamjob_runtime.spark.error_text import PLACE
+
 # Spark fails when it lists all files, or when it looks for the checksums of one, `.NAME.crc`, or when it reads it. The
 # place in the job's code that `describe` adds is no part of the name.
-_LISTING = re.compile(
-    r"Relative path in absolute URI: ([^\n]+?)\s*(?:\([^()\n]+:\d+(?:, in [^()\n]+)?\))?$", re.MULTILINE
-)
+_LISTING = re.compile(rf"Relative path in absolute URI: ([^\n]+?)\s*(?:{PLACE})?$", re.MULTILINE)
 _CHECKSUMS = re.compile(r"\.(.+)\.crc")
 _READING = re.compile(r"reading file file:[^\n]*/([^/\n]*:[^/\n]*?)\.?\s+SQLSTATE")
 

@@ -33,18 +33,18 @@ class UnusableFunction(InvalidInput):
 
 
 def register_functions(spark: SparkSession, job: LoadedJob) -> None:
-    """Let the session's SQL call the job's functions.
+    """Register the job's functions, for SQL in the session.
 
     Raises:
         UnusableFunction: a function has a name of Spark's own, or no type.
         InvalidJob: a function cannot be imported.
     """
-    for error in refused_functions(spark, job):
+    for _, error in refused_functions(spark, job):
         raise error
 
 
-def refused_functions(spark: SparkSession, job: LoadedJob) -> Iterator[InvalidInput]:
-    """Register the job's functions, and yield an error for each that cannot be: UnusableFunction or InvalidJob."""
+def refused_functions(spark: SparkSession, job: LoadedJob) -> Iterator[tuple[str, InvalidInput]]:
+    """Register the job's functions; yield each name that cannot be, with an UnusableFunction or InvalidJob."""
     if not job.spec.functions:
         return
     # Spark looks for its own functions first: the job's would never be called.
@@ -55,7 +55,7 @@ def refused_functions(spark: SparkSession, job: LoadedJob) -> Iterator[InvalidIn
                 raise UnusableFunction(f"Function {name!r} is one of Spark's own", "give it another name")
             _register(spark, name, job.function(name))
         except InvalidInput as error:
-            yield error
+            yield name, error
 
 
 def _register(spark: SparkSession, name: str, function: Callable[..., Any]) -> None:

@@ -37,19 +37,17 @@ def check_parts(spark: SparkSession, loaded: LoadedJob) -> None:
 
 def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
     """Yield the parts that Spark refuses; readers of a refused part are not checked."""
-    for error in refused_functions(spark, loaded):
+    for name, error in refused_functions(spark, loaded):
         if isinstance(error, InvalidJob):
             yield from cast("tuple[Problem, ...]", error.problems)
         else:
-            name = error.what.split("'")[1]
             yield Problem(f"function {name!r}", error.what.removeprefix(f"Function {name!r}").lstrip(": "), error.fix)
     frames: dict[str, DataFrame] = {}
     for source in loaded.spec.sources:
         try:
             frames[source.name] = _source(spark, loaded, source)
         except InvalidInput as error:
-            what = error.what.removeprefix(f"Source {source.name!r}: ")
-            yield Problem(f"source {source.name!r}", what, error.fix)
+            yield _problem(f"source {source.name!r}", error)
         else:
             frames[source.name].createOrReplaceTempView(source.name)
     for table in loaded.spec.tables:
@@ -57,7 +55,7 @@ def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
             with reading_table(spark, loaded, table) as options:
                 frames[table.name] = batch_frame(spark, table, options)
         except StreamJobError as error:
-            yield Problem(f"table {table.name!r}", error.what.removeprefix(f"table {table.name!r}: "), error.fix)
+            yield _problem(f"table {table.name!r}", error)
         else:
             frames[table.name].createOrReplaceTempView(table.name)
     for operator in (each for chain in plan(loaded.spec).chains for each in chain.operators):
@@ -77,8 +75,13 @@ def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
             if operator.watermark is not None:
                 frames[operator.name] = timed_operator(spark, operator, frames[operator.name])[0].frame
         except InvalidInput as error:
-            what = error.what.removeprefix(f"Operator {operator.name!r}: ")
-            yield Problem(f"operator {operator.name!r}", what, error.fix)
+            yield _problem(f"operator {operator.name!r}", error)
+
+
+def _problem(where: str, error: StreamJobError) -> Problem:
+    """Return an error as the problem of a part, which the error may name at its beginning."""
+    what = error.what.removeprefix(f"{where}: ").removeprefix(f"{where[0].upper()}{where[1:]}: ")
+    return Problem(where, what, error.fix)
 
 
 def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataFrame:

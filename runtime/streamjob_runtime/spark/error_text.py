@@ -59,6 +59,8 @@ _FIXES: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
 )
 """What Spark's messages say, and what to do in a job."""
+PLACE = r"\([^()\n]+:\d+(?:, in [^()\n]+)?\)"
+"""The form of the place in the job's code, which `describe` adds to the first line."""
 _PATH = re.compile(r"(?:file:)?(/[^\s:'\"()\[\]]+)")
 
 

@@ -34,7 +34,6 @@ _PREPARED = frozenset({"", "ContainerCreating", "PodInitializing"})
 _NO_ROOM = "Unschedulable"
 _NOWHERE = ("didn't match Pod's node affinity/selector", "untolerated taint", "not found")
 _ATTACHED_ELSEWHERE = "FailedAttachVolume"
-_EVICTED = "Evicted"
 _LONGEST = 4000
 _LAST_WORDS = 1000
 
@@ -47,8 +46,7 @@ def blocks(s: Situation) -> bool:
 
 def is_open(s: Situation) -> bool:
     """Return whether the driver must not be stopped yet for the wanted revision."""
-    known = _current(s)
-    return known is not None and known.state in _OPEN
+    return _open(s) is not None
 
 
 def let_go(s: Situation) -> Step | None:
@@ -74,8 +72,8 @@ def decided(s: Situation) -> Step | None:
 
 def looked_at(s: Situation) -> Step | None:
     """Return what the present look at an open preflight changes; None for nothing."""
-    known = _current(s)
-    if known is None or known.state not in _OPEN:
+    known = _open(s)
+    if known is None:
         return None
     if known.state is PreflightState.FAILED:
         due = known.next_try is not None and s.now >= known.next_try
@@ -142,8 +140,8 @@ def upkeep(s: Situation) -> tuple[Action, ...]:
 
 def next_look(s: Situation) -> float | None:
     """Return the seconds until the next look at an open preflight at the latest; None if there is none."""
-    known = _current(s)
-    if known is None or known.state not in _OPEN:
+    known = _open(s)
+    if known is None:
         return None
     if known.next_try is not None:
         return max(known.next_try - s.now, 0)
@@ -173,6 +171,11 @@ def _current(s: Situation) -> Preflight | None:
         return None
     is_it = (known.revision, known.generation) == (s.wanted.name, s.resource.generation)
     return known if is_it else None
+
+
+def _open(s: Situation) -> Preflight | None:
+    known = _current(s)
+    return known if known is not None and known.state in _OPEN else None
 
 
 def _is_meant(s: Situation, known: Preflight) -> bool:

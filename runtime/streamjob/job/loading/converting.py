@@ -23,13 +23,11 @@ def converted(spec: JobSpec, tests: Sequence[JobTestSpec] = ()) -> str:
     Raises:
         NotConvertible: a function cannot be named.
     """
-    for part in spec.inputs().values():
-        if part.python is not None and "<" in part.python:
-            what = f"{where(part)} has the function {part.python}, which no other file can name"
-            raise NotConvertible(what, "define it at the top level of its module, with `def`")
-    for name, reference in spec.functions.items():
+    named = [(f"{where(part)} has the function", part.python or "") for part in spec.inputs().values()]
+    named += [(f"function {name!r} is", reference) for name, reference in spec.functions.items()]
+    for whose, reference in named:
         if "<" in reference:
-            what = f"function {name!r} is {reference}, which no other file can name"
+            what = f"{whose} {reference}, which no other file can name"
             raise NotConvertible(what, "define it at the top level of its module, with `def`")
     content = content_of(spec)
     if tests:

@@ -88,11 +88,7 @@ class LoadedJob:
         """
         if (function := self.functions.get(part.uid)) is not None:
             return function
-        try:
-            found: Function = find_function(part.python or "", self.directory)
-        except NotFound as error:
-            raise InvalidJob(self.origin, [error.problem(where(part))]) from error
-        return found
+        return self._found(part.python or "", where(part))
 
     def function(self, name: str) -> Function:
         """Return the function that SQL calls by a name; the first call imports its module.
@@ -100,10 +96,13 @@ class LoadedJob:
         Raises:
             InvalidJob: it cannot be imported.
         """
+        return self._found(self.spec.functions[name], f"function {name!r}")
+
+    def _found(self, reference: str, whose: str) -> Function:
         try:
-            found: Function = find_function(self.spec.functions[name], self.directory)
+            found: Function = find_function(reference, self.directory)
         except NotFound as error:
-            raise InvalidJob(self.origin, [error.problem(f"function {name!r}")]) from error
+            raise InvalidJob(self.origin, [error.problem(whose)]) from error
         return found
 
     def options(
