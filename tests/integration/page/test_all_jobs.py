@@ -170,7 +170,7 @@ def test_a_row_leads_through_the_controller_to_the_jobs_page_which_acts(browser:
         seen.page.get_by_role("heading", name="In Kubernetes").wait_for()
 
         assert seen.page.url == f"{url}/jobs/shop/flights/ui/"
-        assert seen.page.locator(".chain").count() == 1
+        seen.page.locator(".chain").wait_for()
         assert seen.violations() == []
         seen.page.get_by_role("button", name="Checkpoint", exact=True).click()
         seen.page.get_by_text("done").wait_for()
