@@ -43,6 +43,10 @@ class Tab:
         self.page.goto(url)
         self.page.wait_for_selector(".headline")
 
+    def shows(self, selector: str, number: int = 1) -> None:
+        """Wait until there are as many elements as there should be; the parts of a page come one after the other."""
+        playwright.expect(self.page.locator(selector)).to_have_count(number)
+
     def text(self, selector: str) -> str:
         """Return the text of an element as readers see it."""
         return str(self.page.locator(selector).first.inner_text())
