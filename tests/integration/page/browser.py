@@ -41,11 +41,11 @@ class Tab:
     def open(self, url: str) -> None:
         """Open an address, and wait for the job."""
         self.page.goto(url)
-        self.page.wait_for_selector(".headline")
+        self.wait_for_graph()
 
-    def shows(self, selector: str, number: int = 1) -> None:
-        """Wait until there are as many elements as there should be; the parts of a page come one after the other."""
-        playwright.expect(self.page.locator(selector)).to_have_count(number)
+    def wait_for_graph(self) -> None:
+        """Wait for the graph of the job. It is drawn last, since the page first measures its width."""
+        self.page.wait_for_selector("[aria-label='Picture of the graph'] > *")
 
     def text(self, selector: str) -> str:
         """Return the text of an element as readers see it."""

@@ -63,7 +63,7 @@ def test_the_last_picture_stays_while_the_driver_is_away_and_news_follow_when_it
 
         seen.page.locator(".notice").get_by_text("No connection since").wait_for()
         assert seen.text(".headline h1").startswith("orders")
-        seen.shows(".chain", 3)
+        assert seen.page.locator(".chain").count() == 3
         assert seen.violations() == []
 
         job.state["events"].insert(0, event(995, 0, "restart", "restart 2: the driver was replaced", "bad"))
@@ -84,7 +84,7 @@ def test_the_figures_of_another_process_replace_those_of_the_last(browser: Any, 
         job.send("job", job.document())
 
         seen.page.get_by_text("orders is CREATED").wait_for()
-        seen.shows(".event")
+        assert seen.page.locator(".event").count() == 1
         assert seen.problems == []
 
 
@@ -144,7 +144,7 @@ def test_an_expired_session_keeps_the_last_picture(browser: Any, pages: PageServ
 
         seen.page.locator(".notice").get_by_text("Your session has ended.").wait_for()
         assert seen.text(".headline h1").startswith("orders")
-        seen.shows(".notice input")
+        assert seen.page.locator(".notice input").count() == 1
         assert seen.violations() == []
 
 
