@@ -163,8 +163,9 @@ def test_no_row_of_a_backlog_is_late_with_more_task_slots_and_fewer_and_with_a_n
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
     silent = [20.0, 20.5]
-    slow = [*(each / 20 for each in range(60)), *(27 + each / 20 for each in range(60))]
-    new = [3 + each / 4 for each in range(80)]
+    slow = [each / 20 for each in range(60)]
+    new = [3 + each / 4 for each in range(64)]
+    later = {1: [27 + each / 20 for each in range(60)], 2: [20 + each / 4 for each in range(16)]}
     produce(kafka_server, topic, 0, silent)
     produce(kafka_server, topic, 1, slow)
     life = topic_job(tmp_path, kafka_server, topic, interval="300ms", channel=True)
@@ -187,8 +188,10 @@ def test_no_row_of_a_backlog_is_late_with_more_task_slots_and_fewer_and_with_a_n
         killed = watermarks(life)[topic]
         assert max(killed["1"], killed["2"]) < killed["0"] == before["0"]
 
+        for partition, times in later.items():
+            produce(kafka_server, topic, partition, times)
         one_slot = runs.start("--parallelism", "1", "--max-parallelism", "3", environment=environment)
-        closed = hours(0) + hours(1, *slow[:60]) + hours(2, *(each for each in new if each < 20))
+        closed = hours(1, *slow) + hours(2, *new)
         runs.wait(lambda: counted(tmp_path) == closed, "the windows before the silent partition", one_slot)
         endpoint = find_endpoint(workdir=life.file.parent / "work")
         with ControlClient(endpoint.url, endpoint.token) as client:
@@ -197,7 +200,7 @@ def test_no_row_of_a_backlog_is_late_with_more_task_slots_and_fewer_and_with_a_n
         assert one_slot.wait() == 0, one_slot.output()
 
     assert set(late) == {0}
-    assert counted(tmp_path) == hours(0, *silent) + hours(1, *slow) + hours(2, *new)
+    assert counted(tmp_path) == hours(0, *silent) + hours(1, *slow, *later[1]) + hours(2, *new, *later[2])
 
 
 @pytest.mark.slow
