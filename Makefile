@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate hooks lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate golden hooks lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -106,6 +106,9 @@ generate: $(READY) ## Write all generated files anew: definitions, references, t
 	$(BIN)/python -m streamjob_runtime.spark.jvm.build
 	$(BIN)/python -m streamjob_operator.resources.crd
 	for each in docs/generate*.py charts/generate.py; do PYTHONPATH=. $(BIN)/python $$each || exit 1; done
+
+golden: $(READY) ## Write anew what the tests of the terminal views compare with; read the difference
+	STREAMJOB_GOLDEN=write $(BIN)/python -m pytest -q tests/unit/view/test_views.py
 
 hooks: $(READY) ## Check style, imports and subjects at each commit; needs the command pre-commit
 	pre-commit install --hook-type pre-commit --hook-type commit-msg

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamjob.client.models import (
@@ -36,15 +36,19 @@ WATERMARK_MS = 1_362_398_400_000
 
 def with_partitions(lags: Sequence[int]) -> JobView:
     """Return a job one of whose sources reads a topic, with the lag of each partition."""
-    chain = a_job().chains[0]
     partitions = tuple(
         PartitionView(topic="departures", partition=number, position=1000 + number, lag=lag)
         for number, lag in enumerate(lags)
     )
-    changed = {"partitions": partitions, "lag_records": sum(lags)}
-    first, *others = chain.inputs
-    inputs = (first.model_copy(update=changed), *others)
-    return a_job(chains=(chain.model_copy(update={"inputs": inputs}),))
+    return with_inputs(a_job(), {"partitions": partitions, "lag_records": sum(lags)})
+
+
+def with_inputs(job: JobView, *changes: Mapping[str, object]) -> JobView:
+    """Return a job with the first inputs of its first chain changed."""
+    first, *others = job.chains
+    changed = [source.model_copy(update=change) for source, change in zip(first.inputs, changes, strict=False)]
+    inputs = (*changed, *first.inputs[len(changed) :])
+    return job.model_copy(update={"chains": (first.model_copy(update={"inputs": inputs}), *others)})
 
 
 def read_through_a_channel(job: JobView) -> JobView:
