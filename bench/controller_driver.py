@@ -28,12 +28,12 @@ from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import CheckpointingPolicy, JobSpec
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import Plan, plan
+from streamjob.protocol.coordination.statistics import StatisticsTracker
+from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Claim, Identity, claim_log, complete
-from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.stored_manifests import MANIFEST_NAME, NamedManifest, encode_manifest
-from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+from streamjob.protocol.log.ownership import Claim, Identity, claim_log, complete
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME, NamedManifest, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState
 from streamjob.snapshot.record import RecordKind

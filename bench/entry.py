@@ -24,7 +24,7 @@ from rich.console import Console
 from tests.servers.process import ServerMissing
 
 from streamjob_runtime.spark.connectors.fetching import CannotFetch
-from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.process.java import find_java
 
 _CANNOT_MEASURE = (RunFailed, CannotFetch, ServerMissing)
 S = TypeVar("S")

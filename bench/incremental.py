@@ -26,8 +26,8 @@ from bench.spark_files import PARTITIONS, SparkFiles
 from bench.tables import MB, Table, loads, mid
 
 from streamjob.ids import Attempt, ChainUid, CheckpointId, Key, OperatorUid, Owner
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SourceState
 from streamjob.store.opening import open_location

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from streamjob.ids import BatchId, Epoch
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.sink import SinkContext
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 from streamjob_runtime.spark.jvm import JAR
+from streamjob_runtime.spark.process.java import find_java
 from streamjob_runtime.spark.session import SessionSettings
 
 if TYPE_CHECKING:

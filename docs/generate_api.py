@@ -29,8 +29,8 @@ from streamjob.client.models import (
 )
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol.statistics import CheckpointStatus, StatisticsTracker
-from streamjob.protocol.triggers import SnapshotKind
+from streamjob.protocol.coordination.statistics import CheckpointStatus, StatisticsTracker
+from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.store.base import Store
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.job_control import JobControl

@@ -12,7 +12,7 @@ import pytest
 from e2e.harness.cluster import Object
 from e2e.harness.namespace import DATA, Namespace
 
-from streamjob.protocol.log import JobId, LogView, read
+from streamjob.protocol.log.records import JobId, LogView, read
 from streamjob.store.effects import drive
 from streamjob.store.opening import open_location
 from streamjob_operator.decisions.values.actions import CreateDriver

@@ -26,10 +26,13 @@ from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, Up
 from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.guard import trust_connection
 from streamjob_runtime.control.api.listener import Listener
+from streamjob_runtime.executors.agent.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.build_id import this_build
-from streamjob_runtime.executors.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.credentials import Credentials
-from streamjob_runtime.executors.fleet import Fleet
+from streamjob_runtime.executors.driver.fleet import Fleet
+from streamjob_runtime.executors.driver.routes import AgentRoutes
+from streamjob_runtime.executors.driver.segments import SegmentsOnExecutors
+from streamjob_runtime.executors.driver.state import StateOnExecutors
 from streamjob_runtime.executors.messages import (
     Adoption,
     Allocate,
@@ -46,9 +49,6 @@ from streamjob_runtime.executors.messages import (
     Stored,
     Welcome,
 )
-from streamjob_runtime.executors.routes import AgentRoutes
-from streamjob_runtime.executors.segments import SegmentsOnExecutors
-from streamjob_runtime.executors.state import StateOnExecutors
 from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
 
 SECRET = "0123456789abcdef0123456789abcdef"

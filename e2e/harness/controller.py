@@ -19,7 +19,7 @@ from e2e.harness.stores import opened
 from e2e.harness.visits import expected, last_visit, visits_job
 
 from streamjob.ids import Key
-from streamjob.protocol.log import JobId, LogView, read
+from streamjob.protocol.log.records import JobId, LogView, read
 from streamjob.store import ObjectMissing
 from streamjob.store.effects import drive
 from streamjob.store.opening import open_location

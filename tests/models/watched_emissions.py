@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId
-from streamjob.protocol.channels import END_OF_TIME_MS, Entry, EntryKind
-from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions, EmissionSealed, IllegalEmission
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS, Entry, EntryKind
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, Effects, Emissions, EmissionSealed, IllegalEmission
 
 Channel = tuple[ChainUid, ChainUid]
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.protocol.channels import Entry, EntryKind, Segment
-from streamjob.protocol.emitted import ChainCut
+from streamjob.protocol.emissions.channels import Entry, EntryKind, Segment
+from streamjob.protocol.emissions.emitted import ChainCut
 from streamjob.snapshot.manifest import ChannelState, FileRef, Manifest
 from streamjob_runtime.chain.channels.in_flight import channel_states, names_in_flight, restored_log
 from streamjob_runtime.checkpointing.state_elsewhere import Kept

@@ -22,18 +22,18 @@ from tests.properties.incremental import JOB, NoSink, manifest_of
 from tests.unit.runtime.test_spark_checkpoint_files import changelog
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Owner
-from streamjob.protocol.ownership import Identity
+from streamjob.protocol.log.ownership import Identity
 from streamjob.snapshot.manifest import ChainState
 from streamjob.store.opening import open_location
 from streamjob_runtime.chain.channels.in_flight import is_segment
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, Uploader
-from streamjob_runtime.executors.changes import BetweenEpochs, EpochOnExecutors
-from streamjob_runtime.executors.fleet import ExecutorLost, Fleet, UnknownExecutor
+from streamjob_runtime.executors.agent.work import ExecutorWork
+from streamjob_runtime.executors.driver.changes import BetweenEpochs, EpochOnExecutors
+from streamjob_runtime.executors.driver.fleet import ExecutorLost, Fleet, UnknownExecutor
+from streamjob_runtime.executors.driver.segments import SegmentsOnExecutors
+from streamjob_runtime.executors.driver.state import RestoredState, StateOnExecutors
 from streamjob_runtime.executors.messages import LEAVE, Registration, Welcome
-from streamjob_runtime.executors.segments import SegmentsOnExecutors
-from streamjob_runtime.executors.state import RestoredState, StateOnExecutors
-from streamjob_runtime.executors.work import ExecutorWork
 from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
 from streamjob_runtime.spark.checkpoint_dir.lineage import store_files
 

@@ -9,8 +9,8 @@ import pytest
 from tests.models.watched_emissions import WatchedEmissions, in_flight_of
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.protocol.channels import Backlog, Segment
-from streamjob.protocol.cuts import Batch, ChainCut, EmissionSealed, Output
+from streamjob.protocol.emissions.channels import Backlog, Segment
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, EmissionSealed, Output
 
 CAPACITY = 3
 """Records that may wait for the slowest reader before a producer waits."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from random import Random
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Owner
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChainState, Manifest
 from streamjob.store.base import Store
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom

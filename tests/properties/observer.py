@@ -10,10 +10,10 @@ from functools import cache
 from pydantic import JsonValue
 
 from streamjob.ids import CheckpointId, Epoch, Key, LogSeq, OperatorUid
-from streamjob.protocol.claiming import CreateOutside, Marker
-from streamjob.protocol.committing import Abort, Commit, SinkEffect
-from streamjob.protocol.log import JOBS_OWN, JobId, follows, read
-from streamjob.protocol.stored_manifests import read_manifest
+from streamjob.protocol.log.claiming import CreateOutside, Marker
+from streamjob.protocol.log.committing import Abort, Commit, SinkEffect
+from streamjob.protocol.log.records import JOBS_OWN, JobId, follows, read
+from streamjob.protocol.manifests.stored_manifests import read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind

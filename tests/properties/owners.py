@@ -12,16 +12,16 @@ from tests.properties.observer import JOB, SINK, Effect, ObservedStore, Stage, c
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, OperatorUid, Owner
-from streamjob.protocol.claiming import claim_snapshot
-from streamjob.protocol.collector import CannotCollect, Collector
-from streamjob.protocol.committing import commit, recover
-from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.creating import OutcomeUnknown
-from streamjob.protocol.log import JOBS_OWN, JobId
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, unless_superseded
-from streamjob.protocol.registry import Registry
-from streamjob.protocol.restore import LATEST, Resolution, resolve
-from streamjob.protocol.stored_manifests import encode_manifest, read_manifest
+from streamjob.protocol.log.claiming import claim_snapshot
+from streamjob.protocol.log.collector import CannotCollect, Collector
+from streamjob.protocol.log.committing import commit, recover
+from streamjob.protocol.log.completing import complete_snapshot
+from streamjob.protocol.log.creating import OutcomeUnknown
+from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log, unless_superseded
+from streamjob.protocol.log.records import JOBS_OWN, JobId
+from streamjob.protocol.log.registry import Registry
+from streamjob.protocol.log.restore import LATEST, Resolution, resolve
+from streamjob.protocol.manifests.stored_manifests import encode_manifest, read_manifest
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState, SourceState
 from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import ObjectMissing, StoreError, StoreUnavailable

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob.ids import OperatorUid
-from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.idleness import Silence, past_idle_inputs
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
+from streamjob.protocol.event_time.idleness import Silence, past_idle_inputs
 
 A, B, C = INPUTS = tuple(map(OperatorUid, "abc"))
 TIMEOUTS = {A: 30.0, B: 5.0}

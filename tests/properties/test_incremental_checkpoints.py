@@ -19,7 +19,7 @@ from tests.properties.incremental import NUM_RETAINED, SMALL, Files, Incremental
 from tests.unit.protocol.life import objects, stored
 
 from streamjob.ids import Key
-from streamjob.protocol.stored_manifests import decode_manifest
+from streamjob.protocol.manifests.stored_manifests import decode_manifest
 from streamjob.snapshot import keys
 from streamjob.store.base import StoreError
 from streamjob.testing.memory_store import FaultPlan, FaultyStore, MemoryStore

@@ -18,10 +18,10 @@ from tests.properties.observer import JOB, Effect, ObservedStore
 from tests.properties.owners import Habits, Life, live, visit
 
 from streamjob.ids import LogSeq, Owner
-from streamjob.protocol.claiming import CreateOutside
-from streamjob.protocol.committing import Abort, Commit
-from streamjob.protocol.log import LogDamaged, read
-from streamjob.protocol.repair import plan_repair, repair
+from streamjob.protocol.log.claiming import CreateOutside
+from streamjob.protocol.log.committing import Abort, Commit
+from streamjob.protocol.log.records import LogDamaged, read
+from streamjob.protocol.log.repair import plan_repair, repair
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreError

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjob.protocol.partition_times import PartitionTimes
+from streamjob.protocol.event_time.partition_times import PartitionTimes
 
 DELAY = 1
 BACKLOG = st.dictionaries(st.integers(0, 3), st.lists(st.integers(-50, 50), min_size=1, max_size=12), min_size=1)

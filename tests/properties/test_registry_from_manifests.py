@@ -15,9 +15,9 @@ from tests.unit.protocol.life import JOB, JobEpoch, key_of, objects, stored
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Epoch, Key
-from streamjob.protocol.log import read
-from streamjob.protocol.registry import Registry
-from streamjob.protocol.stored_manifests import read_manifest
+from streamjob.protocol.log.records import read
+from streamjob.protocol.log.registry import Registry
+from streamjob.protocol.manifests.stored_manifests import read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreError

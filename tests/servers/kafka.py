@@ -40,7 +40,7 @@ from streamjob.errors import StreamJobError
 from streamjob_runtime.spark.connectors.artifacts import read_pins
 from streamjob_runtime.spark.connectors.fetching import Repositories, fetch
 from streamjob_runtime.spark.connectors.finding import cache_directory
-from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.process.java import find_java
 
 _PINS = Path(__file__).with_name("kafka-broker.txt")
 _TIMEOUT = 30.0

@@ -28,7 +28,7 @@ import httpx
 from tests.servers.process import ServerProcess, required
 
 from streamjob_runtime.spark.connectors.finding import cache_directory
-from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.process.java import find_java
 
 _VERSION = "2.6.13.Final"
 _ARCHIVE = f"apicurio-registry-app-{_VERSION}-all.tar.gz"

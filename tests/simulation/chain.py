@@ -13,9 +13,9 @@ from tests.simulation.tasks import CommitFailed, Pause, SinkFailed, Stage, Steps
 from tests.simulation.world import Choices, World
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol import messages as m
-from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import Batch, ChainCut, EmissionSealed
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, EmissionSealed
 from streamjob.snapshot.manifest import ChainState, Manifest, OperatorState, SinkState, SourceState
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable

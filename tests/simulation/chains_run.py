@@ -17,14 +17,14 @@ from tests.simulation.tasks import CommitFailed, Pause, SinkFailed, Stage, Steps
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.model.spec import ChannelPolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.channels import Segment
-from streamjob.protocol.cuts import Batch, ChainCut, EmissionSealed, Output
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.emissions.channels import Segment
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, EmissionSealed, Output
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.chain.channels.in_flight import segment_path
 from streamjob_runtime.chain.channels.stream import Stream
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 
 BOUNDS = ChannelPolicy(capacity_records=6)
 

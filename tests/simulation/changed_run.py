@@ -17,8 +17,8 @@ from tests.simulation.spark_twin import Query, Standing, without_spark
 from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, Key, OperatorUid
-from streamjob.protocol import messages as m
-from streamjob.protocol.cuts import ChainCut
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.emissions.cuts import ChainCut
 from streamjob.snapshot.manifest import (
     ChainState,
     FileRef,

@@ -12,9 +12,9 @@ from tests.simulation.world import Fault, World
 
 from streamjob.ids import Attempt, TriggerId
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.committing import Abort, Commit
-from streamjob.protocol.triggers import SnapshotKind
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import SnapshotKind
+from streamjob.protocol.log.committing import Abort, Commit
 from streamjob.store.effects import Delete, Get, GetUri, List, Put, PutIfAbsent
 
 STEP = 0.1

@@ -17,7 +17,7 @@ from tests.simulation.model import Row
 from tests.simulation.oracle import Violation
 
 from streamjob.ids import ChainUid
-from streamjob.protocol.channels import END_OF_TIME_MS
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
 
 WINDOW = 4
 FIRED = "!"

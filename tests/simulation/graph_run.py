@@ -11,9 +11,9 @@ from tests.simulation.graph_world import GraphWorld, positions_in, restored_chan
 from tests.simulation.process import Process
 
 from streamjob.ids import BatchId, ChainUid, OperatorUid
-from streamjob.protocol import messages as m
-from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import ChainCut
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
+from streamjob.protocol.emissions.cuts import ChainCut
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, OperatorState, SinkState, SourceState
 from streamjob_runtime.chain.channels.in_flight import channel_states, is_segment, restored_log
 

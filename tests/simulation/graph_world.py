@@ -25,7 +25,7 @@ from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.world import Choices, World
 
 from streamjob.ids import ChainUid, Epoch, OperatorUid
-from streamjob.protocol.channels import END_OF_TIME_MS
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
 from streamjob.snapshot.manifest import ChannelState, EntryKind, Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.testing.memory_store import MemoryStore

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from tests.simulation.model import ModelSink, committables_of, sha256
 
 from streamjob.ids import Attempt, Key, LogSeq
-from streamjob.protocol.log import JobId, read
-from streamjob.protocol.ownership import Claim
-from streamjob.protocol.triggers import TriggerOutcome, TriggerState
+from streamjob.protocol.coordination.triggers import TriggerOutcome, TriggerState
+from streamjob.protocol.log.ownership import Claim
+from streamjob.protocol.log.records import JobId, read
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind

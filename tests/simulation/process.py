@@ -11,11 +11,11 @@ from tests.simulation.world import Fault, World
 from streamjob.errors import CannotRestore
 from streamjob.ids import Attempt, TriggerId
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.claiming import CreateOutside
-from streamjob.protocol.committing import Abort, Commit, SinkEffect
-from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import TriggerOutcome, Triggers
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.statistics import StatisticsTracker
+from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers
+from streamjob.protocol.log.claiming import CreateOutside
+from streamjob.protocol.log.committing import Abort, Commit, SinkEffect
 from streamjob.store.base import StoreError
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from tests.simulation.tasks import Effect, Pause, SinkFailed, Steps, Task, Wait
 
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid, Owner, TriggerId
-from streamjob.protocol import messages as m
-from streamjob.protocol.committing import Commit
-from streamjob.protocol.coordinator import Coordinator
-from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.ownership import Identity
-from streamjob.protocol.restore import Resolution
-from streamjob.protocol.stored_manifests import encode_manifest
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.coordinator import Coordinator
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.log.committing import Commit
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.restore import Resolution
+from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot.manifest import FileRef, Manifest, SinkState
 from streamjob.store.base import ObjectMissing, StoreError
 from streamjob.store.effects import Program, StoreEffect, get, get_uri, put

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from tests.simulation.model import Row
 
 from streamjob.ids import Epoch
-from streamjob.protocol.claiming import CreateOutside
-from streamjob.protocol.committing import SinkEffect
+from streamjob.protocol.log.claiming import CreateOutside
+from streamjob.protocol.log.committing import SinkEffect
 from streamjob.store.effects import StoreEffect
 
 

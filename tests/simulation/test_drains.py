@@ -20,8 +20,8 @@ from tests.simulation.world import Choices, Fault
 
 from streamjob.ids import ChainUid, TriggerId
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob.snapshot.manifest import Manifest
 
 A, B, C, D = (ChainUid(name) for name in "abcd")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from streamjob.client.models import TriggerState, TriggerView
-from streamjob.protocol.stored_manifests import MANIFEST_NAME
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot.keys import claim_marker
 from streamjob_operator.decisions.values.actions import (
     Action,

@@ -24,7 +24,7 @@ from streamjob.client.models import (
 )
 from streamjob.errors import StreamJobError
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.log import LogDamaged
+from streamjob.protocol.log.records import LogDamaged
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound
 from streamjob_operator.cluster.driver_api import DriverAddress, Drivers

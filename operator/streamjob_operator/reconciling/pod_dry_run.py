@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from streamjob.errors import InvalidInput
-from streamjob.protocol.restore import LATEST
+from streamjob.protocol.log.restore import LATEST
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound, Refused, Unavailable
 from streamjob_operator.cluster.kinds import (
     NETWORK_POLICY,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from streamjob.errors import CannotRestore, StreamJobError
-from streamjob.protocol.stored_manifests import MANIFEST_NAME
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME
 from streamjob.store.base import StoreError
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
 from streamjob_operator.cluster.events import EventRecorder

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from streamjob.autoscaling import Means, State
+from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.triggers import SnapshotKind
 from streamjob_operator.resources.base import Memory, StatusPart, Time
 from streamjob_operator.resources.conditions import Condition
 from streamjob_operator.resources.parts import ScalingMode

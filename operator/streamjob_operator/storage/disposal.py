@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import Attempt, Key, LogSeq, Owner
-from streamjob.protocol.claiming import CannotClaim, Marker, find_claimed, mark_for_deletion, read_marker
-from streamjob.protocol.collector import CannotCollect, records_below
-from streamjob.protocol.log import JobId, read
-from streamjob.protocol.ownership import Identity, claim_log
-from streamjob.protocol.registry import own_key
-from streamjob.protocol.stored_manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
+from streamjob.protocol.log.claiming import CannotClaim, Marker, find_claimed, mark_for_deletion, read_marker
+from streamjob.protocol.log.collector import CannotCollect, records_below
+from streamjob.protocol.log.ownership import Identity, claim_log
+from streamjob.protocol.log.records import JobId, read
+from streamjob.protocol.log.registry import own_key
+from streamjob.protocol.manifests.stored_manifests import (
+    MANIFEST_NAME,
+    SnapshotMissing,
+    is_uri,
+    read_completed,
+    read_manifest,
+)
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import RecordKind

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.ids import Attempt, Owner
-from streamjob.protocol.claiming import Marker
-from streamjob.protocol.log import JobId, LogView, read
-from streamjob.protocol.stored_manifests import MANIFEST_NAME, is_uri, read_manifest
+from streamjob.protocol.log.claiming import Marker
+from streamjob.protocol.log.records import JobId, LogView, read
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME, is_uri, read_manifest
 from streamjob.snapshot.keys import job_root
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import (

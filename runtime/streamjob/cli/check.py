@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from streamjob.errors import StreamJobError
     from streamjob.job.loading.load import LoadedJob
     from streamjob.job.planning.plan import Plan
-    from streamjob.protocol.log import JobId
+    from streamjob.protocol.log.records import JobId
     from streamjob.stored.start_snapshot import Found
 
     QueryCheck = Callable[
         [str, LoadedJob, Plan, JobId, bool, Examine | None, Callable[[], float]], tuple[str, Comparison]
     ]
 
-_EXAMINER = "streamjob_runtime.process.start_check"
+_EXAMINER = "streamjob_runtime.process.checking.start_check"
 """Asks sinks and Spark for the findings of a start; part of the extra `runtime`."""
 _QUERIES = "streamjob_runtime.restoring.from_spark"
 """Reads the checkpoints of plain queries; part of the extra `runtime`."""
@@ -85,7 +85,7 @@ def check_command(
     Ends with the exit code of a start: 3 if the job could not be restored, 2 if it could not run at all.
     """
     from streamjob.job.loading.load import load_job
-    from streamjob.protocol.log import JobId
+    from streamjob.protocol.log.records import JobId
 
     with _recorded() as record, ExitStack() as stack:
         examine = _examiner(stack, spark, location, restore_from)
@@ -186,7 +186,7 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
 
 
 def _examiner(stack: ExitStack, ask_spark: bool, location: str | None, restore_from: str) -> Examine | None:
-    from streamjob.protocol.restore import LATEST
+    from streamjob.protocol.log.restore import LATEST
 
     if find_spec("pyspark") is None:
         return None

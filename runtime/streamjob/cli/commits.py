@@ -15,7 +15,7 @@ from streamjob.cli.store_options import LocationOption, NameOption, NamespaceOpt
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.extras import from_extra
 
-_COMMITS = "streamjob_runtime.process.commits"
+_COMMITS = "streamjob_runtime.process.checking.commits"
 """Opens sinks; part of the extra `runtime`."""
 
 
@@ -55,7 +55,7 @@ def commits_command(
     """
     from streamjob.ids import OperatorUid
     from streamjob.job.loading.load import load_job
-    from streamjob.protocol.log import JobId
+    from streamjob.protocol.log.records import JobId
     from streamjob.stored.locations import JobLocation
     from streamjob.stored.reading import read_job
     from streamjob.stored.start_snapshot import job_location

@@ -13,7 +13,7 @@ from streamjob.errors import ExitCode, InvalidInput
 from streamjob.ids import Key, Owner
 
 if TYPE_CHECKING:
-    from streamjob.protocol.repair import Plan
+    from streamjob.protocol.log.repair import Plan
 
 log_app = typer.Typer(
     name="log",
@@ -61,8 +61,8 @@ def repair_command(
     the command claims the log, and a process that still runs the job ends as superseded. No snapshot is deleted or
     changed. Ends with exit code 3 if the log stays damaged.
     """
-    from streamjob.protocol.repair import plan_repair, repair
-    from streamjob.protocol.restore import normalise
+    from streamjob.protocol.log.repair import plan_repair, repair
+    from streamjob.protocol.log.restore import normalise
     from streamjob.store.base import StoreDenied
     from streamjob.store.effects import drive
     from streamjob.store.opening import References

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from streamjob.client import formatting
 from streamjob.client.console import console_for
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChannelSegment, ChannelState, Manifest
 from streamjob.stored.reading import JobSnapshots, StoredSnapshot
 from streamjob.stored.verify import Verified

@@ -19,7 +19,7 @@ from streamjob.ids import CheckpointId, Owner
 if TYPE_CHECKING:
     from streamjob.stored.reading import JobSnapshots, StoredSnapshot
 
-_SINKS = "streamjob_runtime.process.sink_check"
+_SINKS = "streamjob_runtime.process.checking.sink_check"
 """Asks sinks; part of the extra `runtime`."""
 
 # The store readers are imported inside the commands, to keep `streamjob --help` fast.
@@ -223,7 +223,7 @@ def _opened(
 
     With `of_all`, a damaged log does not hide the other jobs: it is reported after them.
     """
-    from streamjob.protocol.log import LogDamaged
+    from streamjob.protocol.log.records import LogDamaged
     from streamjob.store.base import StoreDenied
     from streamjob.stored.locations import find_jobs, find_snapshot
     from streamjob.stored.reading import read_job, read_snapshot

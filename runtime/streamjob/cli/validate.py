@@ -14,7 +14,7 @@ from streamjob.extras import from_extra
 from streamjob.job.loading.load import load_job
 
 _PARSER = "streamjob_runtime.spark.parsing"
-_VALIDATOR = "streamjob_runtime.process.validation"
+_VALIDATOR = "streamjob_runtime.process.checking.validation"
 """Asks Spark; part of the extra `runtime`."""
 
 

@@ -25,11 +25,11 @@ from streamjob.client.executor_models import ExecutorsView, ExecutorView
 from streamjob.client.profile_models import MOST_SECONDS
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.live_policy import LivePolicy
+from streamjob.protocol.coordination.statistics import CheckpointingStatistics as CheckpointsView
+from streamjob.protocol.coordination.statistics import CheckpointStatistics as CheckpointDetail
+from streamjob.protocol.coordination.statistics import TaskStatistics
+from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.statistics import CheckpointingStatistics as CheckpointsView
-from streamjob.protocol.statistics import CheckpointStatistics as CheckpointDetail
-from streamjob.protocol.statistics import TaskStatistics
-from streamjob.protocol.triggers import SnapshotKind, TriggerState
 
 __all__ = [
     "Accepted",

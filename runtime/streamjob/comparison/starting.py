@@ -10,14 +10,14 @@ from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.log import JobId
-from streamjob.protocol.restore import LATEST
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import LATEST
 from streamjob.stored.start_snapshot import Found, opened
 
 _TRIES = 3
 
 Examine = Callable[[LoadedJob, Found | None, Comparison, bool, JobId], Comparison]
-"""Extends a comparison by problems beyond the graphs: `streamjob_runtime.process.start_check.examine`."""
+"""Extends a comparison by problems beyond the graphs: `streamjob_runtime.process.checking.start_check.examine`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,18 @@ from dataclasses import dataclass
 
 from streamjob.errors import CannotRestore, InvalidInput, Superseded
 from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
-from streamjob.protocol.claiming import find_claimed, mark_for_deletion
-from streamjob.protocol.collector import CannotCollect, records_below
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Claim, Identity, claim_log, verify
-from streamjob.protocol.registry import own_key
-from streamjob.protocol.stored_manifests import MANIFEST_NAME, SnapshotMissing, is_uri, read_completed, read_manifest
+from streamjob.protocol.log.claiming import find_claimed, mark_for_deletion
+from streamjob.protocol.log.collector import CannotCollect, records_below
+from streamjob.protocol.log.ownership import Claim, Identity, claim_log, verify
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.registry import own_key
+from streamjob.protocol.manifests.stored_manifests import (
+    MANIFEST_NAME,
+    SnapshotMissing,
+    is_uri,
+    read_completed,
+    read_manifest,
+)
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind

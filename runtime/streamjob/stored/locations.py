@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
-from streamjob.protocol.log import JobId, find_highest
-from streamjob.protocol.stored_manifests import MANIFEST_NAME
+from streamjob.protocol.log.records import JobId, find_highest
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, Store
 from streamjob.store.effects import drive

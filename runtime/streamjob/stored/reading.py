@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import CheckpointId, Key
-from streamjob.protocol.log import LogView, read
-from streamjob.protocol.stored_manifests import SnapshotMissing, decode_completed, is_uri, read_manifest
+from streamjob.protocol.log.records import LogView, read
+from streamjob.protocol.manifests.stored_manifests import SnapshotMissing, decode_completed, is_uri, read_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind

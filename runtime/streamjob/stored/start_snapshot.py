@@ -10,8 +10,8 @@ from pathlib import Path
 from streamjob.errors import CannotRestore
 from streamjob.ids import Key
 from streamjob.job.loading.load import LoadedJob
-from streamjob.protocol.log import JobId, read
-from streamjob.protocol.restore import LATEST, NONE, ClaimMode, Resolution, resolve, unusable
+from streamjob.protocol.log.records import JobId, read
+from streamjob.protocol.log.restore import LATEST, NONE, ClaimMode, Resolution, resolve, unusable
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import Key
-from streamjob.protocol.repair import plan_repair
+from streamjob.protocol.log.repair import plan_repair
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable

@@ -18,21 +18,21 @@ from streamjob.clock import Clock
 from streamjob.errors import JobFailed
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.planning.plan import ChainPlan
-from streamjob.protocol.cuts import Batch, Output
-from streamjob.protocol.messages import ChainStatus
+from streamjob.protocol.coordination.messages import ChainStatus
+from streamjob.protocol.emissions.cuts import Batch, Output
 from streamjob.telemetry.logs import within
-from streamjob_runtime.chain.batch_limits import BatchLimits
 from streamjob_runtime.chain.dataflow import Dataflow
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.end_of_chains import stop_query
-from streamjob_runtime.chain.end_of_input import check_that_all_is_read
-from streamjob_runtime.chain.event_times import EventTimes
-from streamjob_runtime.chain.flushes import has_more_to_fire, has_run_flush, is_at_the_end
-from streamjob_runtime.chain.gate import EventTime, Gate
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.outputs import ChainOutput
+from streamjob_runtime.chain.ending.end_of_chains import stop_query
+from streamjob_runtime.chain.ending.end_of_input import check_that_all_is_read
+from streamjob_runtime.chain.ending.flushes import has_more_to_fire, has_run_flush, is_at_the_end
+from streamjob_runtime.chain.ending.gate import EventTime, Gate
+from streamjob_runtime.chain.event_time.event_times import EventTimes
+from streamjob_runtime.chain.event_time.watermarks import InputWatermarks
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
-from streamjob_runtime.chain.outputs import ChainOutput
 from streamjob_runtime.chain.query_status import waits_for_data
-from streamjob_runtime.chain.watermarks import InputWatermarks
+from streamjob_runtime.chain.sources.batch_limits import BatchLimits
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.spark.checkpoint_dir.compaction import DEFAULT_INTERVAL, INTERVAL, settle_intervals
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
@@ -43,7 +43,7 @@ from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     force_flush,
 )
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, last_committed, read_commit, read_offsets
-from streamjob_runtime.spark.error_text import describe
+from streamjob_runtime.spark.text.error_text import describe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

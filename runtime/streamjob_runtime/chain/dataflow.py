@@ -19,27 +19,26 @@ from streamjob.job.model.spec import OperatorSpec, SourceSpec, Watermark
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.batch_size import Bounds
 from streamjob.snapshot.state_form import StateForm
-from streamjob_runtime.chain.batch_limits import channel_bounds, with_first_limit
-from streamjob_runtime.chain.bounded_files import BoundedEnd, FileReader, check_end, fix_end
-from streamjob_runtime.chain.changes import check_changes, with_available
 from streamjob_runtime.chain.channels.stream import Reading
-from streamjob_runtime.chain.event_times import ObservedInput, Watermarked
-from streamjob_runtime.chain.file_names import unusable_name, unusable_name_in
-from streamjob_runtime.chain.null_event_times import with_event_times
+from streamjob_runtime.chain.event_time.event_times import ObservedInput, Watermarked
+from streamjob_runtime.chain.event_time.temporal_joins import join_versions
+from streamjob_runtime.chain.event_time.temporal_queries import query_result
+from streamjob_runtime.chain.event_time.watermarks import event_time_columns, marked
+from streamjob_runtime.chain.functions.user_functions import mistakes_named
 from streamjob_runtime.chain.query_planning import describe_forms
-from streamjob_runtime.chain.source_rows import read_stream, source_rows, with_watermark
-from streamjob_runtime.chain.temporal_joins import join_versions
-from streamjob_runtime.chain.temporal_queries import query_result
-from streamjob_runtime.chain.trying import with_failed_rows
-from streamjob_runtime.chain.user_functions import mistakes_named
-from streamjob_runtime.chain.watermarks import event_time_columns, marked
+from streamjob_runtime.chain.sources.batch_limits import channel_bounds, with_first_limit
+from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, FileReader, check_end, fix_end
+from streamjob_runtime.chain.sources.changes import check_changes, with_available
+from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
+from streamjob_runtime.chain.sources.null_event_times import with_event_times
+from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
+from streamjob_runtime.chain.sources.trying import with_failed_rows
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
-from streamjob_runtime.sinks.unavailable import available
-from streamjob_runtime.spark.error_text import fix_of, reason
+from streamjob_runtime.sinks.rows.unavailable import available
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
@@ -49,6 +48,7 @@ from streamjob_runtime.spark.gateway import (
     streaming_leaves,
     thrown,
 )
+from streamjob_runtime.spark.text.error_text import fix_of, reason
 from streamjob_runtime.tables.lookups import Lookup, look_up
 
 if TYPE_CHECKING:

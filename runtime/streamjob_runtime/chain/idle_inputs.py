@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from streamjob.clock import Clock
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.protocol.idleness import Silence, past_idle_inputs
+from streamjob.protocol.event_time.idleness import Silence, past_idle_inputs
 from streamjob_runtime.chain.dataflow import Dataflow
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.watermarks import InputWatermarks
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.event_time.watermarks import InputWatermarks
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -12,8 +12,8 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol.cuts import ChainCut
-from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.protocol.coordination.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.protocol.emissions.cuts import ChainCut
 from streamjob.protocol.segment_places import SegmentNames
 from streamjob.snapshot.manifest import (
     ChainState,
@@ -25,7 +25,7 @@ from streamjob.snapshot.manifest import (
 )
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.channels.in_flight import channel_states, is_segment, names_in_flight
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.segment_holds import keep_segments, with_segments
 from streamjob_runtime.checkpointing.state_elsewhere import Kept, StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled

@@ -14,17 +14,17 @@ from pathlib import Path
 from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
 from streamjob.ids import ChainUid, CheckpointId
-from streamjob.protocol import messages as m
-from streamjob.protocol.committing import Commit
-from streamjob.protocol.cuts import ChainCut
-from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.emissions.cuts import ChainCut
+from streamjob.protocol.log.committing import Commit
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location
 from streamjob.telemetry.logs import Value, within
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.outputs import Outputs
 from streamjob_runtime.checkpointing.acknowledging import Acknowledges
 from streamjob_runtime.checkpointing.ledger import Ledger
 from streamjob_runtime.checkpointing.log_work import (
@@ -40,7 +40,7 @@ from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_loca
 from streamjob_runtime.checkpointing.state_elsewhere import StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, Uploader
 from streamjob_runtime.spark.checkpoint_dir.hold import release
-from streamjob_runtime.spark.error_text import describe
+from streamjob_runtime.spark.text.error_text import describe
 
 ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid
-from streamjob.protocol.claiming import CreateOutside, claim_snapshot
-from streamjob.protocol.collector import Collector
-from streamjob.protocol.committing import Recovered, SinkEffect, recover
-from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, unless_superseded, verify
-from streamjob.protocol.registry import Registry
-from streamjob.protocol.restore import LATEST, ClaimMode, Resolution, resolve, unusable
-from streamjob.protocol.stored_manifests import read_completed
+from streamjob.protocol.log.claiming import CreateOutside, claim_snapshot
+from streamjob.protocol.log.collector import Collector
+from streamjob.protocol.log.committing import Recovered, SinkEffect, recover
+from streamjob.protocol.log.completing import complete_snapshot
+from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log, unless_superseded, verify
+from streamjob.protocol.log.registry import Registry
+from streamjob.protocol.log.restore import LATEST, ClaimMode, Resolution, resolve, unusable
+from streamjob.protocol.manifests.stored_manifests import read_completed
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.effects import Program, StoreEffect

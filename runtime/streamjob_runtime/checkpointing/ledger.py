@@ -15,11 +15,11 @@ from typing import Protocol, TypeVar
 
 from streamjob.clock import Clock
 from streamjob.ids import ChainUid, CheckpointId, Epoch, Key, OperatorUid
-from streamjob.protocol.claiming import CreateOutside
-from streamjob.protocol.committing import Abort, Commit, Recovered
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
-from streamjob.protocol.restore import ClaimMode, Resolution
+from streamjob.protocol.log.claiming import CreateOutside
+from streamjob.protocol.log.committing import Abort, Commit, Recovered
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import ClaimMode, Resolution
 from streamjob.snapshot.manifest import FileRef, Manifest, SinkState
 from streamjob.store.base import Store
 from streamjob.store.effects import StoreEffect, drive

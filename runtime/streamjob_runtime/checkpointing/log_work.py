@@ -14,12 +14,12 @@ from typing import Protocol, TypeAlias
 from streamjob.clock import Clock
 from streamjob.errors import Superseded
 from streamjob.ids import CheckpointId
-from streamjob.protocol import messages as m
-from streamjob.protocol.committing import Commit, commit
-from streamjob.protocol.creating import OutcomeUnknown
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.log.committing import Commit, commit
+from streamjob.protocol.log.creating import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
-from streamjob_runtime.spark.error_text import describe
+from streamjob_runtime.spark.text.error_text import describe
 
 
 @dataclass(frozen=True, slots=True)

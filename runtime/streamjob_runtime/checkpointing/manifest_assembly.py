@@ -8,7 +8,7 @@ from typing import Any
 
 from streamjob.clock import Clock
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.protocol import messages as m
+from streamjob.protocol.coordination import messages as m
 from streamjob.sink import NO_TARGET
 from streamjob.snapshot.manifest import Manifest
 

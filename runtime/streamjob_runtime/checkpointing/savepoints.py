@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamjob.ids import CheckpointId, Key
-from streamjob.protocol.stored_manifests import MANIFEST_NAME, encode_manifest
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.opening import Location, open_location

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamjob_runtime.control.profiles import Language, Recorder
-from streamjob_runtime.executors.driver_side import DriverSide
+from streamjob_runtime.executors.driver.driver_side import DriverSide
 from streamjob_runtime.profiling.python import sample
 from streamjob_runtime.profiling.stacks import Stacks, parse
 from streamjob_runtime.spark.gateway import profile_java

@@ -8,7 +8,7 @@ from typing import Literal
 
 from streamjob.client.models import TriggerView
 from streamjob.ids import TriggerId
-from streamjob.protocol.triggers import TriggerState, TriggerStatus
+from streamjob.protocol.coordination.triggers import TriggerState, TriggerStatus
 
 RequestKind = Literal["checkpoint", "savepoint", "stop"]
 _REMEMBERED = 1000

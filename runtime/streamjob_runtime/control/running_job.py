@@ -33,10 +33,10 @@ from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.model.spec import CheckpointingPolicy
 from streamjob.job.planning.graph import graph_of
-from streamjob.protocol import messages as m
-from streamjob.protocol.channels import Backlog
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.requests import must_succeed
+from streamjob.protocol.emissions.channels import Backlog
 from streamjob.protocol.lifecycle import Lifecycle
-from streamjob.protocol.requests import must_succeed
 from streamjob.store.opening import open_location
 from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
 from streamjob_runtime.control.event_log import EventLog

@@ -25,9 +25,9 @@ from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.connectors.options import option
 from streamjob.job.model.spec import ChannelPolicy, SinkSpec, TableSpec
 from streamjob.job.planning.plan import ChainPlan, ChannelPlan
-from streamjob.protocol.channels import END_OF_TIME_MS, Backlog
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS, Backlog
 from streamjob.stored.state_owners import owners
-from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
+from streamjob_runtime.chain.event_time.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.control.operator_figures import operator_figures
 from streamjob_runtime.kafka.positions import TopicPartition, lags
 from streamjob_runtime.monitoring.batch_times import BatchTimes

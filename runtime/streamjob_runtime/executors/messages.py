@@ -18,6 +18,8 @@ LEAVE = "leave"
 """The kind of the command that lets an executor go."""
 PROFILE = "profile"
 """The kind of the command that asks for a profile."""
+COUNTING_SECONDS = 60.0
+"""How long Java may need to count the samples of a profile."""
 POLL_SECONDS = 20.0
 """How long the driver holds back the answer to an agent that asks for commands while there are none."""
 CONNECTIONS = 8

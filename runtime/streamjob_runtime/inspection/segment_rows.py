@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.snapshot.manifest import ChannelSegment
-from streamjob_runtime.spark.json_values import json_value
+from streamjob_runtime.spark.text.json_values import json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,12 +20,12 @@ from streamjob_runtime.inspection import segment_rows
 from streamjob_runtime.inspection.state_views import View, views_of
 from streamjob_runtime.restoring.download import Locate, download
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
-from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder
-from streamjob_runtime.spark.json_values import exact_number
 from streamjob_runtime.spark.session import SessionSettings
-from streamjob_runtime.spark.text_forms import writer_options
+from streamjob_runtime.spark.text.error_text import reason
+from streamjob_runtime.spark.text.json_values import exact_number
+from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,17 +16,17 @@ from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.loops import loops_of
 from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.job.query.event_time import may_be_idle, retimed
-from streamjob.protocol.cuts import Emissions
-from streamjob_runtime.chain.batch_limits import channel_bounds
+from streamjob.protocol.emissions.cuts import Emissions
 from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart, Place
 from streamjob_runtime.chain.channels.stream import SEGMENT_RECORDS, LocalSegments, Reading, Stream
 from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.feedback import check_declared, declared
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.feedback import check_declared, declared
+from streamjob_runtime.chain.emissions.outputs import ChainOutput, Outputs
+from streamjob_runtime.chain.event_time.watermarks import event_time_columns
+from streamjob_runtime.chain.functions.sql_functions import register_functions
 from streamjob_runtime.chain.idle_inputs import IdleChains
-from streamjob_runtime.chain.outputs import ChainOutput, Outputs
-from streamjob_runtime.chain.sql_functions import register_functions
-from streamjob_runtime.chain.watermarks import event_time_columns
+from streamjob_runtime.chain.sources.batch_limits import channel_bounds
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
 from streamjob_runtime.kafka.starting import KafkaStart
 from streamjob_runtime.kafka.topic_ids import KnownTopics
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from streamjob_runtime.executors.state import StateOnExecutors
+    from streamjob_runtime.executors.driver.state import StateOnExecutors
 
 log = logging.getLogger("streamjob")
 

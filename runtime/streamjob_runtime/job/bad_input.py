@@ -10,13 +10,13 @@ from streamjob.errors import ExitCode, JobFailed
 from streamjob.job.connectors.changes import DEBEZIUM
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.formats import FILE_FORMATS
-from streamjob_runtime.chain.decoding import Undecoded, undecoded_in
-from streamjob_runtime.chain.file_names import unusable_name, unusable_name_in
-from streamjob_runtime.chain.file_records import described
-from streamjob_runtime.chain.null_event_times import column_without_event_time_in, part_without_event_time_in
-from streamjob_runtime.chain.trying import FailedRow, failed_row_in
-from streamjob_runtime.spark.error_text import header_said
-from streamjob_runtime.spark.text_records import HEADER_FIX, UnreadRecord, unread_record_in
+from streamjob_runtime.chain.sources.decoding import Undecoded, undecoded_in
+from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
+from streamjob_runtime.chain.sources.file_records import described
+from streamjob_runtime.chain.sources.null_event_times import column_without_event_time_in, part_without_event_time_in
+from streamjob_runtime.chain.sources.trying import FailedRow, failed_row_in
+from streamjob_runtime.spark.text.error_text import header_said
+from streamjob_runtime.spark.text.text_records import HEADER_FIX, UnreadRecord, unread_record_in
 
 
 class RecordNotDecoded(JobFailed):

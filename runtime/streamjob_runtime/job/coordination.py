@@ -10,12 +10,17 @@ from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored
 from streamjob.ids import ChainUid, CheckpointId, Epoch, TriggerId
 from streamjob.job.model.spec import CheckpointingPolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.coordinator import Coordinator
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.coordinator import Coordinator
+from streamjob.protocol.coordination.requests import must_succeed
+from streamjob.protocol.coordination.statistics import (
+    CheckpointingStatistics,
+    CheckpointStatistics,
+    Latest,
+    StatisticsTracker,
+)
+from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers, TriggerState, TriggerStatus
 from streamjob.protocol.lifecycle import TRANSITIONS, JobState, Lifecycle
-from streamjob.protocol.requests import must_succeed
-from streamjob.protocol.statistics import CheckpointingStatistics, CheckpointStatistics, Latest, StatisticsTracker
-from streamjob.protocol.triggers import TriggerOutcome, Triggers, TriggerState, TriggerStatus
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.checkpointing.ledger import Ledger
 

@@ -20,21 +20,21 @@ from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import Plan
-from streamjob.protocol import messages as m
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.restore import Resolution
-from streamjob.protocol.triggers import SnapshotKind
+from streamjob.protocol.log.restore import Resolution
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.chain.chain import Chain, ChainListener
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.end_of_chains import end_chains
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.outputs import Outputs
+from streamjob_runtime.chain.ending.end_of_chains import end_chains
 from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.log_work import CheckpointListener
 from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
-from streamjob_runtime.executors.state import RestoredState
+from streamjob_runtime.executors.driver.state import RestoredState
 from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.bad_input import bad_input_in
 from streamjob_runtime.job.coordination import Coordination
@@ -57,7 +57,7 @@ from streamjob_runtime.tables.static import StaticTables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamjob_runtime.executors.driver_side import DriverSide
+    from streamjob_runtime.executors.driver.driver_side import DriverSide
 
 _STOP_SECONDS = 30.0
 _LONGEST_WAIT = 86_400.0

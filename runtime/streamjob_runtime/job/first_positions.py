@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from streamjob.clock import Clock
 from streamjob.ids import Epoch, TriggerId
-from streamjob.protocol import messages as m
-from streamjob.protocol.triggers import SnapshotKind, TriggerState
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.job.coordination import Coordination
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Key, OperatorUid
 from streamjob.job.planning.plan import Plan
-from streamjob.protocol.restore import LATEST, NONE, Resolution
+from streamjob.protocol.log.restore import LATEST, NONE, Resolution
 from streamjob.sink import Sink
 from streamjob.snapshot import keys
 from streamjob.store.base import Store
-from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
+from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
 from streamjob_runtime.checkpointing.ledger import Ledger
+from streamjob_runtime.sinks.checking.left_staged import left_staged
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
-from streamjob_runtime.sinks.left_staged import left_staged
 from streamjob_runtime.sinks.meter import SinkMeters
 
 log = logging.getLogger("streamjob")

@@ -11,22 +11,22 @@ from pathlib import Path
 
 from streamjob.errors import CannotRestore, ExitCode, InvalidInput, JobFailed, StreamJobError, Superseded
 from streamjob.ids import Attempt, Owner
-from streamjob.protocol import messages as m
+from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import LATEST, ClaimMode
 from streamjob.protocol.restarts import GiveUp, RestartPolicy, Restarts
-from streamjob.protocol.restore import LATEST, ClaimMode
 from streamjob.store.base import Store, StoreDenied
 from streamjob.telemetry.logs import describe_process
-from streamjob_runtime.chain.end_of_chains import check_ended
+from streamjob_runtime.chain.ending.end_of_chains import check_ended
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome, EpochView, Job
 from streamjob_runtime.job.epoch_directories import drop_epochs, epoch_of
 from streamjob_runtime.restoring.one_disk import NeedsOneDisk
-from streamjob_runtime.spark.error_text import causes, describe
 from streamjob_runtime.spark.gateway import is_broken_connection
+from streamjob_runtime.spark.text.error_text import causes, describe
 
 _DEATH_SECONDS = 1.0
 """How long after its connections a process ends, at most."""

@@ -17,7 +17,7 @@ from streamjob_runtime.spark.gateway import (
     our_java,
     thrown,
 )
-from streamjob_runtime.spark.text_records import UnusableSchema, message, text_decoder
+from streamjob_runtime.spark.text.text_records import UnusableSchema, message, text_decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

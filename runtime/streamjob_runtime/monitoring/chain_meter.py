@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from streamjob.ids import BatchId, OperatorUid
 from streamjob_runtime.chain.chain import Chain
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.event_time.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.chain.query_status import waits_for_data
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.monitoring.arrivals import Arrivals

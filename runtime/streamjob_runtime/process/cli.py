@@ -18,7 +18,7 @@ from streamjob.cli.store_options import (
     RequireSnapshotOption,
 )
 from streamjob.errors import InvalidInput
-from streamjob.protocol.restore import LATEST, ClaimMode
+from streamjob.protocol.log.restore import LATEST, ClaimMode
 from streamjob.telemetry.logs import LogFormat
 
 
@@ -160,7 +160,7 @@ def run(
 
     # First, since the other imports take seconds.
     leave_on_sigterm(TerminationLog.from_environment(os.environ))
-    from streamjob_runtime.executors.options import ExecutorOptions
+    from streamjob_runtime.executors.driver.options import ExecutorOptions
     from streamjob_runtime.process.run import ProcessOptions, run_process
 
     overrides = list(set_ or ())

@@ -56,7 +56,7 @@ def executor(
     state is on other executors; a second SIGTERM ends it at once. Driver and executor need the same secret in the
     environment variable STREAMJOB_EXECUTOR_SECRET, and the same build of streamjob.
     """
-    from streamjob_runtime.executors.agent import AgentSettings, run_agent
+    from streamjob_runtime.executors.agent.agent import AgentSettings, run_agent
     from streamjob_runtime.executors.credentials import secret_of
 
     if _MEMORY.fullmatch(memory) is None:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Owner
-from streamjob.protocol.log import JobId, read
+from streamjob.protocol.log.records import JobId, read
 from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.store.base import Store, StoreError
 from streamjob.store.effects import drive

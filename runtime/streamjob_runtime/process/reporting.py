@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from streamjob.ids import Attempt, ChainUid, Owner, TriggerId
-from streamjob.protocol.log import JobId
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination.triggers import TriggerState
+from streamjob.protocol.log.records import JobId
 from streamjob.telemetry.process import open_telemetry
 from streamjob.telemetry.spans import TRACEPARENT, Attribute, SpanContext
 from streamjob_runtime.job.coordination import Coordination

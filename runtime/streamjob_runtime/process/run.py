@@ -25,9 +25,9 @@ from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.planning.on_executors import check_on_executors
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.log import JobId, read
+from streamjob.protocol.log.records import JobId, read
+from streamjob.protocol.log.restore import LATEST, NONE, ClaimMode
 from streamjob.protocol.restarts import RestartPolicy
-from streamjob.protocol.restore import LATEST, NONE, ClaimMode
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location, snapshot_reference
@@ -36,7 +36,7 @@ from streamjob.stored.start_snapshot import FROM_SPARK, STATE_DIRECTORY, job_loc
 from streamjob.telemetry.logs import LogFormat, describe_process, log_format, log_to
 from streamjob.telemetry.settings import TelemetrySettings
 from streamjob.telemetry.spans import TRACEPARENT
-from streamjob_runtime.executors.options import ExecutorOptions
+from streamjob_runtime.executors.driver.options import ExecutorOptions
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.process.termination import TerminationLog
 from streamjob_runtime.spark.case_tables import load_early
@@ -44,11 +44,11 @@ from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
 from streamjob_runtime.spark.parsing import parse_with_spark
+from streamjob_runtime.spark.process.sockets import remove_sockets
 from streamjob_runtime.spark.session import SessionSettings, keep_utc
-from streamjob_runtime.spark.sockets import remove_sockets
 
 if TYPE_CHECKING:
-    from streamjob_runtime.executors.driver_side import DriverSide
+    from streamjob_runtime.executors.driver.driver_side import DriverSide
 
 _SCRATCH = "process-"
 _ADDRESSES = frozenset(
@@ -159,7 +159,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     try:
         executors = None
         if options.executors is not None:
-            from streamjob_runtime.executors.driver_side import DriverSide
+            from streamjob_runtime.executors.driver.driver_side import DriverSide
 
             executors = DriverSide(options.executors, work, store.uri, time.time)
         spark = SparkHolder(

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from streamjob.errors import StreamJobError
 from streamjob.job.loading.load import LoadedJob
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.store.base import Store
-from streamjob_runtime.process.connecting import connect
+from streamjob_runtime.process.checking.connecting import connect
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.restoring.at_hand import FilesAtHand
-from streamjob_runtime.spark.error_text import describe, reason
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
+from streamjob_runtime.spark.text.error_text import describe, reason
 from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.session import Session
 

@@ -78,7 +78,7 @@ class TerminationLog:
     def write_error(self, error: Exception) -> None:
         """Record that the job ended with an error."""
         # Its import is slow, and a start must not wait for it.
-        from streamjob_runtime.spark.error_text import describe
+        from streamjob_runtime.spark.text.error_text import describe
 
         match error:
             case StreamJobError(exit_code=ExitCode.SUPERSEDED):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from streamjob.comparison.starting import compare_start
 from streamjob.comparison.verdicts import Comparison
 from streamjob.job.loading.load import LoadedJob
-from streamjob.protocol.log import JobId
-from streamjob.protocol.restore import LATEST
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import LATEST
 from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.control.start_gate import StartGate
+from streamjob_runtime.process.checking.start_check import examine
 from streamjob_runtime.process.standby import keep_at_hand, rehearse
-from streamjob_runtime.process.start_check import examine
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles

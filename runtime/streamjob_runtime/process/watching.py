@@ -8,7 +8,7 @@ import time
 
 from streamjob.client.models import JobView
 from streamjob.clock import Clock
-from streamjob.protocol import messages as m
+from streamjob.protocol.coordination import messages as m
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.control.terminal import View

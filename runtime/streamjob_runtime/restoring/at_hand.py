@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from streamjob.ids import CheckpointId, LogSeq
-from streamjob.protocol.log import JobId, read
-from streamjob.protocol.stored_manifests import read_completed
+from streamjob.protocol.log.records import JobId, read
+from streamjob.protocol.manifests.stored_manifests import read_completed
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
 from streamjob.store.effects import drive

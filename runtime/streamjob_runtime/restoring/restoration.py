@@ -13,8 +13,8 @@ from streamjob.comparison.verdicts import Finding
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.connectors.kafka import FORMAT as KAFKA
 from streamjob.job.planning.plan import ChainPlan, Plan
-from streamjob.protocol.channels import Entry, EntryKind
-from streamjob.protocol.cuts import Emissions
+from streamjob.protocol.emissions.channels import Entry, EntryKind
+from streamjob.protocol.emissions.cuts import Emissions
 from streamjob.snapshot.manifest import ChainState, FileRef, SourceState
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.channels.in_flight import RestoredLog, restored_log, segment_folder

@@ -20,14 +20,14 @@ from streamjob.job.model.encoding_spec import BINARY, Encoding
 from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import ChecksSchema, KnowsPublished, KnowsTarget, Previews, Rescues, Sink, SinkContext, Staged
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
-from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
 from streamjob_runtime.sinks.rehearsing import Rehearses
-from streamjob_runtime.spark.error_text import reason
+from streamjob_runtime.sinks.rows.changes import is_deletion
+from streamjob_runtime.sinks.rows.readable_rows import readable_rows, unwritable
 from streamjob_runtime.spark.gateway import spark_errors
-from streamjob_runtime.spark.quoting import quoted
-from streamjob_runtime.spark.text_forms import writer_options
+from streamjob_runtime.spark.text.error_text import reason
+from streamjob_runtime.spark.text.quoting import quoted
+from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -28,15 +28,15 @@ from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.model.spec import SinkSpec
 from streamjob.job.query.functions import NotFound, find_function
 from streamjob.sink import Sink, SinkContext, Staging
-from streamjob_runtime.sinks.batch import BatchSink
-from streamjob_runtime.sinks.console import ConsoleSink
+from streamjob_runtime.sinks.at_least_once.batch import BatchSink
+from streamjob_runtime.sinks.at_least_once.console import ConsoleSink
+from streamjob_runtime.sinks.at_least_once.jdbc import JdbcSink
+from streamjob_runtime.sinks.at_least_once.memory import MemorySink
 from streamjob_runtime.sinks.encoding import EncodingSink
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.jdbc import JdbcSink
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 from streamjob_runtime.sinks.kafka.sink import KafkaSink
-from streamjob_runtime.sinks.memory import MemorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from streamjob_runtime.spark.java import WRAPPER, Java
 from streamjob_runtime.spark.jvm import JAR
+from streamjob_runtime.spark.process.java import WRAPPER, Java
 
 DIRECTORY_VARIABLE = "STREAMJOB_CACHE_DIR"
 TRAIN_VARIABLE = "STREAMJOB_TRAIN_CLASS_DATA"

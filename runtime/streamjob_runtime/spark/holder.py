@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import ProcessUnfit
 from streamjob_runtime.spark.gateway import forget_java, java_process, shut_down
-from streamjob_runtime.spark.java_death import oom_kills, why_ended
 from streamjob_runtime.spark.page import SparkPage, is_enabled, page_at
+from streamjob_runtime.spark.process.java_death import oom_kills, why_ended
+from streamjob_runtime.spark.process.sockets import sockets_of
 from streamjob_runtime.spark.session import SessionSettings, connector_jars, start_session
-from streamjob_runtime.spark.sockets import sockets_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

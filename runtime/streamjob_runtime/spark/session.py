@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.errors import InvalidInput, refuse
 from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.connectors.finding import jars as find_jars
-from streamjob_runtime.spark.descriptors import ensure_descriptors
 from streamjob_runtime.spark.gateway import authenticate_callbacks, launch_java, our_java
-from streamjob_runtime.spark.java import find_java, quoted_option
-from streamjob_runtime.spark.java_failure import why_not_started
-from streamjob_runtime.spark.java_logging import logging_options, logging_variables
 from streamjob_runtime.spark.job_files import JobFiles, copying_hint
 from streamjob_runtime.spark.jvm import (
     CHECKPOINT_FILE_MANAGER,
@@ -34,7 +30,11 @@ from streamjob_runtime.spark.jvm import (
 )
 from streamjob_runtime.spark.page import VARIABLE as PAGE_SECRET
 from streamjob_runtime.spark.page import new_secret, settings_of_page
-from streamjob_runtime.spark.sockets import socket_directory
+from streamjob_runtime.spark.process.descriptors import ensure_descriptors
+from streamjob_runtime.spark.process.java import find_java, quoted_option
+from streamjob_runtime.spark.process.java_failure import why_not_started
+from streamjob_runtime.spark.process.java_logging import logging_options, logging_variables
+from streamjob_runtime.spark.process.sockets import socket_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from streamjob_runtime.spark.class_data import TRAIN_VARIABLE, archive, can_archive
-from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.process.java import find_java
 
 _JOB = """
 name: warm-up

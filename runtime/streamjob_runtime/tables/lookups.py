@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import OperatorSpec
 from streamjob_runtime.spark.gateway import frame_of, java_context, java_frame, java_schema, our_java
-from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.spark.text.quoting import quoted
 from streamjob_runtime.tables.keys import check_added, check_key, field_of
 from streamjob_runtime.tables.reading import batch_frame, reading_table
 

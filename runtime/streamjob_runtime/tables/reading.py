@@ -13,11 +13,11 @@ from streamjob.job.connectors.options import option, redacted, secrets_in
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import TableSpec
 from streamjob_runtime.kafka.client import with_defaults
-from streamjob_runtime.sinks.jdbc import database_said
-from streamjob_runtime.spark.error_text import header_said, reason
+from streamjob_runtime.sinks.at_least_once.jdbc import database_said
 from streamjob_runtime.spark.gateway import java_errors, spark_errors, thrown
 from streamjob_runtime.spark.jdbc import find_driver
-from streamjob_runtime.spark.text_records import (
+from streamjob_runtime.spark.text.error_text import header_said, reason
+from streamjob_runtime.spark.text.text_records import (
     HEADER_FIX,
     fields_of,
     is_decoded,

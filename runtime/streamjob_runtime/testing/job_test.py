@@ -18,8 +18,8 @@ from streamjob.job.model.spec import SourceSpec, TableSpec
 from streamjob.job.model.suggest import did_you_mean
 from streamjob.job.python_job.dsl import Job
 from streamjob.job.python_job.handles import Handle, TableHandle
-from streamjob_runtime.chain.source_rows import read_stream
-from streamjob_runtime.spark.error_text import reason
+from streamjob_runtime.chain.sources.source_rows import read_stream
+from streamjob_runtime.spark.text.error_text import reason
 from streamjob_runtime.tables.reading import batch_frame, reading_table
 from streamjob_runtime.testing.collecting import Collected
 from streamjob_runtime.testing.comparing import differences

@@ -16,10 +16,10 @@ from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, ChainUid, TriggerId
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import plan
-from streamjob.protocol import messages as m
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
-from streamjob.protocol.triggers import TriggerState
 from streamjob.store.opening import open_location
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.checkpointing.ledger import RestoreFrom

@@ -14,12 +14,12 @@ from streamjob.job.connectors.options import option, without
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.dead_letters import DEAD_LETTER
-from streamjob_runtime.chain.file_records import described
-from streamjob_runtime.chain.source_rows import read_stream
+from streamjob_runtime.chain.sources.file_records import described
+from streamjob_runtime.chain.sources.source_rows import read_stream
 from streamjob_runtime.kafka.client import with_defaults
-from streamjob_runtime.spark.error_text import reason
 from streamjob_runtime.spark.gateway import java_errors
-from streamjob_runtime.spark.text_records import unread_record_in
+from streamjob_runtime.spark.text.error_text import reason
+from streamjob_runtime.spark.text.text_records import unread_record_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

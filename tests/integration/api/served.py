@@ -18,9 +18,9 @@ from streamjob.ids import BatchId, CheckpointId, OperatorUid, TriggerId
 from streamjob.job import LoadedJob
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import CheckpointingPolicy
-from streamjob.protocol import messages as m
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.server import ControlServer

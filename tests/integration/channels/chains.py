@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.protocol.channels import Segment
+from streamjob.protocol.emissions.channels import Segment
 from streamjob_runtime.chain.channels.stream import LocalSegments, Stream
-from streamjob_runtime.chain.watermarks import InputWatermarks
+from streamjob_runtime.chain.event_time.watermarks import InputWatermarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

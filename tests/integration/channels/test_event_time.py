@@ -10,7 +10,7 @@ from tests.integration.channels.chains import Chain, Transport
 from tests.integration.core import core
 
 from streamjob.ids import OperatorUid
-from streamjob_runtime.chain.watermarks import event_time_columns
+from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

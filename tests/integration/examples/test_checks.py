@@ -31,7 +31,7 @@ from streamjob.job.model.formats import (
     TABLE_FORMATS,
     TRANSACTIONAL_FORMATS,
 )
-from streamjob_runtime.process import start_check
+from streamjob_runtime.process.checking import start_check
 from streamjob_runtime.spark.gateway import parse
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from streamjob.sink import ChecksSchema
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink
-from streamjob_runtime.spark.quoting import quoted
+from streamjob_runtime.spark.text.quoting import quoted
 
 Columns = Mapping[str, Mapping[str, Value]]
 """Values by type and name."""

@@ -15,13 +15,13 @@ import pytest
 from tests.integration.runtime.embedded import EmbeddedJob
 
 from streamjob.ids import Key, OperatorUid
-from streamjob.protocol.messages import ChainStateChanged, ChainStatus
-from streamjob.protocol.stored_manifests import MANIFEST_NAME
+from streamjob.protocol.coordination.messages import ChainStateChanged, ChainStatus
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.local import LocalStore
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.outputs import Outputs
 
 
 class Moment(StrEnum):

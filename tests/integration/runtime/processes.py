@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from streamjob.ids import Key
-from streamjob.protocol.log import JobId, read
+from streamjob.protocol.log.records import JobId, read
 from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import ObjectMissing

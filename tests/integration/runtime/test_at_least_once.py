@@ -18,7 +18,7 @@ from tests.integration.runtime.purchases import (
 )
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.sinks.memory import forget_memory, memory_rows
+from streamjob_runtime.sinks.at_least_once.memory import forget_memory, memory_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from tests.servers.schema_registry import SchemaRegistryServer, guarded
 from streamjob.errors import StreamJobError
 from streamjob_runtime.job.bad_input import RecordNotDecoded
 from streamjob_runtime.kafka.schemas import RegistryUnreachable, SchemaMissing, SchemaRegistry
-from streamjob_runtime.spark.text_records import UnusableSchema
+from streamjob_runtime.spark.text.text_records import UnusableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

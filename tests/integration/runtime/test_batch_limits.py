@@ -11,9 +11,9 @@ import pytest
 
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.protocol.batch_size import Bounds
-from streamjob.protocol.channels import Segment
-from streamjob_runtime.chain.batch_limits import BatchLimits, with_first_limit
+from streamjob.protocol.emissions.channels import Segment
 from streamjob_runtime.chain.channels.stream import LocalSegments, Stream
+from streamjob_runtime.chain.sources.batch_limits import BatchLimits, with_first_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

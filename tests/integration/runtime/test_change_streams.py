@@ -18,7 +18,7 @@ from tests.integration.sinks.databases import Database
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode, InvalidInput
-from streamjob_runtime.chain.changes import ChangesMiscounted
+from streamjob_runtime.chain.sources.changes import ChangesMiscounted
 from streamjob_runtime.job.bad_input import RecordNotDecoded
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore, ExitCode
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.log import JobId
-from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import examine_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

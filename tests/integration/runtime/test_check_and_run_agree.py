@@ -20,11 +20,11 @@ from streamjob.comparison.graphs import compare
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.log import JobId
-from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import examine_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

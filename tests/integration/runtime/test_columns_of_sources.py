@@ -19,7 +19,7 @@ from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.job.loading.load import load_job
-from streamjob_runtime.process.validation import validate_with
+from streamjob_runtime.process.checking.validation import validate_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,7 +30,7 @@ from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid, TriggerId
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.manifest import Manifest
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.outputs import Outputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

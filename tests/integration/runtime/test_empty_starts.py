@@ -36,7 +36,7 @@ from streamjob.ids import OperatorUid, TriggerId
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.locations import find_snapshot
 from streamjob.stored.reading import read_snapshot
@@ -47,7 +47,7 @@ from streamjob.stored.verify import verify
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.control.api.job_control import StateConflict
 from streamjob_runtime.inspection import read_tables
-from streamjob_runtime.process.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import examine_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

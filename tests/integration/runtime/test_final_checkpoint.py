@@ -20,7 +20,7 @@ from tests.integration.runtime.purchases import write_job
 from streamjob.client.models import JobState
 from streamjob.errors import ExitCode
 from streamjob.snapshot.record import RecordKind
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.outputs import Outputs
 from streamjob_runtime.checkpointing.ledger import Ledger
 
 if TYPE_CHECKING:

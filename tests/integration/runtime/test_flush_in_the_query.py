@@ -16,8 +16,8 @@ from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, TriggerId
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
-from streamjob_runtime.chain import flushes
 from streamjob_runtime.chain.chain import Chain
+from streamjob_runtime.chain.ending import flushes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

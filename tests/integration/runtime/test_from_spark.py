@@ -22,7 +22,7 @@ from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore, ExitCode
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.store.local import LocalStore
 from streamjob.store.opening import open_location
 from streamjob.stored.locations import find_snapshot
@@ -30,7 +30,7 @@ from streamjob.stored.reading import read_snapshot
 from streamjob.stored.start_snapshot import Found
 from streamjob.stored.verify import verify
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import examine_with
 from streamjob_runtime.restoring.from_spark import check_query, take_over
 from streamjob_runtime.restoring.from_spark.errors import OtherState
 from streamjob_runtime.spark.checkpoint_dir import force_batch

@@ -16,8 +16,8 @@ from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER
 
 from streamjob.job.model.spec import SourceSpec
-from streamjob_runtime.chain.bounded_files import FileReader, fix_end
-from streamjob_runtime.chain.source_rows import read_stream
+from streamjob_runtime.chain.sources.bounded_files import FileReader, fix_end
+from streamjob_runtime.chain.sources.source_rows import read_stream
 from streamjob_runtime.job.bad_input import UnusableFileName
 
 if TYPE_CHECKING:

@@ -36,10 +36,10 @@ from streamjob.ids import BatchId, TriggerId
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.start_snapshot import opened as found_to_start_from
-from streamjob_runtime.process.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import examine_with
 from streamjob_runtime.restoring import rewriting
 
 if TYPE_CHECKING:

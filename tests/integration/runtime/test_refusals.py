@@ -17,8 +17,8 @@ from tests.integration.runtime.purchases import Purchases, write_job
 
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import Attempt, Owner
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity, claim_log
+from streamjob.protocol.log.ownership import Identity, claim_log
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.record import LogRecord
 from streamjob.snapshot.sealing import CHECKSUM, sealed
 from streamjob.store import LocalStore

@@ -14,7 +14,7 @@ from tests.integration.runtime.processes import JobRuns
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
 
 from streamjob.errors import ExitCode
-from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.log.restore import ClaimMode
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 
 if TYPE_CHECKING:

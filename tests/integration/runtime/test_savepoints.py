@@ -16,13 +16,13 @@ from tests.integration.runtime.purchases import Purchases, Rows, line_rows, tabl
 from streamjob.client.models import JobState, TriggerView
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
-from streamjob.protocol.restore import ClaimMode
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination.triggers import TriggerState
+from streamjob.protocol.log.restore import ClaimMode
 from streamjob.snapshot.record import RecordKind
 from streamjob.stored.locations import find_snapshot
 from streamjob.stored.reading import read_snapshot
 from streamjob.stored.verify import verify
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.outputs import Outputs
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 
 if TYPE_CHECKING:

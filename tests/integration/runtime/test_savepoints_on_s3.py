@@ -16,8 +16,8 @@ from tests.servers.s3 import S3Server
 
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
-from streamjob.protocol.restore import ClaimMode
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination.triggers import TriggerState
+from streamjob.protocol.log.restore import ClaimMode
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.locations import find_snapshot
 from streamjob.stored.reading import read_snapshot

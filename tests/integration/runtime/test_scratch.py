@@ -12,7 +12,7 @@ import pytest
 from tests.integration.runtime.processes import JobRuns, members_of
 
 from streamjob_runtime.spark import class_data
-from streamjob_runtime.spark.java import find_java
+from streamjob_runtime.spark.process.java import find_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from tests.integration.sinks.databases import Database, add_driver
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.job.loading.load import load_job
 from streamjob.protocol.lifecycle import JobState
-from streamjob_runtime.process.validation import validate_with
+from streamjob_runtime.process.checking.validation import validate_with
 from streamjob_runtime.tables.reading import TableUnreadable
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from tests.servers.kafka import KafkaServer
 
 from streamjob.comparison.verdicts import Comparison
 from streamjob.job.loading.load import load_job
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob_runtime.job.targets import TargetMadeAgain
-from streamjob_runtime.process.start_check import compare_with_output
+from streamjob_runtime.process.checking.start_check import compare_with_output
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,10 +24,10 @@ from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.stored.start_snapshot import opened
-from streamjob_runtime.process.start_check import examine_with
-from streamjob_runtime.process.validation import validate_with
+from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.validation import validate_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

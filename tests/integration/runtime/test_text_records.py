@@ -24,10 +24,10 @@ from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.encoding_spec import Encoding
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import SourceSpec
-from streamjob_runtime.chain.file_records import decoded_files
+from streamjob_runtime.chain.sources.file_records import decoded_files
 from streamjob_runtime.kafka.schemas import decoded, decoder
 from streamjob_runtime.monitoring.query_progress import ProgressReader
-from streamjob_runtime.spark.text_records import UnusableSchema
+from streamjob_runtime.spark.text.text_records import UnusableSchema
 from streamjob_runtime.tables.reading import batch_frame, reading_table
 
 if TYPE_CHECKING:

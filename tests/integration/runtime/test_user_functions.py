@@ -13,7 +13,7 @@ from tests.architecture.documents import blocks
 from streamjob.errors import InvalidJob
 from streamjob.job.loading.load import load_job
 from streamjob.testing import JobTest
-from streamjob_runtime.process.validation import validate_with
+from streamjob_runtime.process.checking.validation import validate_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

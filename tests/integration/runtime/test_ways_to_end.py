@@ -20,7 +20,7 @@ from tests.integration.runtime.stories import Story, Way
 
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.stored_manifests import MANIFEST_NAME
+from streamjob.protocol.manifests.stored_manifests import MANIFEST_NAME
 from streamjob.snapshot.record import RecordKind
 
 if TYPE_CHECKING:

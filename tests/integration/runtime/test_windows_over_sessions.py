@@ -19,7 +19,7 @@ from tests.integration.runtime.stories import killed_and_finished
 from streamjob.errors import InvalidInput
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
-from streamjob_runtime.process.validation import validate_with
+from streamjob_runtime.process.checking.validation import validate_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

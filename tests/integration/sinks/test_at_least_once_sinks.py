@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
-from streamjob_runtime.sinks.batch import BatchSink
-from streamjob_runtime.sinks.console import ConsoleSink
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.memory import MemorySink, forget_memory, memory_rows
+from streamjob_runtime.sinks.at_least_once.batch import BatchSink
+from streamjob_runtime.sinks.at_least_once.console import ConsoleSink
+from streamjob_runtime.sinks.at_least_once.memory import MemorySink, forget_memory, memory_rows
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 
 pytestmark = pytest.mark.spark
 

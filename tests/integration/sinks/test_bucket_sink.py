@@ -21,7 +21,7 @@ from streamjob.store.base import CredentialsRejected, StoreError
 from streamjob_runtime.sinks.bucket import rows
 from streamjob_runtime.sinks.bucket.sink import BucketSink
 from streamjob_runtime.sinks.errors import PlaceTaken, UnusableSink
-from streamjob_runtime.spark.text_forms import writer_options
+from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,14 +26,14 @@ from tests.integration.sinks.lakes import Lake
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.job.connectors.changes import UNAVAILABLE
 from streamjob.sink import Sink, SinkContext
-from streamjob_runtime.chain.changes import with_available
-from streamjob_runtime.chain.outputs import ChainOutput
+from streamjob_runtime.chain.emissions.outputs import ChainOutput
+from streamjob_runtime.chain.sources.changes import with_available
+from streamjob_runtime.sinks.at_least_once.memory import MemorySink
 from streamjob_runtime.sinks.delta.sink import DeltaSink
 from streamjob_runtime.sinks.errors import RowsRefused
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
-from streamjob_runtime.sinks.memory import MemorySink
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
-from streamjob_runtime.sinks.unavailable import MARK, Mark, available, is_unavailable, marked_type, marks_of
+from streamjob_runtime.sinks.rows.unavailable import MARK, Mark, available, is_unavailable, marked_type, marks_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 

@@ -13,8 +13,8 @@ from tests.integration.sinks.damage import flip_a_bit
 from streamjob.sink import Sink
 from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from tests.integration.sinks.databases import Database, add_driver
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext, Staged
+from streamjob_runtime.sinks.at_least_once.jdbc import JdbcSink
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
-from streamjob_runtime.sinks.jdbc import JdbcSink
 from streamjob_runtime.spark.jdbc import NoDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]

@@ -14,7 +14,7 @@ from tests.integration.sinks.databases import Database
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob.snapshot.manifest import SinkState
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.outputs import Outputs
 from streamjob_runtime.sinks.errors import DatabaseUnreachable, RowsRefused, UnusableTable
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 

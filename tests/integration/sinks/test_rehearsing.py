@@ -10,9 +10,9 @@ from tests.integration.job_files import job_files
 from tests.integration.sinks.topics import UID, Topics
 
 from streamjob.job.loading.load import LoadedJob, load_job
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob_runtime.kafka.errors import TopicMissing
-from streamjob_runtime.process.connecting import connect
+from streamjob_runtime.process.checking.connecting import connect
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 

@@ -23,8 +23,8 @@ from streamjob.store.staging import StoreStaging
 from streamjob_runtime.sinks.bucket.sink import BucketSink
 from streamjob_runtime.sinks.errors import PlaceTaken, UnusableTable
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 from streamjob_runtime.sinks.rehearsing import rehearse_sink
 from streamjob_runtime.spark.gateway import frame_without_rows
 

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
-from streamjob_runtime.sinks.batch import BatchSink
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.memory import MemorySink, forget_memory, memory_rows
-from streamjob_runtime.sinks.spool import spooled, stage_in_all
+from streamjob_runtime.sinks.at_least_once.batch import BatchSink
+from streamjob_runtime.sinks.at_least_once.memory import MemorySink, forget_memory, memory_rows
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
+from streamjob_runtime.sinks.rows.spool import spooled, stage_in_all
 
 pytestmark = pytest.mark.spark
 

@@ -21,15 +21,15 @@ from tests.unit.runtime.rows_in_flight import InFlight
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import Sink, SinkContext, Staged
-from streamjob_runtime.sinks.batch import AtLeastOnceSink, BatchSink
+from streamjob_runtime.sinks.at_least_once.batch import AtLeastOnceSink, BatchSink
 from streamjob_runtime.sinks.bucket.encoding import Encoding
 from streamjob_runtime.sinks.bucket.rows import encoding_of, mismatches, prepared
 from streamjob_runtime.sinks.encoding import EncodingSink
 from streamjob_runtime.sinks.errors import UnusableSink
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 from streamjob_runtime.sinks.postgresql.copying import csv_line
-from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
+from streamjob_runtime.sinks.rows.readable_rows import readable_rows, unwritable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,8 +13,8 @@ from tests.unit.stored.job import Job
 
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import Attempt, Owner
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
 from streamjob.store import AccessDenied, LocalStore
 from streamjob.store.opening import open_location
 from streamjob_operator.cluster.kinds import SECRET

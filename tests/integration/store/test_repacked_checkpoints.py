@@ -9,7 +9,7 @@ from tests.properties.incremental import CHAIN, NUM_RETAINED, SMALL, TARGET, Inc
 from tests.unit.protocol.life import objects
 
 from streamjob.ids import Key
-from streamjob.protocol.stored_manifests import decode_manifest
+from streamjob.protocol.manifests.stored_manifests import decode_manifest
 from streamjob.snapshot import keys
 from streamjob.store import Store
 from streamjob_runtime.checkpointing.upload import packs_of

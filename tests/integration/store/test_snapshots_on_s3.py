@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from streamjob.cli.main import app
 from streamjob.ids import NO_BATCH, CheckpointId
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.store import LocalStore
 from streamjob.store.opening import open_location
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from streamjob.cli.main import app
 from streamjob.ids import Epoch, Key, OperatorUid
 from streamjob.job.model.spec import JobSpec
-from streamjob.protocol.stored_manifests import encode_manifest
+from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.sink import SinkContext
 from streamjob.store.local import LocalStore
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 
 FILED = FUSED.model_copy(
     update={"sinks": (FUSED.sinks[0].model_copy(update={"format": "parquet", "options": {"path": "out"}}),)}

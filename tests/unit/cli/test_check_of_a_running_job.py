@@ -17,7 +17,7 @@ from streamjob.comparison.verdicts import Comparison
 from streamjob.errors import CannotRestore
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.model.spec import JobSpec
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.stored.start_snapshot import Found
 
 OWNER = JobId("default", "job")

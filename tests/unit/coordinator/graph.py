@@ -6,8 +6,8 @@ from pydantic import JsonValue
 from tests.models.watched_emissions import WatchedEmissions
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol.channels import Entry, EntryKind, Segment
-from streamjob.protocol.cuts import Batch, ChainCut, Effects, Output
+from streamjob.protocol.emissions.channels import Entry, EntryKind, Segment
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, Effects, Output
 
 
 class Graph:

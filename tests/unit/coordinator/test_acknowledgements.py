@@ -9,8 +9,8 @@ import pytest
 from tests.unit.coordinator.driver import Driver, aborted, of, started
 
 from streamjob.ids import ChainUid, CheckpointId
-from streamjob.protocol import messages as m
-from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
 
 
 def test_a_checkpoint_is_completed_when_all_chains_have_acknowledged_and_committed_when_it_is_stored() -> None:

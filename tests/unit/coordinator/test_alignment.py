@@ -6,7 +6,7 @@ import pytest
 from tests.unit.coordinator.graph import Graph
 
 from streamjob.ids import NO_BATCH, ChainUid
-from streamjob.protocol.cuts import EmissionSealed, IllegalEmission
+from streamjob.protocol.emissions.cuts import EmissionSealed, IllegalEmission
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, TriggerId
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.coordinator import Coordinator
-from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.statistics import StatisticsTracker
-from streamjob.protocol.triggers import SnapshotKind, TriggerOutcome, Triggers, TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.coordinator import Coordinator
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.coordination.statistics import StatisticsTracker
+from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerOutcome, Triggers, TriggerState
 from streamjob.snapshot.manifest import ChainState
 
 CHAINS = (ChainUid("a"), ChainUid("b"))

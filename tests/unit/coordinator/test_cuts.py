@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol.cuts import Batch, ChainCut, Effects, Emissions, EmissionSealed, IllegalEmission
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, Effects, Emissions, EmissionSealed, IllegalEmission
 
 A, B = ChainUid("a"), ChainUid("b")
 SINK, OTHER_SINK = OperatorUid("sink"), OperatorUid("other")

@@ -9,8 +9,8 @@ from tests.unit.coordinator.driver import Driver, of, resolved, started, wishes
 
 from streamjob.ids import ChainUid
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.triggers import SnapshotKind, TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
 
 
 def test_one_final_checkpoint_is_taken_when_all_chains_are_finished_and_ends_the_job() -> None:

@@ -10,9 +10,9 @@ from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved
 
 from streamjob.ids import CheckpointId
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.coordination.triggers import TriggerState
 
 
 def test_a_declined_checkpoint_is_aborted_and_the_next_request_starts() -> None:

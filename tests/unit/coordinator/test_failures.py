@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamjob.ids import CheckpointId
-from streamjob.protocol.failures import AbortReason, FailureCounter
+from streamjob.protocol.coordination.failures import AbortReason, FailureCounter
 
 
 def test_a_failure_at_or_below_the_last_success_is_ignored() -> None:

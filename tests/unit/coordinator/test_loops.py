@@ -10,8 +10,8 @@ import pytest
 from tests.unit.coordinator.graph import Graph
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.protocol.channels import EntryKind
-from streamjob.protocol.cuts import Emissions, EmissionSealed, IllegalEmission
+from streamjob.protocol.emissions.channels import EntryKind
+from streamjob.protocol.emissions.cuts import Emissions, EmissionSealed, IllegalEmission
 
 A, B, C, D = (ChainUid(name) for name in "abcd")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from tests.unit.coordinator.driver import Driver, aborted, of, started, wishes
 
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
 
 
 def test_a_periodic_checkpoint_starts_one_interval_after_all_chains_run() -> None:

@@ -9,8 +9,8 @@ from tests.unit.coordinator.driver import Driver, Resolved, of, outcome, resolve
 
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.triggers import TriggerOutcome, Triggers, TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers, TriggerState
 
 
 def test_ids_start_above_the_highest_id_ever_used() -> None:

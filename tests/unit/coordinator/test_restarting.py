@@ -6,9 +6,9 @@ from tests.unit.coordinator.driver import Driver, Said, aborted, of, outcome, re
 
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import SnapshotKind, TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
 
 
 def restart(driver: Driver) -> list[Said]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
-from streamjob.protocol.statistics import StatisticsTracker, quantile
-from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+from streamjob.protocol.coordination.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.protocol.coordination.statistics import StatisticsTracker, quantile
+from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import ChainState
 
 CHAINS = (ChainUid("a"), ChainUid("b"))

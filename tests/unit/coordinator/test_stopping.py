@@ -10,9 +10,9 @@ from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved
 
 from streamjob.ids import ChainUid
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import SnapshotKind, TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
 
 
 def test_a_stop_takes_a_last_checkpoint_and_ends_the_job_once_it_is_committed() -> None:

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.coordinator.driver import Driver, Said, aborted, of, started, wishes
 
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol import messages as m
-from streamjob.protocol.failures import AbortReason
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
 
 POLICY = LivePolicy(interval=None, timeout=60, aligned_checkpoint_timeout=3)
 

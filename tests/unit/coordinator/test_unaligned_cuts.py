@@ -6,8 +6,8 @@ import pytest
 from tests.unit.coordinator.graph import Graph
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.protocol.channels import END_OF_TIME_MS, BrokenLog, Entry, EntryKind, Segment
-from streamjob.protocol.cuts import EmissionSealed, IllegalEmission
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS, BrokenLog, Entry, EntryKind, Segment
+from streamjob.protocol.emissions.cuts import EmissionSealed, IllegalEmission
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 

@@ -16,11 +16,11 @@ from tests.unit.executors.test_fleet import OFFER, fleet
 from streamjob_runtime.control.api.admission import LIMITS, Limits
 from streamjob_runtime.control.api.guard import trust_connection
 from streamjob_runtime.control.api.listener import Listener
-from streamjob_runtime.executors.client import DriverAway, DriverClient, Refused
+from streamjob_runtime.executors.agent.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.credentials import Credentials
-from streamjob_runtime.executors.fleet import Fleet
+from streamjob_runtime.executors.driver.fleet import Fleet
+from streamjob_runtime.executors.driver.routes import AgentRoutes
 from streamjob_runtime.executors.messages import CONNECTIONS, Commands, Leave, Nothing, Poll, Welcome
-from streamjob_runtime.executors.routes import AgentRoutes
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

@@ -8,12 +8,12 @@ from tests.unit.executors.test_fleet import INVITATION, OFFER
 
 from streamjob.ids import Epoch
 from streamjob_runtime.executors.build_id import this_build
-from streamjob_runtime.executors.driver_side import DriverSide
-from streamjob_runtime.executors.fleet import Fleet
-from streamjob_runtime.executors.loads import Loads, read_totals
+from streamjob_runtime.executors.driver.driver_side import DriverSide
+from streamjob_runtime.executors.driver.fleet import Fleet
+from streamjob_runtime.executors.driver.loads import Loads, read_totals
+from streamjob_runtime.executors.driver.options import ExecutorOptions
+from streamjob_runtime.executors.driver.view import executors_view
 from streamjob_runtime.executors.messages import Store
-from streamjob_runtime.executors.options import ExecutorOptions
-from streamjob_runtime.executors.view import executors_view
 
 
 def test_executors_are_shown_with_the_stores_that_they_have_open(tmp_path: Path) -> None:

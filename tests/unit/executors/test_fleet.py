@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from streamjob_runtime.executors.fleet import (
+from streamjob_runtime.executors.driver.fleet import (
     CommandFailed,
     Executor,
     ExecutorLost,

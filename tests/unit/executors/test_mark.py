@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamjob_runtime.executors.agent import Mark
+from streamjob_runtime.executors.agent.agent import Mark
 
 
 def test_the_mark_stays_from_one_driver_to_the_next_but_not_for_ever(tmp_path: Path) -> None:

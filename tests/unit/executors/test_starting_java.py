@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from streamjob_runtime.executors.agent.java_process import JavaSettings, arguments, start_java
 from streamjob_runtime.executors.build_id import differences
-from streamjob_runtime.executors.java_process import JavaSettings, arguments, start_java
 from streamjob_runtime.executors.messages import Welcome
 from streamjob_runtime.spark import class_data
-from streamjob_runtime.spark.java import Java
+from streamjob_runtime.spark.process.java import Java
 from streamjob_runtime.spark.session import SessionSettings, SparkExecutors
 
 WELCOME = Welcome(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjob_runtime.executors.agent import _Over, _watch
+from streamjob_runtime.executors.agent.agent import _Over, _watch
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from streamjob.ids import ChainUid
 from streamjob.job import Feedback, JobSpec, Plan, plan
 from streamjob.job.planning.drawing import as_json, as_mermaid, as_text
 from streamjob.job.planning.loops import closes_a_cycle, loops_of
-from streamjob.protocol.cuts import Emissions
+from streamjob.protocol.emissions.cuts import Emissions
 
 BOTH = "SELECT * FROM {} UNION ALL SELECT * FROM {}"
 COLUMNS = "timestamp TIMESTAMP, value BIGINT"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
-from streamjob.protocol.collector import Collected, Collector
-from streamjob.protocol.committing import Recovered, SinkEffect, commit, recover
-from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log
-from streamjob.protocol.restore import ClaimMode, Resolution, resolve
-from streamjob.protocol.stored_manifests import encode_manifest
+from streamjob.protocol.log.collector import Collected, Collector
+from streamjob.protocol.log.committing import Recovered, SinkEffect, commit, recover
+from streamjob.protocol.log.completing import complete_snapshot
+from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import ClaimMode, Resolution, resolve
+from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
 from streamjob.store.effects import Program, StoreEffect, drive

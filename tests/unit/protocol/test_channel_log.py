@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from streamjob.ids import CheckpointId
-from streamjob.protocol.channels import END_OF_TIME_MS, Backlog, BrokenLog, ChannelLog, Entry, EntryKind, Segment
+from streamjob.protocol.emissions.channels import (
+    END_OF_TIME_MS,
+    Backlog,
+    BrokenLog,
+    ChannelLog,
+    Entry,
+    EntryKind,
+    Segment,
+)
 
 
 def segments(*names: str) -> list[Segment]:

@@ -9,11 +9,11 @@ from tests.unit.protocol.life import JobEpoch, key_of, objects, once, spoil, sto
 
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
-from streamjob.protocol.collector import CannotCollect, Collected, Collector
-from streamjob.protocol.ownership import IllegalStep
-from streamjob.protocol.registry import Registry
-from streamjob.protocol.retention import subsumed
-from streamjob.protocol.stored_manifests import encode_manifest
+from streamjob.protocol.log.collector import CannotCollect, Collected, Collector
+from streamjob.protocol.log.ownership import IllegalStep
+from streamjob.protocol.log.registry import Registry
+from streamjob.protocol.log.retention import subsumed
+from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.effects import Delete, Program, StoreEffect, drive

@@ -6,10 +6,10 @@ import pytest
 from tests.unit.protocol.life import SINK, JobEpoch, spoil, without_recovery
 
 from streamjob.ids import CheckpointId, Epoch
-from streamjob.protocol.committing import Abort, Commit, Recovered, commit, recover
-from streamjob.protocol.completing import complete_snapshot
-from streamjob.protocol.ownership import IllegalStep
-from streamjob.protocol.stored_manifests import SnapshotMissing
+from streamjob.protocol.log.committing import Abort, Commit, Recovered, commit, recover
+from streamjob.protocol.log.completing import complete_snapshot
+from streamjob.protocol.log.ownership import IllegalStep
+from streamjob.protocol.manifests.stored_manifests import SnapshotMissing
 from streamjob.snapshot.manifest import SinkState
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore

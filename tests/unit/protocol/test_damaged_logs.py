@@ -9,9 +9,9 @@ from tests.unit.protocol.life import JOB, JobEpoch, stored
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, Key, LogSeq, Owner
-from streamjob.protocol.collector import CannotCollect
-from streamjob.protocol.log import LogDamaged, LogView, read
-from streamjob.protocol.ownership import Identity, claim_log
+from streamjob.protocol.log.collector import CannotCollect
+from streamjob.protocol.log.ownership import Identity, claim_log
+from streamjob.protocol.log.records import LogDamaged, LogView, read
 from streamjob.snapshot import keys
 from streamjob.snapshot.sealing import Seal, check_seal, sealed
 from streamjob.store.effects import drive

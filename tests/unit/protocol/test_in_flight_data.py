@@ -8,8 +8,8 @@ import pytest
 from tests.unit.protocol.life import JobEpoch, manifest_of, objects, sha256_of, stored
 
 from streamjob.ids import ChainUid, CheckpointId, Key
-from streamjob.protocol.ownership import IllegalStep
-from streamjob.protocol.stored_manifests import decode_manifest, encode_manifest, find_problems
+from streamjob.protocol.log.ownership import IllegalStep
+from streamjob.protocol.manifests.stored_manifests import decode_manifest, encode_manifest, find_problems
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind, FileRef, Manifest
 from streamjob.store.effects import drive

@@ -8,8 +8,17 @@ import pytest
 
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq, Owner
-from streamjob.protocol.creating import TRIES, OutcomeUnknown
-from streamjob.protocol.log import (
+from streamjob.protocol.log.creating import TRIES, OutcomeUnknown
+from streamjob.protocol.log.ownership import (
+    Claim,
+    Completion,
+    Identity,
+    IllegalStep,
+    claim_log,
+    complete,
+    verify,
+)
+from streamjob.protocol.log.records import (
     ForeignLog,
     JobId,
     LogDamaged,
@@ -20,16 +29,7 @@ from streamjob.protocol.log import (
     read,
     sha256_of,
 )
-from streamjob.protocol.ownership import (
-    Claim,
-    Completion,
-    Identity,
-    IllegalStep,
-    claim_log,
-    complete,
-    verify,
-)
-from streamjob.protocol.stored_manifests import NamedManifest
+from streamjob.protocol.manifests.stored_manifests import NamedManifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreDenied, StoreError, StoreUnavailable

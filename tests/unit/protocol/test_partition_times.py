@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamjob.protocol.partition_times import PartitionTimes
+from streamjob.protocol.event_time.partition_times import PartitionTimes
 
 
 def times(timeout: float | None = None, **watermarks: int) -> PartitionTimes[str]:

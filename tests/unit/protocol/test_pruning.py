@@ -6,8 +6,8 @@ import pytest
 from tests.unit.protocol.life import JobEpoch, stored
 
 from streamjob.ids import CheckpointId, Epoch, LogSeq, Owner
-from streamjob.protocol.log import encode_record
-from streamjob.protocol.ownership import Claim
+from streamjob.protocol.log.ownership import Claim
+from streamjob.protocol.log.records import encode_record
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreUnavailable

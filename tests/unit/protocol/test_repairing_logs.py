@@ -10,12 +10,12 @@ from tests.unit.protocol.test_damaged_logs import crashed, record, seen, version
 
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
-from streamjob.protocol.claiming import claim_snapshot
-from streamjob.protocol.committing import Commit
-from streamjob.protocol.log import JobId, LogDamaged, read
-from streamjob.protocol.ownership import Identity, claim_log
-from streamjob.protocol.repair import SKIPPED_IDS, NotAManifest, NothingToGoOnFrom, Plan, plan_repair, repair
-from streamjob.protocol.restore import resolve
+from streamjob.protocol.log.claiming import claim_snapshot
+from streamjob.protocol.log.committing import Commit
+from streamjob.protocol.log.ownership import Identity, claim_log
+from streamjob.protocol.log.records import JobId, LogDamaged, read
+from streamjob.protocol.log.repair import SKIPPED_IDS, NotAManifest, NothingToGoOnFrom, Plan, plan_repair, repair
+from streamjob.protocol.log.restore import resolve
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import StoreError

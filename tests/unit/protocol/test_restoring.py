@@ -7,10 +7,10 @@ from tests.unit.protocol.life import JobEpoch, file_ref, key_of, manifest_of, sp
 
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import CheckpointId, Key
-from streamjob.protocol import offering
-from streamjob.protocol.ownership import unless_superseded
-from streamjob.protocol.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, resolve, unusable
-from streamjob.protocol.stored_manifests import (
+from streamjob.protocol.log import offering
+from streamjob.protocol.log.ownership import unless_superseded
+from streamjob.protocol.log.restore import ClaimMode, LatestUnusable, NoSnapshot, NotCompleted, resolve, unusable
+from streamjob.protocol.manifests.stored_manifests import (
     SnapshotCorrupt,
     SnapshotMissing,
     UnknownManifestVersion,

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.protocol.life import JobEpoch, file_ref, manifest_of, objects, sha256_of, stored
 
 from streamjob.ids import CheckpointId, Epoch, Key
-from streamjob.protocol.ownership import IllegalStep
-from streamjob.protocol.registry import Location, Registry, own_key
+from streamjob.protocol.log.ownership import IllegalStep
+from streamjob.protocol.log.registry import Location, Registry, own_key
 from streamjob.snapshot import keys
 from streamjob.testing.memory_store import FaultyStore
 

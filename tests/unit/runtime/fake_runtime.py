@@ -14,11 +14,11 @@ from tests.models.clocks import SettableClock
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid
 from streamjob.job import LoadedJob
 from streamjob.job.planning.plan import plan
-from streamjob.protocol import messages as m
-from streamjob.protocol.cuts import Emissions
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.emissions.cuts import Emissions
 from streamjob.protocol.lifecycle import JobState
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.event_time.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.kafka.reporting import OffsetReports

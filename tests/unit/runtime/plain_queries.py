@@ -10,7 +10,7 @@ from typing import Any
 
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store import LocalStore
 from streamjob.stored.locations import find_snapshot

@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.protocol import messages as m
-from streamjob.protocol.cuts import Batch, Emissions
-from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
+from streamjob.protocol.emissions.cuts import Batch, Emissions
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreUnavailable
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.log_work import CheckpointListener
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
-from streamjob.protocol.cuts import Batch, ChainCut, Emissions
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, Emissions
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing import acknowledging
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Nodes
 from streamjob_runtime.checkpointing.upload.uploader import Progress

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import OperatorUid
-from streamjob_runtime.chain.bounded_files import (
+from streamjob_runtime.chain.sources.bounded_files import (
     AmbiguousFiles,
     BoundedEnd,
     BoundedFilesGone,

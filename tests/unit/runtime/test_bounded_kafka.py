@@ -11,7 +11,7 @@ import pytest
 from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.connectors.kafka_end import TopicPartition
-from streamjob_runtime.chain.end_of_input import read_end
+from streamjob_runtime.chain.ending.end_of_input import read_end
 from streamjob_runtime.kafka.bounded import (
     EndingOffsetsDoNotFit,
     KafkaEnd,

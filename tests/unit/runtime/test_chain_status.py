@@ -11,13 +11,13 @@ import pytest
 
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.planning.plan import ChainPlan
-from streamjob.protocol.cuts import Batch, Emissions
-from streamjob.protocol.messages import ChainStatus
+from streamjob.protocol.coordination.messages import ChainStatus
+from streamjob.protocol.emissions.cuts import Batch, Emissions
 from streamjob_runtime.chain import chain as chain_module
 from streamjob_runtime.chain.chain import Chain, ChainListener, ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow
-from streamjob_runtime.chain.emission_lock import EmissionLock
-from streamjob_runtime.chain.outputs import ChainOutput
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.outputs import ChainOutput
 
 UID = ChainUid("chain")
 SOURCE = OperatorUid("source")

@@ -15,7 +15,7 @@ from streamjob.comparison.verdicts import Comparison
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import plan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.restoring.from_spark import check_query
 from streamjob_runtime.restoring.from_spark.errors import NoQueryThere

@@ -6,8 +6,8 @@ import pytest
 
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, Owner
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
 from streamjob.store.base import Store
 from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.checkpointing.ledger import Ledger

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from streamjob.ids import CheckpointId, OperatorUid
 from streamjob.sink import Sink
 from streamjob.snapshot.manifest import SinkState
-from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
+from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
 
 Calls = list[tuple[str, ...]]
 

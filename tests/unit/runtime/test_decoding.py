@@ -9,7 +9,7 @@ import pytest
 from streamjob.errors import ExitCode
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.reading import read_spec
-from streamjob_runtime.chain.decoding import Undecoded, skipped, undecoded_in
+from streamjob_runtime.chain.sources.decoding import Undecoded, skipped, undecoded_in
 from streamjob_runtime.job.bad_input import record_not_decoded
 
 RECORD = Undecoded(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import streamjob_runtime.spark.error_text
+import streamjob_runtime.spark.text.error_text
 from streamjob.errors import Superseded
-from streamjob_runtime.spark.error_text import describe
+from streamjob_runtime.spark.text.error_text import describe
 
 
 def test_an_error_for_people_is_told_in_its_own_words() -> None:
@@ -25,7 +25,7 @@ def test_any_other_error_is_told_with_its_class_and_without_the_stack_of_java() 
 
 SPARK = "/venv/lib/python3.11/site-packages/pyspark/python/lib/pyspark.zip/pyspark/worker.py"
 PANDAS = "/venv/lib/python3.11/site-packages/pandas/core/generic.py"
-OURS = streamjob_runtime.spark.error_text.__file__
+OURS = streamjob_runtime.spark.text.error_text.__file__
 THROWN = "An exception was thrown from the Python worker:\n"
 TASK = (
     "An error occurred while calling o573.save\n: org.apache.spark.SparkException: Job aborted due to stage failure: "

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
-from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import Batch, Emissions
-from streamjob_runtime.chain.gate import BatchRefused, EventTime, Gate
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
+from streamjob.protocol.emissions.cuts import Batch, Emissions
+from streamjob_runtime.chain.ending.gate import BatchRefused, EventTime, Gate
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import drop_planned, is_flush, is_followed_by_flush
 from streamjob_runtime.spark.checkpoint_dir.rewind import rewind_event_time

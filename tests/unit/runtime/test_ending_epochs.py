@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.chain.end_of_chains import EpochNotEnded, check_ended, end_chains
+from streamjob_runtime.chain.ending.end_of_chains import EpochNotEnded, check_ended, end_chains
 
 
 class FakeQuery:

@@ -11,12 +11,12 @@ import pytest
 
 from streamjob.errors import ExitCode, ProcessUnfit
 from streamjob.ids import Attempt, CheckpointId, TriggerId
-from streamjob.protocol import messages as m
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import RestartPolicy
-from streamjob.protocol.triggers import TriggerState
 from streamjob.store.base import AccessDenied
-from streamjob_runtime.chain.end_of_chains import EpochNotEnded
+from streamjob_runtime.chain.ending.end_of_chains import EpochNotEnded
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.job import coordination as coordination_module
 from streamjob_runtime.job import runner as runner_module

@@ -11,8 +11,8 @@ from typing import Any, cast
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import Watermark
 from streamjob_runtime.chain.dataflow import Dataflow
-from streamjob_runtime.chain.event_times import EventTimes, ObservedInput, PartitionTime, StrayTimes
-from streamjob_runtime.chain.watermarks import InputWatermarks
+from streamjob_runtime.chain.event_time.event_times import EventTimes, ObservedInput, PartitionTime, StrayTimes
+from streamjob_runtime.chain.event_time.watermarks import InputWatermarks
 from streamjob_runtime.kafka.positions import TopicPartition
 
 T = OperatorUid("t")

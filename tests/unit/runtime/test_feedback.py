@@ -10,10 +10,10 @@ from tests.unit.runtime.test_full_channels import FakeStream
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.model.spec import ChannelPolicy
 from streamjob.job.planning.plan import ChannelPlan
-from streamjob.protocol.channels import Backlog, Segment
-from streamjob.protocol.cuts import Batch, ChainCut, Emissions, Output
+from streamjob.protocol.emissions.channels import Backlog, Segment
+from streamjob.protocol.emissions.cuts import Batch, ChainCut, Emissions, Output
 from streamjob_runtime.chain.channels.in_flight import names_in_flight
-from streamjob_runtime.chain.emission_lock import EmissionLock, LoopTooFull
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock, LoopTooFull
 from streamjob_runtime.control.views import channel_view
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 

@@ -7,8 +7,8 @@ from tests.unit.runtime.fake_runtime import NOW
 from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChains, world
 
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import Batch
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
+from streamjob.protocol.emissions.cuts import Batch
 from streamjob.sink import Staged
 
 __all__ = ["world"]

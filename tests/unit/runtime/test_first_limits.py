@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamjob.protocol.batch_size import Bounds
-from streamjob_runtime.chain.batch_limits import FIRST_BYTES, FIRST_RECORDS, channel_bounds, with_first_limit
+from streamjob_runtime.chain.sources.batch_limits import FIRST_BYTES, FIRST_RECORDS, channel_bounds, with_first_limit
 
 
 def test_a_source_without_a_limit_gets_one_for_each_task_slot() -> None:

@@ -11,10 +11,10 @@ import pytest
 from pydantic import JsonValue
 
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.protocol.committing import Recovered
+from streamjob.protocol.log.committing import Recovered
 from streamjob.sink import Sink, SinkContext, Staged
 from streamjob.snapshot.manifest import SinkState
-from streamjob_runtime.chain.outputs import FormerOutputs, Outputs
+from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
 from streamjob_runtime.job.output_recovery import recover_output
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.factory import SinkSurroundings

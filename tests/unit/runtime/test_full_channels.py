@@ -10,9 +10,9 @@ import pytest
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.job.model.spec import ChannelPolicy
-from streamjob.protocol.channels import Entry, EntryKind, Segment
-from streamjob.protocol.cuts import Batch, Emissions, Output
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob.protocol.emissions.channels import Entry, EntryKind, Segment
+from streamjob.protocol.emissions.cuts import Batch, Emissions, Output
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 ONE = CheckpointId(1)

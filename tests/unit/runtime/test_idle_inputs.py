@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import BatchId, ChainUid, OperatorUid
-from streamjob.protocol.channels import END_OF_TIME_MS, Segment
-from streamjob.protocol.cuts import Batch, Emissions, Output
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS, Segment
+from streamjob.protocol.emissions.cuts import Batch, Emissions, Output
 from streamjob_runtime.chain.dataflow import Dataflow
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
+from streamjob_runtime.chain.event_time.watermarks import InputWatermarks
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
-from streamjob_runtime.chain.watermarks import InputWatermarks
 
 FIRST, OTHER, READER = ChainUid("first"), ChainUid("other"), ChainUid("reader")
 QUERY: Any = object()

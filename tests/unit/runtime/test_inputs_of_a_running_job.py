@@ -6,9 +6,9 @@ import pytest
 from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChains, world
 
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.protocol.channels import END_OF_TIME_MS
-from streamjob.protocol.cuts import Batch
-from streamjob_runtime.chain.event_times import PartitionTime, StrayTimes
+from streamjob.protocol.emissions.channels import END_OF_TIME_MS
+from streamjob.protocol.emissions.cuts import Batch
+from streamjob_runtime.chain.event_time.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.control.views import held_back_by
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.monitoring.query_progress import Positions

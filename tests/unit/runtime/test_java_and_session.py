@@ -18,10 +18,12 @@ from tests.unit.job.texts import job
 
 from streamjob.errors import InvalidJob
 from streamjob.job import load_job
-from streamjob_runtime.spark import class_data, holder, java
+from streamjob_runtime.spark import class_data, holder
 from streamjob_runtime.spark.holder import SparkGone, SparkHolder
-from streamjob_runtime.spark.java import find_java
-from streamjob_runtime.spark.java_failure import SparkDoesNotStart
+from streamjob_runtime.spark.process import java
+from streamjob_runtime.spark.process.java import find_java
+from streamjob_runtime.spark.process.java_failure import SparkDoesNotStart
+from streamjob_runtime.spark.process.sockets import LONGEST_DIRECTORY, remove_sockets, socket_directory
 from streamjob_runtime.spark.session import (
     FIXED,
     SessionSettings,
@@ -30,7 +32,6 @@ from streamjob_runtime.spark.session import (
     refuse_overridden,
     start_session,
 )
-from streamjob_runtime.spark.sockets import LONGEST_DIRECTORY, remove_sockets, socket_directory
 
 
 def fake_java(home: Path, banner: str) -> Path:

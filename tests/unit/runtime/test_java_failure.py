@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamjob.errors import ExitCode, InvalidInput
-from streamjob_runtime.spark.descriptors import MINIMUM, TooFewDescriptors, soft_limit
-from streamjob_runtime.spark.java import Java
-from streamjob_runtime.spark.java_failure import (
+from streamjob_runtime.spark.process.descriptors import MINIMUM, TooFewDescriptors, soft_limit
+from streamjob_runtime.spark.process.java import Java
+from streamjob_runtime.spark.process.java_failure import (
     JavaRefusesOptions,
     NoSpace,
     PackagesMissing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob_runtime.chain.file_names import unusable_name_in
+from streamjob_runtime.chain.sources.file_names import unusable_name_in
 
 LISTING = "java.net.URISyntaxException: Relative path in absolute URI: {}"
 READING = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/{}.  SQLSTATE: KD001"

@@ -11,17 +11,17 @@ from typing import Any, cast
 import pytest
 
 from streamjob.ids import Attempt, ChainUid, CheckpointId, Key, Owner
-from streamjob.protocol import messages as m
-from streamjob.protocol.creating import OutcomeUnknown
-from streamjob.protocol.cuts import Emissions
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
-from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
+from streamjob.protocol.emissions.cuts import Emissions
+from streamjob.protocol.log.creating import OutcomeUnknown
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreFull, StoreUnavailable
 from streamjob.testing.memory_store import FaultyStore, MemoryStore
-from streamjob_runtime.chain.emission_lock import EmissionLock
+from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger
 from streamjob_runtime.checkpointing.log_work import CheckpointListener

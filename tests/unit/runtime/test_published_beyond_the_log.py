@@ -14,15 +14,15 @@ from tests.unit.stored.job import JOB, Job
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, BatchId, CheckpointId, Epoch, LogSeq, OperatorUid, Owner
-from streamjob.protocol.ownership import Identity
+from streamjob.protocol.log.ownership import Identity
 from streamjob.sink import KnowsPublished, SinkContext, Staged
 from streamjob.snapshot import keys
-from streamjob_runtime.chain.outputs import Outputs
+from streamjob_runtime.chain.emissions.outputs import Outputs
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.job.output_recovery import PublishedBeyondTheLog, check_published
 from streamjob_runtime.sinks.bucket.records import CommitRecords as BucketRecords
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 
 OUT = OperatorUid("out")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.ids import TriggerId
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob_runtime.control.request_kinds import RequestKinds
 from streamjob_runtime.monitoring.query_progress import BatchProgress, Phases, ProgressReader, Rate, StateProgress
 

@@ -13,9 +13,9 @@ from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChai
 
 from streamjob.client.models import ChannelView, CheckpointingChanges, JobView, SnapshotKind
 from streamjob.ids import BatchId, CheckpointId, Key, OperatorUid, TriggerId
-from streamjob.protocol.cuts import Batch
+from streamjob.protocol.coordination.triggers import CheckpointProperties
+from streamjob.protocol.emissions.cuts import Batch
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.triggers import CheckpointProperties
 from streamjob.sink import Staged
 from streamjob.store.base import StoreError
 from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict

@@ -13,9 +13,9 @@ import pytest
 
 from streamjob_runtime.spark import holder as holder_module
 from streamjob_runtime.spark.holder import DirectoriesGone, SparkHolder
-from streamjob_runtime.spark.java_death import oom_kills, why_ended
+from streamjob_runtime.spark.process.java_death import oom_kills, why_ended
+from streamjob_runtime.spark.process.sockets import socket_directory
 from streamjob_runtime.spark.session import SessionSettings
-from streamjob_runtime.spark.sockets import socket_directory
 
 PID = 4242
 

@@ -10,10 +10,10 @@ import pytest
 
 from streamjob.errors import CannotRestore, ExitCode, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, OperatorUid, Owner
-from streamjob.protocol.claiming import CannotClaim
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
-from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.log.claiming import CannotClaim
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import ClaimMode
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
 from streamjob.store import LocalStore

@@ -11,10 +11,10 @@ from tests.unit.runtime.fake_runtime import NOW, FakeRuntime
 from streamjob.client.models import ChainView, ChannelView, SnapshotKind
 from streamjob.ids import BatchId, ChainUid, CheckpointId
 from streamjob.job.loading.load import load_job
-from streamjob.protocol.channels import Segment
-from streamjob.protocol.cuts import Batch, Output
-from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
-from streamjob.protocol.triggers import CheckpointProperties
+from streamjob.protocol.coordination.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.protocol.coordination.triggers import CheckpointProperties
+from streamjob.protocol.emissions.channels import Segment
+from streamjob.protocol.emissions.cuts import Batch, Output
 from streamjob.snapshot.manifest import ChainState
 from streamjob_runtime.control.running_job import RunningJob
 

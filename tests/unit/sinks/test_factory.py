@@ -15,13 +15,13 @@ from streamjob.ids import Epoch
 from streamjob.job.connectors.options import MissingVariable, UnusableOptions
 from streamjob.job.model.spec import SinkSpec
 from streamjob.sink import Sink
-from streamjob_runtime.sinks.batch import BatchSink
+from streamjob_runtime.sinks.at_least_once.batch import BatchSink
+from streamjob_runtime.sinks.at_least_once.console import ConsoleSink
+from streamjob_runtime.sinks.at_least_once.memory import MemorySink
 from streamjob_runtime.sinks.bucket.sink import BucketSink
-from streamjob_runtime.sinks.console import ConsoleSink
 from streamjob_runtime.sinks.errors import UnusablePlace, UnusableSink
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph, make_sink
-from streamjob_runtime.sinks.files import FileSink
-from streamjob_runtime.sinks.memory import MemorySink
+from streamjob_runtime.sinks.files.sink import FileSink
 
 CUSTOM = """
 from streamjob.sink import Staged

@@ -16,7 +16,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
-from streamjob_runtime.sinks import commit_records, files
 from streamjob_runtime.sinks.errors import (
     PlaceTaken,
     StagedRowsGone,
@@ -24,8 +23,10 @@ from streamjob_runtime.sinks.errors import (
     UnreadableRecord,
     UnusableSink,
 )
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.files import commit_records
+from streamjob_runtime.sinks.files import sink as files
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 
 
 def opened(directory: Path, epoch: int = 1, job: str = "departures", uid: str = "report") -> FileSink:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from streamjob_runtime.sinks.errors import RowsRefused
-from streamjob_runtime.sinks.lake_values import refuse_unreadable
+from streamjob_runtime.sinks.lakes.values import refuse_unreadable
 
 MICROS = pa.timestamp("us", "UTC")
 BEYOND = 253402300800_000000

@@ -10,8 +10,8 @@ import pytest
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.sinks.bucket.sink import BucketSink
+from streamjob_runtime.sinks.checking.left_staged import left_staged
 from streamjob_runtime.sinks.factory import SinkSurroundings
-from streamjob_runtime.sinks.left_staged import left_staged
 
 
 def sink(path: Path | str, uid: str = "report", file_format: str = "parquet", **fields: Any) -> dict[str, Any]:

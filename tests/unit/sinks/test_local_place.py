@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamjob_runtime.sinks.errors import PlaceFull, UnusablePlace
-from streamjob_runtime.sinks.file_systems import LocalPlace, Move
+from streamjob_runtime.sinks.files.file_systems import LocalPlace, Move
 
 
 def failing(code: int) -> Callable[..., Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.newest_files import NewestFiles
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.newest_files import NewestFiles
 
 
 def names(directory: Path) -> list[str]:

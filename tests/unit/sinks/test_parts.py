@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from streamjob_runtime.sinks.empty_part_files import holds_no_row, is_candidate
-from streamjob_runtime.sinks.file_systems import PlacedFile
+from streamjob_runtime.sinks.files.empty_part_files import holds_no_row, is_candidate
+from streamjob_runtime.sinks.files.file_systems import PlacedFile
 
 HEADER: Mapping[str, str] = {"header": "true"}
 

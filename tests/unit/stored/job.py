@@ -12,9 +12,9 @@ from typing import Any
 from typer.testing import Result
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Claim, Completion, Identity, claim_log, complete
-from streamjob.protocol.stored_manifests import NamedManifest, encode_manifest
+from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log, complete
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.manifests.stored_manifests import NamedManifest, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, InputState, Manifest, SinkState, SourceState
 from streamjob.snapshot.record import RecordKind

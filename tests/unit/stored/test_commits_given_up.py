@@ -17,7 +17,7 @@ from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, OperatorUid
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.graph import graph_of
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import SinkState
 from streamjob.stored.locations import JobLocation
 from streamjob.stored.reading import read_job

@@ -18,10 +18,10 @@ from typer.testing import CliRunner, Result
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode, StreamJobError
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq, OperatorUid, Owner
-from streamjob.protocol.claiming import Marker
-from streamjob.protocol.log import JobId
-from streamjob.protocol.ownership import Identity
-from streamjob.protocol.restore import ClaimMode
+from streamjob.protocol.log.claiming import Marker
+from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.restore import ClaimMode
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind, FileRef, Manifest
 from streamjob.store.local import LocalStore

@@ -17,11 +17,11 @@ from streamjob.cli.main import app
 from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.job.planning.graph import graph_of
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.sink import SinkContext
 from streamjob.snapshot.manifest import SinkState
-from streamjob_runtime.sinks.file_systems import LocalPlace
-from streamjob_runtime.sinks.files import FileSink
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
+from streamjob_runtime.sinks.files.sink import FileSink
 
 SINK = OperatorUid("to-counts")
 STAGED = "_streamjob/staged/1/7-u/part-00000-x.csv"

@@ -11,8 +11,8 @@ from tests.unit.stored.job import Job, Run, damage, lines, sha256
 
 from streamjob.errors import Superseded
 from streamjob.ids import CheckpointId, Epoch, Key
-from streamjob.protocol.claiming import Marker
-from streamjob.protocol.stored_manifests import decode_manifest, encode_manifest
+from streamjob.protocol.log.claiming import Marker
+from streamjob.protocol.manifests.stored_manifests import decode_manifest, encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store import LocalStore

@@ -12,7 +12,7 @@ from tests.unit.stored.job import Job
 
 from streamjob.errors import Superseded
 from streamjob.ids import CheckpointId, Epoch, Key, Owner
-from streamjob.protocol.stored_manifests import decode_manifest
+from streamjob.protocol.manifests.stored_manifests import decode_manifest
 from streamjob.snapshot import keys
 from streamjob.store import LocalStore, ObjectInfo, StoreError, StoreUnavailable
 from streamjob.stored.deletion import delete_snapshot

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.stored.job import Job
 
 from streamjob.ids import CheckpointId
-from streamjob.protocol.restore import ClaimMode, Resolution
+from streamjob.protocol.log.restore import ClaimMode, Resolution
 from streamjob.stored.start_snapshot import home_of
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.stored.job import JOB, Job, Run, damage, lines
 
 from streamjob.ids import ChainUid, CheckpointId, Epoch
-from streamjob.protocol.log import JobId, read
-from streamjob.protocol.stored_manifests import encode_manifest
+from streamjob.protocol.log.records import JobId, read
+from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind
 from streamjob.snapshot.record import RecordKind

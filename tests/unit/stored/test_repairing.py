@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from streamjob.cli.main import app
 from streamjob.ids import LogSeq
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot import keys
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.unit.coordinator.driver import Driver, Said
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, TriggerId
-from streamjob.protocol import messages as m
-from streamjob.protocol.failures import AbortReason
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob.snapshot.manifest import ChainState
 from streamjob.telemetry.spans import Span, SpanContext
 from streamjob_runtime.monitoring.query_progress import BatchProgress, Phases

@@ -22,9 +22,9 @@ from streamjob.client.models import (
     TaskStatistics,
 )
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, Epoch, OperatorUid
-from streamjob.protocol.messages import AcknowledgementMetrics, ChainAcknowledgement
-from streamjob.protocol.statistics import CheckpointStatus, StatisticsTracker
-from streamjob.protocol.triggers import CheckpointProperties, SnapshotKind
+from streamjob.protocol.coordination.messages import AcknowledgementMetrics, ChainAcknowledgement
+from streamjob.protocol.coordination.statistics import CheckpointStatus, StatisticsTracker
+from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import ChainState
 
 START = 1_700_000_000.0

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from streamjob.protocol.triggers import SnapshotKind
+from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.decisions.shared.requests import snapshot_name
 from streamjob_operator.decisions.values.actions import CreateSnapshot

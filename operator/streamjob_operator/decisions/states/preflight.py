@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.restore import LATEST
+from streamjob.protocol.log.restore import LATEST
 from streamjob_operator.decisions.states.compatibility import incompatible
 from streamjob_operator.decisions.states.starting import asks_for_redeployment, next_start
 from streamjob_operator.decisions.values import health

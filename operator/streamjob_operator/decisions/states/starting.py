@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streamjob.protocol.restore import LATEST, NONE
+from streamjob.protocol.log.restore import LATEST, NONE
 from streamjob_operator.decisions.shared.pod_dry_run import hindered
 from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, Emit, EnsureRevision
 from streamjob_operator.decisions.values.observation import DriverPod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob.protocol.restore import LATEST
+from streamjob.protocol.log.restore import LATEST
 from streamjob_operator.decisions.states.starting import next_attempt, next_start
 from streamjob_operator.decisions.values.actions import Action, CreateDriver, DeleteDriver, Emit
 from streamjob_operator.decisions.values.memory import Successor

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamjob.client.models import CheckpointDetail, LastCheckpointView
-from streamjob.protocol.triggers import SnapshotKind
+from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob_operator.decisions.shared import executors
 from streamjob_operator.decisions.values import health
 from streamjob_operator.decisions.values.memory import memory_of

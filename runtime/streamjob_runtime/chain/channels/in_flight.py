@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamjob.ids import ChainUid
-from streamjob.protocol.channels import Entry
-from streamjob.protocol.cuts import ChainCut
-from streamjob.protocol.stored_streams import entry_of
+from streamjob.protocol.emissions.channels import Entry
+from streamjob.protocol.emissions.cuts import ChainCut
+from streamjob.protocol.manifests.stored_streams import entry_of
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, FileRef
 
 _FOLDER = "channels/"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from streamjob.ids import BatchId
-from streamjob.protocol.channels import Segment
-from streamjob_runtime.chain.watermarks import with_event_time, without_event_time
+from streamjob.protocol.emissions.channels import Segment
+from streamjob_runtime.chain.event_time.watermarks import with_event_time, without_event_time
 from streamjob_runtime.spark.gateway import java_frame, our_java
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
 from streamjob_runtime.control.api.streams import Streams
 from streamjob_runtime.control.api.triggering import Triggering
-from streamjob_runtime.executors.routes import AgentRoutes
+from streamjob_runtime.executors.driver.routes import AgentRoutes
 
 PORT_VARIABLE = "STREAMJOB_PORT"
 CONTROL_FILE = "control.json"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streamjob.ids import ChainUid, CheckpointId
-from streamjob.protocol import messages as m
-from streamjob.protocol.triggers import CheckpointProperties
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import CheckpointProperties
 from streamjob.telemetry.spans import Attribute, Span, SpanContext
 
 

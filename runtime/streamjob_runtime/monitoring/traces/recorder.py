@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from streamjob.ids import ChainUid, CheckpointId, Epoch, TriggerId
-from streamjob.protocol import messages as m
-from streamjob.protocol.triggers import TriggerState
+from streamjob.protocol.coordination import messages as m
+from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob.telemetry.logs import trace_checkpoint
 from streamjob.telemetry.spans import Attribute, Span, SpanContext
 from streamjob_runtime.monitoring.query_progress import BatchProgress

@@ -13,7 +13,7 @@ from streamjob.ids import Key
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.plan import Plan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.hashing import file_sha256
 from streamjob.store.local import LocalStore
@@ -24,7 +24,7 @@ from streamjob_runtime.restoring.from_spark.suitability import the_chain
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 Examine = Callable[[LoadedJob, Found, Comparison, bool, JobId], Comparison]
-"""Asks the sinks and Spark for problems beyond the graphs: `streamjob_runtime.process.start_check.examine`."""
+"""Asks the sinks and Spark for problems beyond the graphs: `streamjob_runtime.process.checking.start_check.examine`."""
 
 
 def check_query(

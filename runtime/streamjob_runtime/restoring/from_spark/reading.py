@@ -18,7 +18,7 @@ from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import ChainPlan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChainState, InputState, Manifest, OperatorState, SourceState
 from streamjob.store.base import ObjectMissing, Store
 from streamjob.store.opening import Location, open_location

@@ -10,7 +10,7 @@ from pathlib import Path
 from streamjob.clock import Clock
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import Plan
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import Store
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location

@@ -9,7 +9,7 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId, Key
 from streamjob.store.base import Store, StoreError
 from streamjob_runtime.sinks.bucket.layout import COMMITTED, record_key
-from streamjob_runtime.sinks.commit_records import CommitRecord, commit_record, read_commit_record
+from streamjob_runtime.sinks.files.commit_records import CommitRecord, commit_record, read_commit_record
 
 _KEPT = 1000
 _DELETED_AT_ONCE = 100

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from streamjob.job.connectors.bucket_files import compression_of
 from streamjob.job.connectors.options import option, without
 from streamjob_runtime.sinks.bucket.encoding import Encoding
-from streamjob_runtime.sinks.column_mismatches import CAST, two_of_one_name
-from streamjob_runtime.sinks.readable_rows import unwritable
-from streamjob_runtime.spark.quoting import quoted
-from streamjob_runtime.spark.text_forms import writer_options
+from streamjob_runtime.sinks.rows.column_mismatches import CAST, two_of_one_name
+from streamjob_runtime.sinks.rows.readable_rows import unwritable
+from streamjob_runtime.spark.text.quoting import quoted
+from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

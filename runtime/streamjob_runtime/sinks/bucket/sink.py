@@ -36,9 +36,9 @@ from streamjob_runtime.sinks.bucket.standing import standing
 from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedFiles
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnusableSink
-from streamjob_runtime.sinks.owners import owner_record, read_owner
-from streamjob_runtime.sinks.readable_rows import readable_rows
-from streamjob_runtime.sinks.task_files import write_batch
+from streamjob_runtime.sinks.files.owners import owner_record, read_owner
+from streamjob_runtime.sinks.rows.readable_rows import readable_rows
+from streamjob_runtime.sinks.rows.task_files import write_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

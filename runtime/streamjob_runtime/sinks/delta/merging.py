@@ -8,8 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder
 
-from streamjob_runtime.sinks.staged_changes import DELETED, LEFT_OUT, folded_changes, left_out_columns, row_of, without
-from streamjob_runtime.sinks.unavailable import nothing_to_keep
+from streamjob_runtime.sinks.lakes.staged_changes import (
+    DELETED,
+    LEFT_OUT,
+    folded_changes,
+    left_out_columns,
+    row_of,
+    without,
+)
+from streamjob_runtime.sinks.rows.unavailable import nothing_to_keep
 
 _STORED, _CHANGE = "stored", "change"
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamjob_runtime.sinks.column_mismatches import Mismatch
+from streamjob_runtime.sinks.rows.column_mismatches import Mismatch
 
 _NEWEST_WRITER = 7
 _HARMLESS = frozenset({"appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "v2Checkpoint"})

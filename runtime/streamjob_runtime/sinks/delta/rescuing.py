@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from streamjob_runtime.sinks.delta.changes import read_changes
 from streamjob_runtime.sinks.delta.commits import StagedBatch
-from streamjob_runtime.spark.json_values import json_value
+from streamjob_runtime.spark.text.json_values import json_value
 
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _FLOATS = frozenset({"float", "double"})

@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from streamjob.job.connectors.changes import CHANGE_TYPE
-from streamjob_runtime.sinks.changes import is_deletion
 from streamjob_runtime.sinks.iceberg.column_types import aligned
 from streamjob_runtime.sinks.iceberg.writing import Target, check_rows
-from streamjob_runtime.sinks.lake_values import refuse_nulls
-from streamjob_runtime.sinks.staged_changes import DELETED, KEY_FIX, LEFT_OUT, POSITION
-from streamjob_runtime.sinks.task_files import write_batch
+from streamjob_runtime.sinks.lakes.staged_changes import DELETED, KEY_FIX, LEFT_OUT, POSITION
+from streamjob_runtime.sinks.lakes.values import refuse_nulls
+from streamjob_runtime.sinks.rows.changes import is_deletion
+from streamjob_runtime.sinks.rows.task_files import write_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

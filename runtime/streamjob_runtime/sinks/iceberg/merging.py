@@ -27,7 +27,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
-from streamjob_runtime.sinks.staged_changes import (
+from streamjob_runtime.sinks.lakes.staged_changes import (
     DELETED,
     LEFT_OUT,
     folded_changes,
@@ -36,7 +36,7 @@ from streamjob_runtime.sinks.staged_changes import (
     row_of,
     without,
 )
-from streamjob_runtime.sinks.unavailable import nothing_to_keep
+from streamjob_runtime.sinks.rows.unavailable import nothing_to_keep
 
 
 @dataclass(frozen=True, slots=True)

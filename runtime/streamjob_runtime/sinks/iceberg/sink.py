@@ -26,8 +26,6 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.iceberg import parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
-from streamjob_runtime.sinks.changes import kind_mismatches, without_kind
-from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
@@ -44,13 +42,15 @@ from streamjob_runtime.sinks.iceberg.datafiles import StagedFile
 from streamjob_runtime.sinks.iceberg.merging import commit_merge, merge
 from streamjob_runtime.sinks.iceberg.writing import DataFiles, data_path, target_below, write_rows
 from streamjob_runtime.sinks.identity import identity_of
-from streamjob_runtime.sinks.life_directories import LifeDirectories
-from streamjob_runtime.sinks.lives import Life, life_of
-from streamjob_runtime.sinks.optimistic_commits import commit_optimistically, problem_of
-from streamjob_runtime.sinks.staged_changes import LEFT_OUT
-from streamjob_runtime.sinks.staged_hashes import changed, sha256_of
-from streamjob_runtime.sinks.task_files import write_batch
-from streamjob_runtime.sinks.unavailable import with_left_out
+from streamjob_runtime.sinks.lakes.life_directories import LifeDirectories
+from streamjob_runtime.sinks.lakes.lives import Life, life_of
+from streamjob_runtime.sinks.lakes.optimistic_commits import commit_optimistically, problem_of
+from streamjob_runtime.sinks.lakes.staged_changes import LEFT_OUT
+from streamjob_runtime.sinks.rows.changes import kind_mismatches, without_kind
+from streamjob_runtime.sinks.rows.column_mismatches import Mismatch
+from streamjob_runtime.sinks.rows.staged_hashes import changed, sha256_of
+from streamjob_runtime.sinks.rows.task_files import write_batch
+from streamjob_runtime.sinks.rows.unavailable import with_left_out
 
 if TYPE_CHECKING:
     from io import FileIO

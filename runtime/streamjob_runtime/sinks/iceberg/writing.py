@@ -24,9 +24,9 @@ from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Ye
 from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType, TimeType
 
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
-from streamjob_runtime.sinks.lake_values import holds_text, refuse_nulls, refuse_rows, refuse_unreadable, refused
-from streamjob_runtime.sinks.staged_changes import with_values
-from streamjob_runtime.sinks.staged_hashes import HashingStream
+from streamjob_runtime.sinks.lakes.staged_changes import with_values
+from streamjob_runtime.sinks.lakes.values import holds_text, refuse_nulls, refuse_rows, refuse_unreadable, refused
+from streamjob_runtime.sinks.rows.staged_hashes import HashingStream
 
 _BEFORE_SURROGATES = "\ud7ff"
 _COARSER = {DayTransform: "day", HourTransform: "hour", MonthTransform: "day", YearTransform: "day"}

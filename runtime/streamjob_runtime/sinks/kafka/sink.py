@@ -26,7 +26,6 @@ from streamjob_runtime.kafka.admin import KafkaAdmin, Topic
 from streamjob_runtime.kafka.errors import KafkaRefuses, TopicMissing
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone, UnusableSink
-from streamjob_runtime.sinks.few_rows import few_of
 from streamjob_runtime.sinks.kafka.commits import (
     CommitRecord,
     Verdict,
@@ -43,6 +42,7 @@ from streamjob_runtime.sinks.kafka.rows import mismatches, records
 from streamjob_runtime.sinks.kafka.staging import StagedParts, stage_parts, stage_parts_here
 from streamjob_runtime.sinks.kafka.topics import TopicUse, refusal
 from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
+from streamjob_runtime.sinks.rows.few_rows import few_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.postgresql.column_types import TableColumn
 from streamjob_runtime.sinks.postgresql.sessions import Connection
+from streamjob_runtime.sinks.rows.column_mismatches import Mismatch
 
 _NUMERIC_SCALE_BITS = 0x7FF
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streamjob.job.model.suggest import did_you_mean
-from streamjob_runtime.sinks.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
+from streamjob_runtime.sinks.rows.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
 
 
 class Form(Enum):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.sinks.postgresql.column_types import Form, form_of
-from streamjob_runtime.spark.quoting import quoted
-from streamjob_runtime.spark.text_forms import writer_options
+from streamjob_runtime.spark.text.quoting import quoted
+from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:
     import pyarrow

@@ -16,7 +16,7 @@ from streamjob_runtime.sinks.errors import RowsRefused, UnusableTable
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, followers, references, stored_columns
 from streamjob_runtime.sinks.postgresql.sessions import Connection, explained, message_of
-from streamjob_runtime.sinks.unavailable import nothing_to_keep
+from streamjob_runtime.sinks.rows.unavailable import nothing_to_keep
 
 
 class StagedBatch(BaseModel):

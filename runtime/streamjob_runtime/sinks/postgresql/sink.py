@@ -24,8 +24,6 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.postgresql import parse_options
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.changes import is_deletion, kind_mismatches
-from streamjob_runtime.sinks.column_mismatches import Mismatch
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
@@ -36,8 +34,10 @@ from streamjob_runtime.sinks.postgresql.copying import copy_batch
 from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
-from streamjob_runtime.sinks.readable_rows import readable_rows, unwritable
-from streamjob_runtime.sinks.unavailable import with_left_out
+from streamjob_runtime.sinks.rows.changes import is_deletion, kind_mismatches
+from streamjob_runtime.sinks.rows.column_mismatches import Mismatch
+from streamjob_runtime.sinks.rows.readable_rows import readable_rows, unwritable
+from streamjob_runtime.sinks.rows.unavailable import with_left_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,8 +15,8 @@ from xml.sax.saxutils import quoteattr
 
 from streamjob.errors import InvalidInput
 from streamjob_runtime.spark.connectors.artifacts import Artifact
-from streamjob_runtime.spark.java import find_java
 from streamjob_runtime.spark.jvm import JAR
+from streamjob_runtime.spark.process.java import find_java
 
 DIRECTORY_VARIABLE = "STREAMJOB_CONNECTORS_DIR"
 _MINUTES = 10

@@ -16,8 +16,8 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 from tests.unit.stored.job import Job
 
 from streamjob.client.models import CheckpointingView
-from streamjob.protocol.log import JobId
-from streamjob.protocol.statistics import StatisticsTracker
+from streamjob.protocol.coordination.statistics import StatisticsTracker
+from streamjob.protocol.log.records import JobId
 from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob_operator.cluster.driver_api import Answer, Drivers

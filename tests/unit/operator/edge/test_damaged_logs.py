@@ -8,7 +8,7 @@ import time
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, running
 
 from streamjob.ids import LogSeq, Owner
-from streamjob.protocol.repair import plan_repair, repair
+from streamjob.protocol.log.repair import plan_repair, repair
 from streamjob.snapshot import keys
 from streamjob.store.effects import drive
 from streamjob_operator.cluster.kinds import POD, STREAM_JOB

@@ -13,8 +13,8 @@ from tests.unit.stored.job import JOB, Job, sha256
 
 from streamjob.errors import InvalidInput, Superseded
 from streamjob.ids import CheckpointId, Epoch, Key, OperatorUid
-from streamjob.protocol.claiming import Marker
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.claiming import Marker
+from streamjob.protocol.log.records import JobId
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef
 from streamjob.snapshot.record import RecordKind

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamjob.errors import ExitCode
+from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.triggers import SnapshotKind
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.values.observation import Completion, DriverPod, PodPhase

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, SPEC, Bench, a_job
 from tests.unit.stored.job import Job
 
-from streamjob.protocol.log import JobId
+from streamjob.protocol.log.records import JobId
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
 from streamjob_operator.evaluation.validation import read_problems
 from streamjob_operator.machinery.work_queue import WorkLoops

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.operator.edge.bench import LOCATION, NAME, NAMESPACE, SPEC, Bench, a_job, running
 
-from streamjob.protocol.claiming import Marker
+from streamjob.protocol.log.claiming import Marker
 from streamjob_operator.cluster.api import Unavailable
 from streamjob_operator.cluster.kinds import (
     CONFIG_MAP,

@@ -15,7 +15,7 @@ from streamjob.store.s3_connection import S3Settings
 from streamjob.store.s3_uploads import PendingUpload
 from streamjob_runtime.sinks.bucket.encoding import Encoding
 from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedFiles, split
-from streamjob_runtime.sinks.task_files import write_task
+from streamjob_runtime.sinks.rows.task_files import write_task
 
 
 class Uploads:

@@ -15,7 +15,7 @@ from streamjob_runtime.sinks.iceberg.committed_batches import (
     read_committed,
 )
 from streamjob_runtime.sinks.identity import identity_of
-from streamjob_runtime.sinks.lives import Life, life_of
+from streamjob_runtime.sinks.lakes.lives import Life, life_of
 
 SINK = identity_of("default", "job", "report")
 LIFE = "3-00000000000000aa"

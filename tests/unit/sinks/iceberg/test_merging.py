@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamjob_runtime.sinks.errors import RowsRefused
 from streamjob_runtime.sinks.iceberg.merging import with_kept
-from streamjob_runtime.sinks.staged_changes import DELETED, LEFT_OUT, folded_changes, last_changes, without
+from streamjob_runtime.sinks.lakes.staged_changes import DELETED, LEFT_OUT, folded_changes, last_changes, without
 
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from("ab"))
 

@@ -18,7 +18,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from streamjob_runtime.sinks.errors import RowsRefused
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe, restore
 from streamjob_runtime.sinks.iceberg.writing import DataFiles, Target, target_below, write_rows
-from streamjob_runtime.sinks.task_files import write_task
+from streamjob_runtime.sinks.rows.task_files import write_task
 
 COLUMNS = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "note", StringType()))
 NULLABLE = pa.schema([("id", pa.int64()), ("note", pa.string())])

@@ -1,0 +1,151 @@
+"""The rows of a source: as its format has them, in the columns that the job computes, with event time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from streamjob.errors import InvalidInput
+from streamjob.job.connectors.options import option
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.formats import FILE_FORMATS
+from streamjob.job.model.spec import OperatorSpec, SourceSpec
+from streamjob_runtime.chain.event_time.event_times import Watermarked, with_observed_time
+from streamjob_runtime.chain.event_time.watermarks import event_time_columns
+from streamjob_runtime.chain.functions.user_functions import mistakes_named
+from streamjob_runtime.chain.sources.changes import check_changes, envelope_of, with_available, with_changes
+from streamjob_runtime.chain.sources.decoding import with_decoded
+from streamjob_runtime.chain.sources.file_records import are_letters, decoded_files
+from streamjob_runtime.chain.sources.null_event_times import with_event_times
+from streamjob_runtime.spark.gateway import analyzed_plan, frame_of, java_frame, our_java, streaming_leaves
+from streamjob_runtime.spark.text.text_records import is_decoded, with_checked_header
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_MAX_AGE, _ANY_AGE = "maxFileAge", "999999d"
+"""Spark's default is 7 days: it never reads a file that comes with an older time, such as one that `cp -p` brings."""
+
+
+class InvalidColumns(InvalidInput):
+    """A source's columns need more than each row alone, or a watermark is on no time; nothing was started."""
+
+
+def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
+    """Return the rows of a source in the columns of its format, those of CSV and JSON files decoded.
+
+    Raises:
+        UnusableSchema: the schema has other types than the format, or an option makes no sense.
+        PySparkException: Spark refuses the source.
+    """
+    if form in FILE_FORMATS and option(options, _MAX_AGE) is None:
+        options = {_MAX_AGE: _ANY_AGE, **options}
+    if is_decoded(source):
+        return decoded_files(spark, source, options)
+    if source.format == "xml":
+        # Spark's own default is NULL in the columns that it cannot read.
+        options = {"mode": "FAILFAST", **options}
+    reader = spark.readStream.format(form).options(**with_checked_header(source.format, options))
+    frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
+    return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame))) if form in FILE_FORMATS else frame
+
+
+def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> Watermarked:
+    """Return a source's rows as operators read them: decoded, in the columns that the job computes, with its watermark.
+
+    Args:
+        job: resolves the source's function.
+        source: the source.
+        frame: its rows in the columns of its format.
+
+    Raises:
+        InvalidJob: its function cannot be imported.
+        WrongFunction: its function has a mistake.
+        InvalidColumns: the columns need other rows than the one that they are computed from.
+        ChangesMiscounted: the columns forget that the rows are changes.
+        UnusableSchema, SchemaMissing, RegistryUnreachable, RegistryRefuses: the schema of its records cannot be had.
+        PySparkException: Spark refuses a schema, the columns or the watermark.
+    """
+    if are_letters(source):
+        return Watermarked(frame)
+    changes = with_changes(source, with_decoded(job, envelope_of(source), frame))
+    rows, _ = with_available(
+        f"Source {source.name!r}",
+        {source.name: changes},
+        lambda given: with_columns(spark, job, source, given[source.name]),
+    )
+    check_changes(f"Source {source.name!r}", rows, {source.name: changes}, spark)
+    return with_watermark(rows, source)
+
+
+def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
+    """Return a source's rows in the columns that the job computes.
+
+    Args:
+        job: resolves the source's function.
+        source: the source.
+        frame: its rows in the columns of its format.
+
+    Raises:
+        InvalidJob: its function cannot be imported.
+        WrongFunction: its function has a mistake.
+        InvalidColumns: the columns need other rows than the one that they are computed from.
+        PySparkException: Spark refuses the columns.
+    """
+    if source.columns is not None:
+        computed = frame.selectExpr(*source.columns)
+    elif source.python is not None:
+        computed = _returned(spark, job, source, frame)
+    else:
+        return frame
+    if our_java(spark).StateForms.mayKeep(analyzed_plan(computed)):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its columns keep state, and a source computes each row by itself",
+            "compute them in an operator",
+        )
+    return computed
+
+
+def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> Watermarked:
+    """Return the rows of a source or operator with its watermark.
+
+    Raises:
+        InvalidColumns: the column is a window.
+        PySparkException: the column does not exist, or cannot be event time.
+    """
+    if part.watermark is None:
+        return Watermarked(frame)
+    rows = with_observed_time(with_event_times(frame, part), part.watermark)
+    if rows is None:
+        kind = "Operator" if isinstance(part, OperatorSpec) else "Source"
+        raise InvalidColumns(
+            f"{kind} {part.name!r}: its watermark is on {part.watermark.column!r}, a window",
+            "put the watermark on a TIMESTAMP, such as the end of the window",
+        )
+    return rows
+
+
+def _returned(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
+    from pyspark.sql import DataFrame
+
+    function = job.resolve(source)
+    with mistakes_named(f"Source {source.name!r}", function):
+        result = function(frame)
+    if not isinstance(result, DataFrame):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its function returned {type(result).__name__}, not a DataFrame",
+            "return the DataFrame that it computes",
+        )
+    own = {each.source for each in streaming_leaves(spark, frame)}
+    if [each.source for each in streaming_leaves(spark, result)] != list(own):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its function returned a DataFrame that does not read the source's rows once",
+            "derive it from its argument alone; an operator can read several sources, or one twice",
+        )
+    if event_time_columns(result.schema):
+        raise InvalidColumns(
+            f"Source {source.name!r}: its function sets a watermark",
+            "give the source `watermark: {column: …, delay: …}`",
+        )
+    return result

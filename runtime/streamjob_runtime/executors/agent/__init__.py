@@ -1,0 +1,1 @@
+"""The process of an executor: it runs Spark's executor and keeps the files of its partitions."""

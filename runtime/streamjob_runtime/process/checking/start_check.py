@@ -1,0 +1,193 @@
+"""Finds problems of a start that the graphs do not show, by asking the sinks, Kafka, and Spark, which plans the job."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.verdicts import Comparison, Kind, refused
+from streamjob.errors import StreamJobError
+from streamjob.ids import Epoch
+from streamjob.job.loading.load import LoadedJob
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import plan
+from streamjob.protocol.log.records import JobId, read
+from streamjob.sink import StagedRowsGone
+from streamjob.store.effects import drive
+from streamjob.stored.start_snapshot import Found, job_location
+from streamjob_runtime.job.output_recovery import published_beyond
+from streamjob_runtime.process.checking.asking import spark_to_ask
+from streamjob_runtime.process.checking.part_checks import check_parts
+from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
+from streamjob_runtime.restoring.state_matching import describes
+from streamjob_runtime.sinks.checking.left_staged import left_staged
+from streamjob_runtime.sinks.checking.previewing import preview_sinks, previewed_published
+from streamjob_runtime.sinks.checking.verifying import verify_sinks
+from streamjob_runtime.sinks.factory import SinkSurroundings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AskSpark = Callable[[LoadedJob, int], "tuple[SparkSession, Path]"]
+"""Returns a session for a job with a number of state partitions, and a directory that does not exist yet."""
+
+
+class EmbeddedSpark:
+    """An embedded Spark that starts when it is asked first, and serves all comparisons of a command.
+
+    Args:
+        stack: stops it.
+    """
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._started: tuple[SparkSession, Path] | None = None
+        self._asked = 0
+
+    def __call__(self, loaded: LoadedJob, max_parallelism: int) -> tuple[SparkSession, Path]:
+        """Return the session and a directory. Raises as `spark_to_ask`."""
+        if self._started is None:
+            self._started = self._stack.enter_context(spark_to_ask("check", loaded, max_parallelism))
+        spark, scratch = self._started
+        spark.conf.set("spark.sql.shuffle.partitions", max_parallelism)
+        self._asked += 1
+        return spark, scratch / str(self._asked)
+
+
+def examine(
+    loaded: LoadedJob,
+    found: Found | None,
+    compared: Comparison,
+    allow: bool,
+    job: JobId,
+    *,
+    ask: AskSpark | None,
+    location: str | None = None,
+    latest: bool = False,
+) -> Comparison:
+    """Return a comparison extended by problems beyond the graphs, if the graphs allow the start.
+
+    If the job starts from the newest completion of its log, the log is compared with what the sinks have published.
+
+    Args:
+        found: the snapshot; None for a start from nothing.
+        compared: the comparison of the graphs.
+        allow: discard state for which the job has no operator.
+        job: the job's identity in its store.
+        ask: returns the Spark that plans the job; None to ask only sinks that need none.
+        location: the location of the job's snapshots; None for the job file's.
+        latest: whether the job starts from the newest completion of its log.
+
+    Raises:
+        InvalidInput: Spark refuses parts of the job.
+        CannotRestore: the snapshot's files are unusable.
+        StoreError: the store failed.
+    """
+
+    def with_output(examined: Comparison, spark: SparkSession | None = None) -> Comparison:
+        return compare_with_output(loaded, location, examined, job, spark) if latest else examined
+
+    if compared.refusals:
+        return with_output(compared)
+    surroundings = _surroundings(loaded, job)
+    compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
+    if found is not None and found.foreign:
+        compared = compared.adding(Kind.SINK, _left_staged(loaded, found, surroundings))
+    elif found is not None and found.newest:
+        verified = list(verify_sinks(found.manifest, surroundings))
+        gone = [(uid, error) for uid, error in verified if isinstance(error, StagedRowsGone)]
+        compared = compared.noting(refused(Kind.SINK, uid, error) for uid, error in gone)
+        compared = compared.adding(Kind.SINK, {uid: error.what for uid, error in verified})
+    if compared.refusals or ask is None:
+        return with_output(compared)
+    spark, scratch = ask(loaded, compared.max_parallelism)
+    check_parts(spark, loaded)
+    return with_output(examine_with(spark, scratch, loaded, found, compared, allow, job), spark)
+
+
+def compare_with_output(
+    loaded: LoadedJob, location: str | None, compared: Comparison, job: JobId, spark: SparkSession | None
+) -> Comparison:
+    """Return a comparison with refusals of sinks that have published more than the log knows, or cannot tell.
+
+    Args:
+        location: the location of the job's snapshots; None for the job file's.
+        compared: the comparison with the log's newest snapshot.
+        job: the job's identity in its store.
+        spark: a session; None if Kafka sinks are not to be asked.
+
+    Raises:
+        StoreError: the store failed.
+    """
+    surroundings = _surroundings(loaded, job, None if spark is None else lambda: spark)
+    # First the sinks: a running job publishes what its log names already.
+    found = dict(previewed_published(loaded.spec.sinks, surroundings))
+    errors = {uid: each for uid, each in found.items() if isinstance(each, StreamJobError)}
+    published = {uid: each for uid, each in found.items() if not isinstance(each, StreamJobError)}
+    compared = compared.noting(refused(Kind.SINK, uid, each) for uid, each in errors.items())
+    store = job_location(loaded, location).job(job.namespace, job.name).store()
+    try:
+        view = drive(store, read(job))
+        newest = None if view.newest is None else view.newest.manifest
+        beyond = published_beyond(published, store, view.last_id)
+        if beyond is None:
+            return compared
+        error = beyond.error(newest)
+    finally:
+        store.close()
+    return compared.noting(refused(Kind.SINK, uid, error) for uid, each in published.items() if each > view.last_id)
+
+
+def examine_with(
+    spark: SparkSession,
+    scratch: Path,
+    loaded: LoadedJob,
+    found: Found | None,
+    compared: Comparison,
+    allow: bool,
+    job: JobId,
+) -> Comparison:
+    """Do the same as `examine`, with a running Spark and a scratch directory."""
+    from streamjob_runtime.job.assembly import Assembler
+    from streamjob_runtime.kafka.source_checks import check_sources
+    from streamjob_runtime.restoring.restoration import Restoration, Workdir
+    from streamjob_runtime.spark.job_files import JobFiles
+
+    surroundings = _surroundings(loaded, job, lambda: spark)
+    compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
+    if compared.refusals:
+        return compared
+    restored = None
+    if found is not None:
+        restored = Restored(
+            found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
+        )
+    planned = plan(loaded.spec)
+    workdir = Workdir(scratch, None, JobFiles(scratch))
+    restoration = Restoration(planned, restored, workdir)
+    if found is not None:
+        try:
+            restoration.download(found.locate, wanted=describes)
+        except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
+            raise found.explain(error.what) or error from error
+    check_sources(spark, loaded, planned, restored)
+    restoration.check_rewriting(compared.max_parallelism)
+    assembler = Assembler(loaded, planned, restoration, workdir, time.time)
+    return compared.decided(
+        assembler.judge(spark, lambda chain, schema: preview_sinks(chain.sinks, surroundings, schema))
+    )
+
+
+def _left_staged(loaded: LoadedJob, found: Found, surroundings: SinkSurroundings) -> dict[str, str]:
+    # A start commits or discards everything that the job's own log names.
+    now: Any = graph_of(loaded.spec, loaded.directory)["sinks"]
+    return dict(left_staged(found.manifest.graph.get("sinks", []), now, surroundings))
+
+
+def _surroundings(loaded: LoadedJob, job: JobId, spark: Callable[[], SparkSession] | None = None) -> SinkSurroundings:
+    return SinkSurroundings(job.name, job.namespace, Epoch(0), loaded.directory, environ=os.environ, spark=spark)
