@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from prometheus_client.metrics_core import Metric
 from typer.testing import CliRunner
 
 from streamjob.cli.main import LAZY, app, load
-from streamjob.client.models import (
-    BatchTimesView,
-    ChainView,
-    ChannelView,
-    CheckpointsView,
-    ExecutorsView,
-    ExecutorView,
-    InputView,
-    JobState,
-    JobView,
-    LastCheckpointView,
-    LastPublishedView,
-    OperatorView,
-    PartitionView,
-    SinkView,
-    TaskStatistics,
-)
-from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid
+from streamjob.client.models import CheckpointsView, JobState, JobView
+from streamjob.ids import ChainUid, OperatorUid
 from streamjob.live_policy import LivePolicy
-from streamjob.protocol.coordination.statistics import CheckpointStatus, StatisticsTracker
+from streamjob.protocol.coordination.statistics import StatisticsTracker
 from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.store.base import Store
 from streamjob_runtime.control.api.app import Triggering, create_app
 from streamjob_runtime.control.api.job_control import JobControl
+from streamjob_runtime.monitoring.figure_metrics import Family
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
+from streamjob_runtime.sinks.meter import Call
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -113,7 +99,8 @@ _METRICS = f"""\
 `GET /metrics` in Prometheus' text format: on the port in `STREAMJOB_METRICS_PORT`, without a token, and on the port of
 the [control API](control-api.md), with the token. In a cluster, the controller sets the port:
 [monitor](../how-to/monitor.md). A process runs one job, so only `streamjob_info` has the job's name. Counters start at
-0 with the process. Metrics are computed at most once a second.
+0 with the process. What is not known has no value, and what is so or not is 1 or 0. Metrics are computed at most once a
+second.
 """
 
 
@@ -212,81 +199,21 @@ def render_metrics() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _labels(family: Metric) -> list[str]:
-    return list(dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le"))
+def _labels(family: Metric) -> Iterable[str]:
+    if isinstance(family, Family):
+        return family.labels
+    return dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le")
 
 
 def _sample_metrics() -> Metrics:
-    uid = ChainUid("chain")
-    source = InputView(
-        uid=OperatorUid("input"),
-        watermark_ms=0,
-        lag_ms=0,
-        partitions=(PartitionView(topic="topic", partition=0, position=0, lag=0),),
-        offset_report_failures=0,
-        lag_seconds=0,
-        records_not_decoded=0,
-    )
-    last = LastCheckpointView(
-        id=CheckpointId(1),
-        kind=SnapshotKind.CHECKPOINT,
-        triggered=0,
-        completed=0,
-        duration_ms=0,
-        checkpointed_size=0,
-        state_size=0,
-        path="",
-        tasks={
-            uid: TaskStatistics(
-                id=uid,
-                status=CheckpointStatus.COMPLETED,
-                start_delay=0,
-                alignment_duration=0,
-                sync_duration=0,
-                async_duration=0,
-            )
-        },
-    )
-    channel = ChannelView(source=uid, target=ChainUid("reader"), capacity_bytes=1, lag_ms=0)
-    sink = SinkView(
-        uid=OperatorUid("sink"),
-        format="parquet",
-        delivery="exactly-once",
-        last_published=LastPublishedView(id=CheckpointId(1), time=0, duration_ms=0),
-    )
-    operator = OperatorView(uid=OperatorUid("operator"), state_rows=0, state_bytes=0)
-    times = BatchTimesView(batches=1, seconds=0, sinks={OperatorUid("sink"): 0})
-    executor = ExecutorView(id="1", name="executor", host="", cores=1, state_stores=0, state_rows=0, state_bytes=0)
-    job = JobView(
-        state=JobState.RUNNING,
-        name="job",
-        namespace="default",
-        epoch=Epoch(1),
-        start_time=0,
-        uptime=0,
-        chains=(
-            ChainView(
-                uid=uid,
-                operators=(),
-                batch=0,
-                inputs=(source,),
-                operator_figures=(operator,),
-                batch_times=times,
-                records_dropped_late={operator.uid: 0},
-            ),
-        ),
-        channels=(channel,),
-        sinks=(sink,),
-        executors=ExecutorsView(wanted=1, skew=1, executors=(executor,)),
-        last_checkpoint=last,
-    )
+    job = JobView(state=JobState.RUNNING, name="job", namespace="default", start_time=0, uptime=0)
     checkpoints: CheckpointsView = StatisticsTracker().overview()
     store = cast(Store, _Nobody())
     metrics = Metrics(lambda: job, lambda: checkpoints, store=MeteredStore(store), policy=LivePolicy)
-    metrics.observe_batch(uid, 0)
+    metrics.observe_batch(ChainUid("chain"), 0)
     metrics.observe_checkpoint(SnapshotKind.CHECKPOINT, 0, 0)
-    metrics.observe_sink(sink.uid, "stage", 0)
-    metrics.observe_sink(sink.uid, "commit", 0)
+    for call in get_args(Call):
+        metrics.observe_sink(OperatorUid("sink"), call, 0)
     return metrics
 
 

@@ -6,12 +6,13 @@ is added here exists in all of them.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from streamjob.durations import Seconds
+from streamjob.figures import Figure, Unit
 
 CheckpointingMode = Literal["aligned", "unaligned"]
 
@@ -25,7 +26,9 @@ class LivePolicy(BaseModel):
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
-    interval: Seconds | None = Field(default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next.")
+    interval: Annotated[Seconds | None, Figure("checkpoint_interval_seconds", Unit.SECONDS)] = Field(
+        default=10.0, ge=0.1, description="Time from one periodic checkpoint to the next."
+    )
     timeout: Seconds = Field(default=600.0, gt=0, description="A checkpoint that takes longer is aborted.")
     min_pause: Seconds = Field(
         default=0.0, ge=0, description="Minimum time from a completed checkpoint to the next periodic one."

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from streamjob.figures import Figure, Unit
 from streamjob.ids import ChainUid, OperatorUid
 
 
@@ -16,14 +19,25 @@ class View(BaseModel):
     )
 
 
+def _phase(name: str) -> Figure:
+    text = "Mean time of a phase in a chain's last batches: `offsets`, `planning`, `execution` or `logs`."
+    return Figure("batch_phase_seconds", Unit.SECONDS, text, label=("phase", name))
+
+
 class PartitionView(View):
     """A partition of a topic that a source reads, as of the last batch."""
 
     topic: str
     partition: int
-    position: int = Field(description="The offset after the last record that was read.")
-    lag: int | None = Field(
-        default=None, description="Offsets between the position and the end of the partition; null if not known."
+    position: Annotated[int, Figure("source_position_offset")] = Field(
+        description="Offset after the last record that the source has read."
+    )
+    lag: Annotated[int | None, Figure("source_lag_records")] = Field(
+        default=None,
+        description=(
+            "Offsets between the position of the source and the end of the partition, as of the last batch; null "
+            "if not known."
+        ),
     )
     watermark_ms: int | None = Field(
         default=None,
@@ -46,10 +60,12 @@ class InputView(View):
     chain: ChainUid | None = Field(
         default=None, description="The chain that it comes from, through a channel; null for a source."
     )
-    watermark_ms: int | None = Field(default=None, description="Event time, in ms since 1970; null before the first.")
-    lag_ms: int | None = Field(
+    watermark_ms: Annotated[int | None, Figure("watermark_timestamp_seconds", Unit.TIME_MS)] = Field(
+        default=None, description="Watermark of the input, since 1970; null before the first."
+    )
+    lag_ms: Annotated[int | None, Figure("watermark_lag_seconds", Unit.MS)] = Field(
         default=None,
-        description="Clock minus watermark, in ms; null before the first watermark, or after the end of input.",
+        description=("Clock minus watermark of the input; null before the first watermark, or after the end of input."),
     )
     idle_seconds: float | None = Field(
         default=None,
@@ -71,44 +87,51 @@ class InputView(View):
         description="Unread offsets of all partitions of a Kafka source; null until a batch has reported them, and "
         "for other inputs.",
     )
-    lag_seconds: float | None = Field(
+    lag_seconds: Annotated[float | None, Figure("source_lag_seconds", Unit.SECONDS, scope="source")] = Field(
         default=None,
         description="Seconds since the arrival of the first unread record of a Kafka source, an estimate; 0 if all is "
         "read, null if not known.",
     )
     partitions: tuple[PartitionView, ...] = Field(default=(), description="The partitions of a Kafka source.")
-    records_not_decoded: int | None = Field(
+    records_not_decoded: Annotated[int | None, Figure("source_records_not_decoded_total", scope="source")] = Field(
         default=None,
         description="Records that the source dropped in this process because they could not be decoded; null for "
         "inputs that drop none.",
     )
-    records_ahead: int = Field(
+    records_ahead: Annotated[int, Figure("records_ahead_total")] = Field(
         default=0,
         description="Records in this process whose event time was further ahead of the clock than `maxAhead`: they did "
         "not move the watermark.",
     )
     farthest_ms: int | None = Field(default=None, description="The farthest of their times, in ms since 1970.")
-    records_late: int = Field(
+    records_late: Annotated[int, Figure("records_late_total")] = Field(
         default=0,
         description="Records in this process that came behind the watermark of the chain; its operators with state "
         "drop those whose window, or whatever they wait for, is over.",
     )
     late_by_ms: int | None = Field(default=None, description="By how much the latest of them was late, in ms.")
-    offset_report_failures: int | None = Field(
-        default=None,
-        description="Completed checkpoints in this process whose positions could not be reported to the consumer "
-        "group of a Kafka source; null for other inputs.",
+    offset_report_failures: Annotated[int | None, Figure("source_offset_report_failures_total", scope="source")] = (
+        Field(
+            default=None,
+            description="Completed checkpoints in this process whose positions could not be reported to the consumer "
+            "group of a Kafka source; null for other inputs.",
+        )
     )
-    files_changed: int = Field(
+    files_changed: Annotated[int, Figure("source_files_changed", scope="source", unless=0)] = Field(
         default=0,
         description="Files that have changed since a source of files has read them. They are not read again.",
     )
     changed_file: str | None = Field(default=None, description="One of these files; null if there is none.")
-    files_too_old: int = Field(
+    files_too_old: Annotated[int, Figure("source_files_too_old", scope="source", unless=0)] = Field(
         default=0,
         description="Files that came with a time beyond the `maxFileAge` of a source of files. They are not read.",
     )
     too_old_file: str | None = Field(default=None, description="One of these files; null if there is none.")
+
+    @property
+    def watermark_held_back(self) -> Annotated[bool, Figure("watermark_held_back")]:
+        """Whether the input holds back the watermark of its chain, or one of its partitions that of the input."""
+        return self.holds_watermark_back or any(each.holds_watermark_back for each in self.partitions)
 
 
 class BatchTimesView(View):
@@ -116,13 +139,18 @@ class BatchTimesView(View):
 
     batches: int = Field(description="Number of batches that the means are taken of.")
     seconds: float = Field(description="A whole batch.")
-    offsets: float = Field(default=0.0, description="To find out what there is to read.")
-    planning: float = Field(default=0.0, description="To plan the query.")
-    execution: float = Field(default=0.0, description="To compute the batch, and to write it to sinks and channels.")
-    logs: float = Field(default=0.0, description="To write Spark's logs of offsets and commits.")
+    offsets: Annotated[float, _phase("offsets")] = Field(default=0.0, description="To find out what there is to read.")
+    planning: Annotated[float, _phase("planning")] = Field(default=0.0, description="To plan the query.")
+    execution: Annotated[float, _phase("execution")] = Field(
+        default=0.0, description="To compute the batch, and to write it to sinks and channels."
+    )
+    logs: Annotated[float, _phase("logs")] = Field(
+        default=0.0, description="To write Spark's logs of offsets and commits."
+    )
     waiting: float = Field(default=0.0, description="The part of the execution that waited for room in a channel.")
-    sinks: dict[OperatorUid, float] = Field(
-        default_factory=dict, description="The part of the execution in each sink of the chain."
+    sinks: Annotated[dict[OperatorUid, float], Figure("batch_sink_seconds", Unit.SECONDS, by="sink")] = Field(
+        default_factory=dict,
+        description="Mean time in each sink of the chain in its last batches, a part of the execution.",
     )
     sinks_compute: bool = Field(
         default=False,
@@ -148,12 +176,16 @@ class OperatorView(View):
         description="Of a sink, the mean time of its last batches; of an operator with state, the time that all tasks "
         "spent on the state in the last batch, added up.",
     )
-    state_rows: int | None = Field(
+    state_rows: Annotated[int | None, Figure("state_rows")] = Field(
         default=None,
-        description="Rows in its state; null unless the job sets `rocksdb.trackTotalNumberOfRows`, which costs a read "
-        "with each write.",
+        description=(
+            "Rows in the operator's state; null unless the job sets `rocksdb.trackTotalNumberOfRows`, which costs "
+            "a read with each write."
+        ),
     )
-    state_bytes: int | None = Field(default=None, description="Bytes of its state on disk, or in memory.")
+    state_bytes: Annotated[int | None, Figure("state_size_bytes", Unit.BYTES)] = Field(
+        default=None, description="Bytes of the operator's state on disk, or in memory."
+    )
     late_rows: int | None = Field(default=None, description="Late rows that it has dropped.")
 
 
@@ -162,9 +194,13 @@ class ChainView(View):
 
     uid: ChainUid
     operators: tuple[OperatorUid, ...]
-    batch: int = Field(description="Number of the last emitted batch; -1 before the first.")
-    records_in: int = Field(default=0, description="Records read in this process, from sources and other chains.")
-    records_out: int | None = Field(
+    batch: Annotated[int, Figure("batch_id")] = Field(
+        description="Number of the last emitted batch; -1 before the first."
+    )
+    records_in: Annotated[int, Figure("records_in_total")] = Field(
+        default=0, description="Records read in this process, from sources and other chains."
+    )
+    records_out: Annotated[int | None, Figure("records_out_total")] = Field(
         default=0,
         description="Records written in this process, to sinks or other chains; null where a sink cannot tell, as one "
         "of Spark's that is not of files.",
@@ -183,29 +219,34 @@ class ChainView(View):
     )
     batches: int = Field(default=0, description="Batches in this process.")
     batch_seconds: float = Field(default=0.0, description="Duration of all these batches, added up.")
-    backpressured: float = Field(
-        default=0.0, description="Share, 0 to 1, of the last ten seconds that it waited for the chains that read it."
+    backpressured: Annotated[float, Figure("backpressured_ratio", Unit.SHARE)] = Field(
+        default=0.0,
+        description=("Share, 0 to 1, of the last ten seconds that the chain waited for the chains that read it."),
     )
-    busy: float = Field(
+    busy: Annotated[float, Figure("busy_ratio", Unit.SHARE)] = Field(
         default=0.0, description="Share, 0 to 1, of the last ten seconds in batches, without waiting for other chains."
     )
     batch_times: BatchTimesView | None = Field(
         default=None, description="Where the time of its last batches goes, at most twenty; null before the first."
     )
-    backpressured_seconds: float = Field(
-        default=0.0, description="Seconds that it has waited for the chains that read it, in this process."
+    backpressured_seconds: Annotated[float, Figure("backpressured_seconds_total", Unit.SECONDS)] = Field(
+        default=0.0, description="Seconds that the chain has waited for the chains that read it, in this process."
     )
-    records_dropped_late: dict[OperatorUid, int] = Field(
-        default_factory=dict,
-        description="Late records that stateful operators dropped in this process, by operator; after a partial"
-        " aggregation, its results count.",
+    records_dropped_late: Annotated[dict[OperatorUid, int], Figure("records_dropped_late_total", by="operator")] = (
+        Field(
+            default_factory=dict,
+            description="Late records that stateful operators dropped in this process, by operator; after a partial"
+            " aggregation, its results count.",
+        )
     )
-    rows_without_event_time: dict[OperatorUid, int] = Field(
+    rows_without_event_time: Annotated[
+        dict[OperatorUid, int], Figure("rows_without_event_time_total", by="operator")
+    ] = Field(
         default_factory=dict,
         description="Rows that were dropped in this process because their event time was NULL, by the source or "
         "operator with `nullEventTime: drop`.",
     )
-    rows_failed: dict[OperatorUid, int] = Field(
+    rows_failed: Annotated[dict[OperatorUid, int], Figure("operator_rows_failed_total", by="operator")] = Field(
         default_factory=dict,
         description="Rows that operators with `onError` could not compute in this process, by operator; they were "
         "dropped or handed to the readers of dead letters.",
@@ -213,7 +254,9 @@ class ChainView(View):
     operator_figures: tuple[OperatorView, ...] = Field(
         default=(), description="The figures of its sources, operators and sinks, in the order of `operators`."
     )
-    finished: bool = Field(default=False, description="Whether its input has ended and all its work is done.")
+    finished: Annotated[bool, Figure("chain_finished")] = Field(
+        default=False, description="Whether the chain's input has ended and all its work is done."
+    )
 
 
 class ChannelView(View):
@@ -221,19 +264,24 @@ class ChannelView(View):
 
     source: ChainUid = Field(description="The chain that writes.")
     target: ChainUid = Field(description="The chain that reads.")
-    records: int = Field(default=0, description="Records in flight.")
-    bytes: int = Field(default=0, description="Bytes in flight.")
+    records: Annotated[int, Figure("channel_records")] = Field(
+        default=0, description="Records in flight from a chain to another."
+    )
+    bytes: Annotated[int, Figure("channel_bytes", Unit.BYTES)] = Field(
+        default=0, description="Bytes in flight from a chain to another."
+    )
     capacity_records: int | None = Field(
         default=None, description="Records in flight at which the writer waits; null for any number."
     )
-    capacity_bytes: int = Field(
+    capacity_bytes: Annotated[int, Figure("channel_capacity_bytes", Unit.BYTES)] = Field(
         description="Bytes in flight at which the writer waits; in a feedback channel, at which the job fails."
     )
-    fill: float = Field(
-        default=0.0, description="Share of the capacity that is in flight; the last batch may bring it above 1."
+    fill: Annotated[float, Figure("channel_fill_ratio", Unit.SHARE)] = Field(
+        default=0.0,
+        description="Share of the channel's capacity that is in flight; the last batch may bring it above 1.",
     )
-    lag_ms: int | None = Field(
-        default=None, description="Watermark of the writer minus that of the reader, in ms; null unless both have one."
+    lag_ms: Annotated[int | None, Figure("channel_lag_seconds", Unit.MS)] = Field(
+        default=None, description="Watermark of the writer minus that of the reader; null unless both have one."
     )
     feedback: bool = Field(default=False, description="Whether the channel closes a loop.")
     work_seconds: float | None = Field(

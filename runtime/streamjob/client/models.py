@@ -23,6 +23,7 @@ from streamjob.client.chain_models import (
 )
 from streamjob.client.executor_models import ExecutorsView, ExecutorView
 from streamjob.client.profile_models import MOST_SECONDS
+from streamjob.figures import Figure, Unit
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.statistics import CheckpointingStatistics as CheckpointsView
@@ -84,8 +85,12 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 class LastPublishedView(View):
     """The last checkpoint whose output a sink has published."""
 
-    id: CheckpointId
-    time: float = Field(description="When it was published.")
+    id: Annotated[CheckpointId, Figure("sink_last_published_checkpoint_id")] = Field(
+        description="Id of the last checkpoint that the sink has published."
+    )
+    time: Annotated[float, Figure("sink_last_published_timestamp_seconds", Unit.TIME)] = Field(
+        description="When the sink has published its last checkpoint, since 1970."
+    )
     duration_ms: int = Field(description="Duration of the publication, in ms.")
 
 
@@ -97,18 +102,22 @@ class SinkView(View):
     format: str
     target: str | None = None
     delivery: Literal["exactly-once", "at-least-once"]
-    records: int | None = Field(default=0, description="Records written; null if the sink does not report it.")
-    records_published: int | None = Field(
-        default=0, description="Records that readers can see; null if the sink does not report it."
+    records: Annotated[int | None, Figure("sink_records_total")] = Field(
+        default=0, description="Records that the sink has written; null if it does not report them."
     )
-    batches_published: int = Field(
-        default=0, description="Batches that it has published with a checkpoint; 0 with at-least-once delivery."
+    records_published: Annotated[int | None, Figure("sink_records_published_total")] = Field(
+        default=0, description="Records of the sink that readers can see; null if it does not report them."
     )
-    batches_waiting: int = Field(default=0, description="Staged batches that wait for a checkpoint.")
+    batches_published: Annotated[int, Figure("sink_batches_published_total")] = Field(
+        default=0, description="Batches that the sink has published with a checkpoint; 0 with at-least-once delivery."
+    )
+    batches_waiting: Annotated[int, Figure("sink_waiting_batches")] = Field(
+        default=0, description="Staged batches of the sink that wait for a checkpoint."
+    )
     last_published: LastPublishedView | None = Field(
         default=None, description="Null before the first publication, and with at-least-once delivery."
     )
-    failures: int = Field(
+    failures: Annotated[int, Figure("sink_failures_total")] = Field(
         default=0, description="Calls of the sink that raised an error, including those interrupted by a stop."
     )
 
@@ -118,11 +127,19 @@ class TableView(View):
 
     name: str
     format: str
-    rows: int = Field(default=0, description="Rows that batches see now.")
-    size: int = Field(default=0, description="Bytes of these rows in memory.")
-    loaded: float = Field(description="When these rows were read.")
-    reloads: int = Field(default=0, description="How often the table was read again since the last restart.")
-    failures: int = Field(default=0, description="How often it could not be read again since the last restart.")
+    rows: Annotated[int, Figure("table_rows")] = Field(default=0, description="Rows of the table that batches see now.")
+    size: Annotated[int, Figure("table_bytes", Unit.BYTES)] = Field(
+        default=0, description="Bytes of the table's rows in memory."
+    )
+    loaded: Annotated[float, Figure("table_age_seconds", Unit.AGE, "Time since the rows of the table were read.")] = (
+        Field(description="When these rows were read.")
+    )
+    reloads: Annotated[int, Figure("table_reloads_total")] = Field(
+        default=0, description="How often the table was read again since the last restart."
+    )
+    failures: Annotated[int, Figure("table_reload_failures_total")] = Field(
+        default=0, description="How often the table could not be read again since the last restart."
+    )
     problem: str | None = Field(
         default=None, description="Why it could not be read again the last time; null if it could."
     )
@@ -133,11 +150,21 @@ class LookupView(View):
 
     uid: OperatorUid
     table: str
-    hits: int = Field(default=0, description="Rows whose key was cached.")
-    misses: int = Field(default=0, description="Rows whose key was not cached.")
-    queries: int = Field(default=0, description="Queries of the database.")
-    retries: int = Field(default=0, description="Failed queries that were tried again.")
-    query_seconds: float = Field(default=0.0, description="Time of all queries, in all tasks.")
+    hits: Annotated[int, Figure("lookup_hits_total")] = Field(
+        default=0, description="Rows whose key was cached, since the last restart."
+    )
+    misses: Annotated[int, Figure("lookup_misses_total")] = Field(
+        default=0, description="Rows whose key was not cached, since the last restart."
+    )
+    queries: Annotated[int, Figure("lookup_queries_total")] = Field(
+        default=0, description="Queries of the database, since the last restart."
+    )
+    retries: Annotated[int, Figure("lookup_retries_total")] = Field(
+        default=0, description="Failed queries that were tried again, since the last restart."
+    )
+    query_seconds: Annotated[float, Figure("lookup_query_seconds_total", Unit.SECONDS)] = Field(
+        default=0.0, description="Time of all queries, in all tasks, since the last restart."
+    )
 
     @property
     def hit_rate(self) -> float | None:
@@ -149,15 +176,29 @@ class LookupView(View):
 class LastCheckpointView(View):
     """The last completed checkpoint or savepoint."""
 
-    id: CheckpointId
+    id: Annotated[CheckpointId, Figure("last_checkpoint_id")] = Field(
+        description="Id of the last completed checkpoint."
+    )
     kind: SnapshotKind
     triggered: float
-    completed: float
-    duration_ms: int = Field(description="From the trigger to the completion, in ms.")
-    checkpointed_size: int = Field(description="Bytes written for this checkpoint.")
-    state_size: int = Field(description="Bytes of all files that it refers to.")
+    completed: Annotated[
+        float,
+        Figure("last_checkpoint_timestamp_seconds", Unit.TIME),
+        Figure("last_checkpoint_age_seconds", Unit.AGE, "Time since the last completed checkpoint."),
+    ] = Field(description="Completion of the last completed checkpoint, since 1970.")
+    duration_ms: Annotated[int, Figure("last_checkpoint_duration_seconds", Unit.MS)] = Field(
+        description="Time from the trigger of the last completed checkpoint to its completion."
+    )
+    checkpointed_size: Annotated[int, Figure("last_checkpoint_size_bytes", Unit.BYTES)] = Field(
+        description="Bytes that the last completed checkpoint wrote."
+    )
+    state_size: Annotated[int, Figure("last_checkpoint_state_size_bytes", Unit.BYTES)] = Field(
+        description="Bytes of all files that the last completed checkpoint refers to."
+    )
     path: str = Field(description="URI of its manifest.")
-    unaligned: bool = Field(default=False, description="Whether a chain did not wait for all its barriers.")
+    unaligned: Annotated[bool, Figure("last_checkpoint_unaligned")] = Field(
+        default=False, description="Whether a chain did not wait for all its barriers in the last completed checkpoint."
+    )
     alignment_ms: int = Field(default=0, description="The longest alignment of a chain, in ms.")
     persisted_data: int = Field(default=0, description="Bytes in flight that went into it.")
     tasks: dict[ChainUid, TaskStatistics] = Field(
@@ -204,15 +245,23 @@ class JobView(View):
     name: str
     namespace: str
     graph: dict[str, Any] = Field(default_factory=dict, description="The graph of the running job, without secrets.")
-    attempt: int = 0
-    epoch: Epoch | None = Field(default=None, description="Null until the job's log is claimed.")
-    restarts: int = Field(default=0, description="Restarts after failures in this process.")
+    attempt: Annotated[int, Figure("attempt")] = Field(
+        default=0, description="Number that the controller gave to this process."
+    )
+    epoch: Annotated[Epoch | None, Figure("epoch")] = Field(
+        default=None, description="Epoch of the last claim of the job's log; null before it."
+    )
+    restarts: Annotated[int, Figure("restarts_total")] = Field(
+        default=0, description="Restarts after failures in this process."
+    )
     starts: int | None = Field(
         default=None,
         description="Starts in the last hour, in this process and others, as far as the log still knows them; null "
         "until the job's log is claimed.",
     )
-    start_time: float = Field(description="Start of this process.")
+    start_time: Annotated[float, Figure("start_time_seconds", Unit.TIME)] = Field(
+        description="Start of this process, since 1970."
+    )
     uptime: float = Field(description="Seconds since the start of this process.")
     location: str | None = Field(default=None, description="URI of the job's root in the store.")
     records_in: int = Field(default=0, description="Records read from sources in this process.")

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from streamjob.figures import Figure, Unit
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreError
 
@@ -28,10 +29,16 @@ class VerbCount:
     time spent.
     """
 
-    requests: int = 0
-    failures: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
+    requests: Annotated[int, Figure("store_requests_total", text="Calls of the snapshot store.")] = 0
+    failures: Annotated[
+        int, Figure("store_failures_total", text="Calls of the snapshot store without a usable answer.")
+    ] = 0
+    bytes: Annotated[
+        int, Figure("store_bytes_total", Unit.BYTES, "Bytes read from or written to the snapshot store.")
+    ] = 0
+    seconds: Annotated[
+        float, Figure("store_seconds_total", Unit.SECONDS, "Time spent in calls of the snapshot store.")
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

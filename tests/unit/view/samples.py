@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamjob.client.models import (
+    BatchTimesView,
     ChainView,
     ChannelView,
     CheckpointsView,
@@ -16,9 +17,12 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     LastPublishedView,
+    LookupView,
+    OperatorView,
     PartitionView,
     RestoredFromView,
     SinkView,
+    TableView,
     TaskStatistics,
 )
 from streamjob.ids import NO_BATCH, ChainUid, CheckpointId, Epoch, OperatorUid
@@ -249,3 +253,43 @@ def several_chains(**changes: Any) -> JobView:
         ),
     )
     return job.model_copy(update=changes)
+
+
+def tables_and_lookups() -> dict[str, Any]:
+    """Return the fields of a job with two tables, one of which cannot be read again, and two lookups."""
+    loaded: dict[str, Any] = {"rows": 1200, "size": 34_000, "loaded": NOW - 61, "reloads": 3}
+    tables = (
+        TableView(name="airports", format="csv", **loaded),
+        TableView(name="carriers", format="csv", **loaded, failures=1, problem="no such file"),
+    )
+    asks = LookupView(
+        uid=OperatorUid("hours"), table="owners", hits=3, misses=1, queries=2, retries=1, query_seconds=0.5
+    )
+    return {"tables": tables, "lookups": (asks, LookupView(uid=OperatorUid("report"), table="owners"))}
+
+
+def everything() -> JobView:
+    """Return a job that has a value for each figure."""
+    hours, report = OperatorUid("hours"), OperatorUid("report")
+    flights = (
+        several_chains()
+        .chains[0]
+        .model_copy(
+            update={
+                "busy": 0.4,
+                "batch_times": BatchTimesView(
+                    batches=3, seconds=1, offsets=0.1, planning=0.2, execution=0.3, logs=0.4, sinks={report: 0.25}
+                ),
+                "operator_figures": (OperatorView(uid=hours, state_rows=30, state_bytes=40), OperatorView(uid=report)),
+                "records_dropped_late": {hours: 7},
+                "rows_without_event_time": {hours: 5},
+                "rows_failed": {hours: 2},
+            }
+        )
+    )
+    silent = PartitionView(topic="departures", partition=0, position=7, lag=3, holds_watermark_back=True)
+    topic = {"lag_seconds": 2.5, "offset_report_failures": 1, "records_not_decoded": 4, "partitions": (silent,)}
+    files = {"files_changed": 2, "files_too_old": 3, "records_late": 120, "records_ahead": 1, "ended": False}
+    job = several_chains(executors=executors(2, wanted=3), **tables_and_lookups())
+    job = job.model_copy(update={"chains": (flights, *job.chains[1:])})
+    return with_inputs(job, topic, files | {"holds_watermark_back": True})

@@ -6,11 +6,12 @@ import io
 import logging
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.unit.view.golden import GOLDEN, compare
+from tests.unit.view.golden import compare
 from tests.unit.view.samples import (
     NOW,
     START,
@@ -19,6 +20,7 @@ from tests.unit.view.samples import (
     executors,
     read_through_a_channel,
     several_chains,
+    tables_and_lookups,
     with_inputs,
     with_partitions,
 )
@@ -31,18 +33,16 @@ from streamjob.client.models import (
     JobState,
     JobView,
     LastCheckpointView,
-    LookupView,
     RewritingView,
     SnapshotKind,
-    TableView,
 )
-from streamjob.ids import OperatorUid
 from streamjob_runtime.control.terminal import Quiet, StandardErrorHandler, open_view
 from streamjob_runtime.control.terminal.events import Look
 from streamjob_runtime.control.terminal.live import LiveView
 from streamjob_runtime.control.terminal.panel import Canvas, draw
 from streamjob_runtime.control.terminal.plain import PlainView, progress_line
 
+GOLDEN = Path(__file__).parent / "golden"
 HISTORY = ("completed", "failed", "completed", "savepoint", "running")
 KAFKA = {"sources": [{"uid": "flights", "format": "kafka"}, {"uid": "weather", "format": "csv"}]}
 
@@ -125,19 +125,6 @@ def _many_chains() -> JobView:
     return several_chains(chains=tuple(hours.model_copy(update={"uid": name}) for name in names))
 
 
-def _tables() -> JobView:
-    loaded: dict[str, Any] = {"rows": 1200, "size": 34_000, "loaded": NOW - 61, "reloads": 3}
-    tables = (
-        TableView(name="airports", format="csv", **loaded),
-        TableView(name="carriers", format="csv", **loaded, failures=1, problem="no such file"),
-    )
-    asks = LookupView(
-        uid=OperatorUid("hours"), table="owners", hits=3, misses=1, queries=2, retries=1, query_seconds=0.5
-    )
-    idle = LookupView(uid=OperatorUid("report"), table="owners")
-    return a_job(tables=tables, lookups=(asks, idle))
-
-
 _NOT_BEGUN: dict[str, Any] = {"chains": (), "sinks": (), "last_checkpoint": None, "restored_from": None, "epoch": None}
 
 CASES = {
@@ -182,7 +169,7 @@ CASES = {
     "a topic read through a channel": Case(
         read_through_a_channel(with_partitions([5, 1200]).model_copy(update={"graph": KAFKA})), ()
     ),
-    "tables and lookups": Case(_tables(), (), views=("status",)),
+    "tables and lookups": Case(a_job(**tables_and_lookups()), (), views=("status",)),
 }
 
 
@@ -201,6 +188,10 @@ def _status(job: JobView, statistics: CheckpointsView) -> str:
     return file.getvalue()
 
 
+def _file(name: str) -> str:
+    return name.replace(" ", "-")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_people_see_what_the_golden_file_has(name: str) -> None:
     case = CASES[name]
@@ -211,11 +202,11 @@ def test_people_see_what_the_golden_file_has(name: str) -> None:
         "line": lambda: progress_line(case.job, NOW),
     }
 
-    compare(name, "\n".join(views[view]() for view in case.views))
+    compare(GOLDEN / f"{_file(name)}.txt", "\n".join(views[view]() for view in case.views))
 
 
 def test_each_golden_file_is_of_a_case() -> None:
-    assert {file.stem for file in GOLDEN.iterdir()} == {name.replace(" ", "-") for name in CASES}
+    assert {file.stem for file in GOLDEN.iterdir()} == {_file(name) for name in CASES}
 
 
 def test_a_checkpoint_has_a_line_once_it_takes_long() -> None:

@@ -11,10 +11,11 @@ from collections import OrderedDict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from streamjob.figures import Figure, Unit
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol.coordination.messages import AcknowledgementMetrics, ChainAcknowledgement
 from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
@@ -36,6 +37,11 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
 
 
+def _part(metric: str, text: str, unit: Unit = Unit.NUMBER) -> Figure:
+    text = f"A chain in the last completed checkpoint: {text}."
+    return Figure(f"last_checkpoint_chain_{metric}", unit, text, unless=UNKNOWN_MS)
+
+
 class TaskStatistics(Model):
     """One chain's part in a checkpoint."""
 
@@ -43,18 +49,24 @@ class TaskStatistics(Model):
     status: CheckpointStatus
     latest_ack_timestamp: int = UNKNOWN_MS
     end_to_end_duration: int = UNKNOWN_MS
-    checkpointed_size: int = 0
-    state_size: int = 0
-    processed_data: int = 0
-    persisted_data: int = 0
+    checkpointed_size: Annotated[int, _part("size_bytes", "bytes that it wrote", Unit.BYTES)] = 0
+    state_size: Annotated[int, _part("state_size_bytes", "bytes that it refers to", Unit.BYTES)] = 0
+    processed_data: Annotated[int, _part("processed_bytes", "bytes processed during the alignment", Unit.BYTES)] = 0
+    persisted_data: Annotated[int, _part("persisted_bytes", "stored bytes of in-flight data to it", Unit.BYTES)] = 0
     alignment_buffered: int = 0
     num_subtasks: int = 1
     num_acknowledged_subtasks: int = 0
-    sync_duration: int = UNKNOWN_MS
-    async_duration: int = UNKNOWN_MS
-    alignment_duration: int = UNKNOWN_MS
-    start_delay: int = UNKNOWN_MS
-    unaligned_checkpoint: bool = False
+    sync_duration: Annotated[int, _part("sync_seconds", "time to hold its files", Unit.MS)] = UNKNOWN_MS
+    async_duration: Annotated[int, _part("async_seconds", "time to upload its files", Unit.MS)] = UNKNOWN_MS
+    alignment_duration: Annotated[int, _part("alignment_seconds", "from the first barrier to the cut", Unit.MS)] = (
+        UNKNOWN_MS
+    )
+    start_delay: Annotated[int, _part("start_delay_seconds", "from the trigger to the first barrier", Unit.MS)] = (
+        UNKNOWN_MS
+    )
+    unaligned_checkpoint: Annotated[
+        bool, _part("unaligned", "1 if it did not wait for all its barriers, otherwise 0")
+    ] = False
 
 
 class CheckpointStatistics(Model):
@@ -102,14 +114,19 @@ class RestoredStatistics(Model):
     external_path: str | None = None
 
 
+def _ended(outcome: str) -> Figure:
+    text = "Checkpoints and savepoints that ended in this process."
+    return Figure("checkpoints_total", text=text, label=("outcome", outcome))
+
+
 class Counts(Model):
     """Numbers of checkpoints."""
 
-    restored: int = 0
+    restored: Annotated[int, Figure("restores_total", text="Restores from a snapshot in this process.")] = 0
     total: int = 0
-    in_progress: int = 0
-    completed: int = 0
-    failed: int = 0
+    in_progress: Annotated[int, Figure("checkpoints_in_progress", text="Checkpoints in progress.")] = 0
+    completed: Annotated[int, _ended("completed")] = 0
+    failed: Annotated[int, _ended("failed")] = 0
 
 
 class Distribution(Model):
