@@ -1,14 +1,14 @@
 """Declares the figures of a job: each once, at its field in the control API.
 
-`records_in: Annotated[int, Figure("records_in_total")] = Field(description="…")` is a field of the API and a metric of
-Prometheus and OTLP. The references of both have its description.
+`records_in: Annotated[int, Figure("records_in_total", heading="records in")] = Field(description="…")` is a field of
+the API, a metric of Prometheus and OTLP, and a column of `streamjob status`. The references have its description.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import cache
 from typing import get_type_hints
 
@@ -18,7 +18,9 @@ from pydantic import BaseModel
 class Unit(StrEnum):
     """What a field is measured in; its metric is in base units, as its name says."""
 
+    TEXT = "text"
     NUMBER = "a number"
+    RATE = "a number per second"
     BYTES = "bytes"
     SECONDS = "seconds"
     MS = "ms"
@@ -28,27 +30,43 @@ class Unit(StrEnum):
     AGE = "seconds since 1970, for the time since then"
 
 
+class Detail(IntEnum):
+    """The views for people by the room that they have, the least first."""
+
+    NARROW = 1
+    PANEL = 2
+    STATUS = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A figure of a job, in the annotation of a field or of a property's result.
 
     Args:
-        metric: its name in Prometheus after `streamjob_`; that of a counter ends in `_total`.
+        metric: its name in Prometheus after `streamjob_`; that of a counter ends in `_total`. Empty if it is no metric.
         unit: what the field is measured in.
         text: what the metric is, if the description of the field does not say it.
         by: for a field with several values by name, the label with the name.
         label: a label and its value, if several figures share a metric.
         scope: whose it is, if objects of the model have metrics with different labels.
         unless: a value that stands for none, besides None.
+        heading: its column in tables for people; empty if they do not have it.
+        detail: the first view for people that has it.
+        rare: whether people see it only where it is not 0.
+        alarm: the value from which it stands out.
     """
 
-    metric: str
+    metric: str = ""
     unit: Unit = Unit.NUMBER
     text: str = ""
     by: str = ""
     label: tuple[str, str] | None = None
     scope: str = ""
     unless: float | None = None
+    heading: str = ""
+    detail: Detail = Detail.STATUS
+    rare: bool = False
+    alarm: float | None = None
 
 
 @cache

@@ -88,9 +88,11 @@ def status(url: Url = None, workdir: Workdir = None, token_file: TokenFile = Non
         }
         _print_json(shown)
         return
-    from streamjob.cli.tables import print_status
+    from streamjob.client.console import console_for
+    from streamjob.client.terminal import draw_status
 
-    print_status(job, checkpoints, diagnosis, now=time.time())
+    console = console_for()
+    console.print(draw_status(job, checkpoints, diagnosis, now=time.time(), width=console.width))
 
 
 def ui(

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from streamjob.figures import Figure, Unit
+from streamjob.figures import Detail, Figure, Unit
 from streamjob.ids import ChainUid, OperatorUid
 
 
@@ -29,10 +29,10 @@ class PartitionView(View):
 
     topic: str
     partition: int
-    position: Annotated[int, Figure("source_position_offset")] = Field(
+    position: Annotated[int, Figure("source_position_offset", heading="position")] = Field(
         description="Offset after the last record that the source has read."
     )
-    lag: Annotated[int | None, Figure("source_lag_records")] = Field(
+    lag: Annotated[int | None, Figure("source_lag_records", heading="unread")] = Field(
         default=None,
         description=(
             "Offsets between the position of the source and the end of the partition, as of the last batch; null "
@@ -60,9 +60,9 @@ class InputView(View):
     chain: ChainUid | None = Field(
         default=None, description="The chain that it comes from, through a channel; null for a source."
     )
-    watermark_ms: Annotated[int | None, Figure("watermark_timestamp_seconds", Unit.TIME_MS)] = Field(
-        default=None, description="Watermark of the input, since 1970; null before the first."
-    )
+    watermark_ms: Annotated[
+        int | None, Figure("watermark_timestamp_seconds", Unit.TIME_MS, heading="watermark", detail=Detail.NARROW)
+    ] = Field(default=None, description="Watermark of the input, since 1970; null before the first.")
     lag_ms: Annotated[int | None, Figure("watermark_lag_seconds", Unit.MS)] = Field(
         default=None,
         description=("Clock minus watermark of the input; null before the first watermark, or after the end of input."),
@@ -93,7 +93,9 @@ class InputView(View):
         "read, null if not known.",
     )
     partitions: tuple[PartitionView, ...] = Field(default=(), description="The partitions of a Kafka source.")
-    records_not_decoded: Annotated[int | None, Figure("source_records_not_decoded_total", scope="source")] = Field(
+    records_not_decoded: Annotated[
+        int | None, Figure("source_records_not_decoded_total", scope="source", heading="not decoded", rare=True)
+    ] = Field(
         default=None,
         description="Records that the source dropped in this process because they could not be decoded; null for "
         "inputs that drop none.",
@@ -194,22 +196,26 @@ class ChainView(View):
 
     uid: ChainUid
     operators: tuple[OperatorUid, ...]
-    batch: Annotated[int, Figure("batch_id")] = Field(
+    batch: Annotated[int, Figure("batch_id", heading="batch")] = Field(
         description="Number of the last emitted batch; -1 before the first."
     )
-    records_in: Annotated[int, Figure("records_in_total")] = Field(
+    records_in: Annotated[int, Figure("records_in_total", heading="records in")] = Field(
         default=0, description="Records read in this process, from sources and other chains."
     )
-    records_out: Annotated[int | None, Figure("records_out_total")] = Field(
+    records_out: Annotated[int | None, Figure("records_out_total", heading="records out")] = Field(
         default=0,
         description="Records written in this process, to sinks or other chains; null where a sink cannot tell, as one "
         "of Spark's that is not of files.",
     )
-    records_in_per_second: float = 0.0
-    records_out_per_second: float = 0.0
-    watermark_ms: int | None = Field(default=None, description="The smallest of the inputs' watermarks, ms since 1970.")
+    records_in_per_second: Annotated[float, Figure(unit=Unit.RATE, heading="in", detail=Detail.NARROW)] = 0.0
+    records_out_per_second: Annotated[float, Figure(unit=Unit.RATE, heading="out", detail=Detail.PANEL)] = 0.0
+    watermark_ms: Annotated[int | None, Figure(unit=Unit.TIME_MS, heading="watermark", detail=Detail.PANEL)] = Field(
+        default=None, description="The smallest of the inputs' watermarks, ms since 1970."
+    )
     inputs: tuple[InputView, ...] = ()
-    last_batch_ms: int | None = Field(default=None, description="Duration of the last batch, in ms.")
+    last_batch_ms: Annotated[int | None, Figure(unit=Unit.MS, heading="took")] = Field(
+        default=None, description="Duration of the last batch, in ms."
+    )
     running_seconds: float | None = Field(
         default=None, description="For how long the running batch has run; null between two batches."
     )
@@ -219,7 +225,9 @@ class ChainView(View):
     )
     batches: int = Field(default=0, description="Batches in this process.")
     batch_seconds: float = Field(default=0.0, description="Duration of all these batches, added up.")
-    backpressured: Annotated[float, Figure("backpressured_ratio", Unit.SHARE)] = Field(
+    backpressured: Annotated[
+        float, Figure("backpressured_ratio", Unit.SHARE, heading="backpressure", detail=Detail.NARROW, alarm=0.1)
+    ] = Field(
         default=0.0,
         description=("Share, 0 to 1, of the last ten seconds that the chain waited for the chains that read it."),
     )
@@ -232,21 +240,25 @@ class ChainView(View):
     backpressured_seconds: Annotated[float, Figure("backpressured_seconds_total", Unit.SECONDS)] = Field(
         default=0.0, description="Seconds that the chain has waited for the chains that read it, in this process."
     )
-    records_dropped_late: Annotated[dict[OperatorUid, int], Figure("records_dropped_late_total", by="operator")] = (
-        Field(
-            default_factory=dict,
-            description="Late records that stateful operators dropped in this process, by operator; after a partial"
-            " aggregation, its results count.",
-        )
+    records_dropped_late: Annotated[
+        dict[OperatorUid, int],
+        Figure("records_dropped_late_total", by="operator", heading="dropped as late", rare=True),
+    ] = Field(
+        default_factory=dict,
+        description="Late records that stateful operators dropped in this process, by operator; after a partial"
+        " aggregation, its results count.",
     )
     rows_without_event_time: Annotated[
-        dict[OperatorUid, int], Figure("rows_without_event_time_total", by="operator")
+        dict[OperatorUid, int],
+        Figure("rows_without_event_time_total", by="operator", heading="without event time", rare=True),
     ] = Field(
         default_factory=dict,
         description="Rows that were dropped in this process because their event time was NULL, by the source or "
         "operator with `nullEventTime: drop`.",
     )
-    rows_failed: Annotated[dict[OperatorUid, int], Figure("operator_rows_failed_total", by="operator")] = Field(
+    rows_failed: Annotated[
+        dict[OperatorUid, int], Figure("operator_rows_failed_total", by="operator", heading="rows failed", rare=True)
+    ] = Field(
         default_factory=dict,
         description="Rows that operators with `onError` could not compute in this process, by operator; they were "
         "dropped or handed to the readers of dead letters.",
@@ -264,10 +276,10 @@ class ChannelView(View):
 
     source: ChainUid = Field(description="The chain that writes.")
     target: ChainUid = Field(description="The chain that reads.")
-    records: Annotated[int, Figure("channel_records")] = Field(
+    records: Annotated[int, Figure("channel_records", heading="in flight")] = Field(
         default=0, description="Records in flight from a chain to another."
     )
-    bytes: Annotated[int, Figure("channel_bytes", Unit.BYTES)] = Field(
+    bytes: Annotated[int, Figure("channel_bytes", Unit.BYTES, heading="size")] = Field(
         default=0, description="Bytes in flight from a chain to another."
     )
     capacity_records: int | None = Field(
@@ -276,15 +288,15 @@ class ChannelView(View):
     capacity_bytes: Annotated[int, Figure("channel_capacity_bytes", Unit.BYTES)] = Field(
         description="Bytes in flight at which the writer waits; in a feedback channel, at which the job fails."
     )
-    fill: Annotated[float, Figure("channel_fill_ratio", Unit.SHARE)] = Field(
+    fill: Annotated[float, Figure("channel_fill_ratio", Unit.SHARE, heading="full")] = Field(
         default=0.0,
         description="Share of the channel's capacity that is in flight; the last batch may bring it above 1.",
     )
-    lag_ms: Annotated[int | None, Figure("channel_lag_seconds", Unit.MS)] = Field(
+    lag_ms: Annotated[int | None, Figure("channel_lag_seconds", Unit.MS, heading="lag")] = Field(
         default=None, description="Watermark of the writer minus that of the reader; null unless both have one."
     )
     feedback: bool = Field(default=False, description="Whether the channel closes a loop.")
-    work_seconds: float | None = Field(
+    work_seconds: Annotated[float | None, Figure(unit=Unit.SECONDS, heading="work")] = Field(
         default=None,
         description="Seconds that the reader needs for the in-flight data at its current rate; null while it reads "
         "nothing.",

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from streamjob.client.chain_models import View
-from streamjob.figures import Figure, Unit
+from streamjob.figures import Detail, Figure, Unit
 
 
 def _skew(of: str) -> Figure:
@@ -23,34 +23,36 @@ class ExecutorView(View):
 
     id: str = Field(description="Its number in Spark, which never comes back.")
     name: str = Field(description="Its name, which its successor has, too.")
-    host: str = Field(description="The host on which it listens.")
-    cores: int = Field(description="Tasks at a time.")
-    state_partitions: Annotated[int, Figure("executor_state_partitions")] = Field(
-        default=0, description="State partitions of operators that the executor has open."
+    host: Annotated[str, Figure(unit=Unit.TEXT, heading="host")] = Field(description="The host on which it listens.")
+    cores: Annotated[int, Figure(heading="cores")] = Field(description="Tasks at a time.")
+    state_partitions: Annotated[int, Figure("executor_state_partitions", heading="partitions", detail=Detail.PANEL)] = (
+        Field(default=0, description="State partitions of operators that the executor has open.")
     )
     state_stores: int = Field(description="The stores of these partitions: a join has four in each.")
-    state_rows: Annotated[int | None, Figure("executor_state_rows")] = Field(
+    state_rows: Annotated[int | None, Figure("executor_state_rows", heading="rows", detail=Detail.NARROW)] = Field(
         default=None,
         description=(
             "Rows in the executor's state after the last batches; null unless the job sets "
             "`rocksdb.trackTotalNumberOfRows`, which costs a read with each write."
         ),
     )
-    state_bytes: Annotated[int, Figure("executor_state_size_bytes", Unit.BYTES)] = Field(
-        description="Size of the files of the executor's state in the last checkpoint."
-    )
+    state_bytes: Annotated[
+        int, Figure("executor_state_size_bytes", Unit.BYTES, heading="state", detail=Detail.NARROW)
+    ] = Field(description="Size of the files of the executor's state in the last checkpoint.")
     tasks: Annotated[int, Figure("executor_tasks_total")] = Field(
         default=0, description="Tasks of the executor that have ended."
     )
-    records_in: Annotated[int, Figure("executor_records_in_total")] = Field(
+    records_in: Annotated[int, Figure("executor_records_in_total", heading="records in")] = Field(
         default=0, description="Records that the executor's tasks have read, from sources and from shuffles."
     )
-    records_in_per_second: float = 0.0
-    bytes_in: Annotated[int, Figure("executor_read_bytes_total", Unit.BYTES)] = Field(
+    records_in_per_second: Annotated[float, Figure(unit=Unit.RATE, heading="in", detail=Detail.NARROW)] = 0.0
+    bytes_in: Annotated[int, Figure("executor_read_bytes_total", Unit.BYTES, heading="read")] = Field(
         default=0,
         description=("Bytes that the executor's tasks have read, as far as sources count them, and from shuffles."),
     )
-    busy: Annotated[float, Figure("executor_busy_ratio", Unit.SHARE)] = Field(
+    busy: Annotated[
+        float, Figure("executor_busy_ratio", Unit.SHARE, heading="busy", detail=Detail.NARROW, alarm=0.9)
+    ] = Field(
         default=0.0, description="Share of the executor's cores' time in tasks over the last ten seconds, 0 to 1."
     )
 

@@ -1,9 +1,10 @@
-"""Describes a chain's inputs for people: their lag, and whether they hold the watermark back."""
+"""Describes for people what a chain reads, waits for and loses."""
 
 from __future__ import annotations
 
 from streamjob.client import formatting
-from streamjob.client.models import ChainView, InputView, JobView, RestoredFromView
+from streamjob.client.models import ChainView, ChannelView, ExecutorsView, InputView, JobView, RestoredFromView
+from streamjob.figures import figures_of
 from streamjob.ids import ChainUid
 
 _DAY = 86_400.0
@@ -70,6 +71,27 @@ def time_notes(source: InputView) -> list[str]:
         farthest = formatting.event_time(source.farthest_ms)
         notes.append(f"ahead of the clock {formatting.count(source.records_ahead)} (up to {farthest})")
     return notes
+
+
+def inputs_of(job: JobView, chain: ChainView) -> list[ChannelView]:
+    """Return the channels that a chain reads."""
+    return [channel for channel in job.channels if channel.target == chain.uid]
+
+
+def here_of(view: ExecutorsView) -> str:
+    """Return how many executors there are, of those that the job asks for."""
+    return f"{len(view.executors)} of {view.wanted}"
+
+
+def losses(job: JobView) -> dict[str, int]:
+    """Return the numbers of records that the job has lost on the way, by what has become of them; empty without any."""
+    found: dict[str, int] = {}
+    for view in (*job.chains, *(source for chain in job.chains for source in chain.inputs)):
+        for name, figure in figures_of(type(view)):
+            if figure.rare and (value := getattr(view, name)):
+                lost = sum(value.values()) if figure.by else value
+                found[figure.heading] = found.get(figure.heading, 0) + lost
+    return {heading: lost for heading, lost in found.items() if lost}
 
 
 def first_behind(job: JobView, source: InputView) -> InputView:

@@ -23,7 +23,7 @@ from streamjob.client.chain_models import (
 )
 from streamjob.client.executor_models import ExecutorsView, ExecutorView
 from streamjob.client.profile_models import MOST_SECONDS
-from streamjob.figures import Figure, Unit
+from streamjob.figures import Detail, Figure, Unit
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
 from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.statistics import CheckpointingStatistics as CheckpointsView
@@ -99,25 +99,27 @@ class SinkView(View):
 
     uid: OperatorUid
     name: str = ""
-    format: str
-    target: str | None = None
-    delivery: Literal["exactly-once", "at-least-once"]
-    records: Annotated[int | None, Figure("sink_records_total")] = Field(
+    format: Annotated[str, Figure(unit=Unit.TEXT, heading="format", detail=Detail.NARROW)]
+    target: Annotated[str | None, Figure(unit=Unit.TEXT, heading="target", detail=Detail.NARROW)] = None
+    delivery: Annotated[
+        Literal["exactly-once", "at-least-once"], Figure(unit=Unit.TEXT, heading="delivery", detail=Detail.PANEL)
+    ]
+    records: Annotated[int | None, Figure("sink_records_total", heading="written")] = Field(
         default=0, description="Records that the sink has written; null if it does not report them."
     )
-    records_published: Annotated[int | None, Figure("sink_records_published_total")] = Field(
+    records_published: Annotated[int | None, Figure("sink_records_published_total", heading="published")] = Field(
         default=0, description="Records of the sink that readers can see; null if it does not report them."
     )
     batches_published: Annotated[int, Figure("sink_batches_published_total")] = Field(
         default=0, description="Batches that the sink has published with a checkpoint; 0 with at-least-once delivery."
     )
-    batches_waiting: Annotated[int, Figure("sink_waiting_batches")] = Field(
+    batches_waiting: Annotated[int, Figure("sink_waiting_batches", heading="batches waiting")] = Field(
         default=0, description="Staged batches of the sink that wait for a checkpoint."
     )
     last_published: LastPublishedView | None = Field(
         default=None, description="Null before the first publication, and with at-least-once delivery."
     )
-    failures: Annotated[int, Figure("sink_failures_total")] = Field(
+    failures: Annotated[int, Figure("sink_failures_total", heading="errors", rare=True)] = Field(
         default=0, description="Calls of the sink that raised an error, including those interrupted by a stop."
     )
 
@@ -127,20 +129,22 @@ class TableView(View):
 
     name: str
     format: str
-    rows: Annotated[int, Figure("table_rows")] = Field(default=0, description="Rows of the table that batches see now.")
-    size: Annotated[int, Figure("table_bytes", Unit.BYTES)] = Field(
+    rows: Annotated[int, Figure("table_rows", heading="rows")] = Field(
+        default=0, description="Rows of the table that batches see now."
+    )
+    size: Annotated[int, Figure("table_bytes", Unit.BYTES, heading="size")] = Field(
         default=0, description="Bytes of the table's rows in memory."
     )
-    loaded: Annotated[float, Figure("table_age_seconds", Unit.AGE, "Time since the rows of the table were read.")] = (
-        Field(description="When these rows were read.")
-    )
-    reloads: Annotated[int, Figure("table_reloads_total")] = Field(
+    loaded: Annotated[
+        float, Figure("table_age_seconds", Unit.AGE, "Time since the rows of the table were read.", heading="read")
+    ] = Field(description="When these rows were read.")
+    reloads: Annotated[int, Figure("table_reloads_total", heading="reloads")] = Field(
         default=0, description="How often the table was read again since the last restart."
     )
     failures: Annotated[int, Figure("table_reload_failures_total")] = Field(
         default=0, description="How often the table could not be read again since the last restart."
     )
-    problem: str | None = Field(
+    problem: Annotated[str | None, Figure(unit=Unit.TEXT, heading="problem")] = Field(
         default=None, description="Why it could not be read again the last time; null if it could."
     )
 
@@ -149,17 +153,17 @@ class LookupView(View):
     """An operator that asks a table for the keys of its rows, since the last restart."""
 
     uid: OperatorUid
-    table: str
+    table: Annotated[str, Figure(unit=Unit.TEXT, heading="table")]
     hits: Annotated[int, Figure("lookup_hits_total")] = Field(
         default=0, description="Rows whose key was cached, since the last restart."
     )
     misses: Annotated[int, Figure("lookup_misses_total")] = Field(
         default=0, description="Rows whose key was not cached, since the last restart."
     )
-    queries: Annotated[int, Figure("lookup_queries_total")] = Field(
+    queries: Annotated[int, Figure("lookup_queries_total", heading="queries")] = Field(
         default=0, description="Queries of the database, since the last restart."
     )
-    retries: Annotated[int, Figure("lookup_retries_total")] = Field(
+    retries: Annotated[int, Figure("lookup_retries_total", heading="retries")] = Field(
         default=0, description="Failed queries that were tried again, since the last restart."
     )
     query_seconds: Annotated[float, Figure("lookup_query_seconds_total", Unit.SECONDS)] = Field(
@@ -167,10 +171,15 @@ class LookupView(View):
     )
 
     @property
-    def hit_rate(self) -> float | None:
+    def hit_rate(self) -> Annotated[float | None, Figure(unit=Unit.SHARE, heading="hit rate")]:
         """The share of rows whose key was cached; None before the first row."""
         rows = self.hits + self.misses
         return self.hits / rows if rows else None
+
+    @property
+    def mean_query_seconds(self) -> Annotated[float | None, Figure(unit=Unit.SECONDS, heading="took")]:
+        """The mean time of a query; None before the first."""
+        return self.query_seconds / self.queries if self.queries else None
 
 
 class LastCheckpointView(View):

@@ -86,7 +86,7 @@ def figure_metrics(
         objects.append(_Objects(VerbCount, ("verb",), [((verb,), count) for verb, count in store.items()]))
     for model, labels, each_object, scope in objects:
         for name, figure in figures_of(model):
-            if figure.scope != scope:
+            if not figure.metric or figure.scope != scope:
                 continue
             more = [figure.by] if figure.by else [figure.label[0]] if figure.label else []
             family = found.setdefault(figure.metric, Family(figure.metric, figure.text, (*labels, *more)))

@@ -59,9 +59,9 @@ def test_the_status_is_a_table_for_people(server: ControlServer) -> None:
     result = runner.invoke(app, ["status"], env={"COLUMNS": "100"})
 
     assert result.exit_code == 0, result.stderr
-    for text in ("flights (namespace default)", "RUNNING", "45,210", "2013-03-04 12:00:00", "ended", "exactly-once"):
+    for text in ("flights ● RUNNING  (namespace default)", "45,210", "2013-03-04 12:00:00", "ended", "exactly-once"):
         assert text in result.output
-    assert "2 completed, 1 failed" in result.output
+    assert "2 completed  ·  1 failed" in result.output
     assert MANIFEST in "".join(result.output.split("\n"))
 
 

@@ -25,7 +25,6 @@ from tests.unit.view.samples import (
     with_partitions,
 )
 
-from streamjob.cli.tables import print_status
 from streamjob.client.diagnosing import Circumstances, diagnose
 from streamjob.client.models import (
     ChainView,
@@ -36,10 +35,9 @@ from streamjob.client.models import (
     RewritingView,
     SnapshotKind,
 )
+from streamjob.client.terminal import Canvas, draw, draw_status
 from streamjob_runtime.control.terminal import Quiet, StandardErrorHandler, open_view
-from streamjob_runtime.control.terminal.events import Look
 from streamjob_runtime.control.terminal.live import LiveView
-from streamjob_runtime.control.terminal.panel import Canvas, draw
 from streamjob_runtime.control.terminal.plain import PlainView, progress_line
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -177,14 +175,14 @@ def _text(job: JobView, statistics: CheckpointsView, width: int = 88, height: in
     file = io.StringIO()
     console = Console(file=file, width=width, color_system=None, force_terminal=False)
     rates = [0.0, 20_000.0, 45_210.0]
-    console.print(draw(Look(job, statistics), now=now, rates=rates, canvas=Canvas(width, height)))
+    console.print(draw(job, statistics, now=now, rates=rates, canvas=Canvas(width, height)))
     return file.getvalue()
 
 
 def _status(job: JobView, statistics: CheckpointsView) -> str:
     file = io.StringIO()
     found = diagnose(job, statistics, Circumstances(now=NOW))
-    print_status(job, statistics, found, now=NOW, console=Console(file=file, width=220, color_system=None))
+    Console(file=file, width=140, color_system=None).print(draw_status(job, statistics, found, now=NOW, width=140))
     return file.getvalue()
 
 

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from streamjob.client import formatting
 from streamjob.client.models import CheckpointsView, JobView
+from streamjob.client.terminal import Canvas, draw
 from streamjob_runtime.control.terminal.events import Look, Weight, events
-from streamjob_runtime.control.terminal.panel import Canvas, draw
 
 _REDRAWS_PER_SECOND = 4
 _RATES_KEPT = 30
@@ -93,7 +93,7 @@ class LiveView:
         if look is None:
             return Text("")
         canvas = Canvas(self._console.width, self._console.height)
-        return draw(look, now=self._clock(), rates=tuple(self._rates), canvas=canvas)
+        return draw(look.job, look.checkpoints, now=self._clock(), rates=tuple(self._rates), canvas=canvas)
 
 
 def _same_terminal(console: Console) -> bool:

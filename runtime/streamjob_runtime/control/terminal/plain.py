@@ -8,11 +8,19 @@ from collections.abc import Callable
 from typing import IO
 
 from streamjob.client import formatting
-from streamjob.client.inputs import idle_note, restored_note, running_batch, since, time_notes, unread_records
+from streamjob.client.inputs import (
+    here_of,
+    idle_note,
+    inputs_of,
+    losses,
+    restored_note,
+    running_batch,
+    since,
+    time_notes,
+    unread_records,
+)
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
-from streamjob_runtime.control.terminal.chains import inputs_of
 from streamjob_runtime.control.terminal.events import Look, Weight, events
-from streamjob_runtime.control.terminal.executors import here_of
 
 _PROGRESS = frozenset({JobState.RUNNING, JobState.FINISHING, JobState.STOPPING})
 
@@ -96,17 +104,9 @@ def progress_line(job: JobView, now: float) -> str:
     }
     parts += idle.values()
     parts += [f"{source.uid} {note}" for chain in job.chains for source in chain.inputs for note in time_notes(source)]
-    if late := sum(rows for chain in job.chains for rows in chain.records_dropped_late.values()):
-        parts.append(f"dropped as late {formatting.count(late)}")
-    dropped = sum(source.records_not_decoded or 0 for chain in job.chains for source in chain.inputs)
-    if dropped:
-        parts.append(f"not decoded {formatting.count(dropped)}")
-    if timeless := sum(rows for chain in job.chains for rows in chain.rows_without_event_time.values()):
-        parts.append(f"dropped without event time {formatting.count(timeless)}")
+    parts += [f"{heading} {formatting.count(lost)}" for heading, lost in losses(job).items()]
     if job.executors is not None:
         parts.append(f"executors {here_of(job.executors)}")
-    if failed := sum(rows for chain in job.chains for rows in chain.rows_failed.values()):
-        parts.append(f"rows failed {formatting.count(failed)}")
     last = job.last_checkpoint
     if last is None:
         restored = job.restored_from
