@@ -110,7 +110,7 @@ def test_a_caller_with_the_token_is_answered_beside_clients_that_come_again_and_
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     original = guard.GuardedServer.__init__
-    monkeypatch.setattr(guard.GuardedServer, "__init__", lambda self, app, *_: original(self, app, QUICK))
+    monkeypatch.setattr(guard.GuardedServer, "__init__", lambda self, app, at, _: original(self, app, at, QUICK))
 
 
 @pytest.mark.usefixtures("quick")

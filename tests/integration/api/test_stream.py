@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from tests.unit.page.test_merging import patched
 from streamjob.client.models import JobState
 from streamjob_runtime.control.api.admission import Limits
 from streamjob_runtime.control.api.app import create_app
-from streamjob_runtime.control.api.guard import GuardedServer
+from streamjob_runtime.control.api.listener import Listener
 from streamjob_runtime.control.api.server import ControlServer
 from streamjob_runtime.control.api.streams import MOST
 from streamjob_runtime.control.api.triggering import Triggering
@@ -130,12 +129,8 @@ def test_an_open_page_does_not_delay_the_end_of_the_job(job: ServedJob, tmp_path
 
 def test_a_stream_outlives_the_deadline_of_other_answers(job: ServedJob) -> None:
     app = create_app(job, TOKEN, metrics=metrics_text, triggering=Triggering(job))
-    server = GuardedServer(app, Limits(request_seconds=1.5))
-    listener = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    server.answering.wait()
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/stream"
+    listener = Listener("control API", "PORT")
+    url = f"{listener.start(app, 0, limits=Limits(request_seconds=1.5))}/v1/stream"
     headers = {"Authorization": f"Bearer {TOKEN}"}
     try:
         with httpx.stream("GET", url, headers=headers, trust_env=False, timeout=10) as answer:
@@ -145,6 +140,4 @@ def test_a_stream_outlives_the_deadline_of_other_answers(job: ServedJob) -> None
                 next(events)
                 job.runtime.clock.now += 1
     finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+        listener.stop()

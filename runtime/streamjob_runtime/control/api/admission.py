@@ -7,11 +7,11 @@ closed: a caller with the token shows it at once, while an attacker who holds co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-Connection = TypeVar("Connection", bound=Hashable)
+Connection = TypeVar("Connection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,69 +45,30 @@ class Limits:
 LIMITS = Limits()
 
 
-class Admission(Generic[Connection]):
-    """Tracks the open connections of one server; used by its thread only.
+def surplus(strangers: Mapping[Connection, str], newest: str, connections: int, limits: Limits) -> Connection | None:
+    """Return the stranger to close for a new one, possibly the new one itself; None if there is room for all.
 
     Args:
-        limits: the limits on connections.
+        strangers: the addresses of all strangers, in order of arrival.
+        newest: the address of the new one.
+        connections: the number of all connections.
     """
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        # In order of arrival.
-        self._strangers: dict[Connection, str] = {}
-        self._trusted: set[Connection] = set()
-
-    def admit(self, connection: Connection, peer: str) -> Connection | None:
-        """Add a new connection; return the one to close for it, possibly the new one itself, or None."""
-        self._strangers[connection] = peer
-        of_peers = Counter(self._strangers.values())
-        if of_peers[peer] > self._limits.strangers_of_a_peer:
-            return self._oldest_of(peer)
-        if len(self._strangers) + len(self._trusted) > self._limits.connections:
-            return self._oldest_of(of_peers.most_common(1)[0][0])
+    crowds = Counter(strangers.values())
+    if crowds[newest] > limits.strangers_of_a_peer:
+        crowd = newest
+    elif connections > limits.connections:
+        crowd = crowds.most_common(1)[0][0]
+    else:
         return None
-
-    def _oldest_of(self, peer: str) -> Connection:
-        return next(each for each, owner in self._strangers.items() if owner == peer)
-
-    def trust(self, connection: Connection) -> None:
-        """Record that a connection has shown the token."""
-        if self._strangers.pop(connection, None) is not None:
-            self._trusted.add(connection)
-
-    def is_trusted(self, connection: Connection) -> bool:
-        """Return whether a connection has shown the token."""
-        return connection in self._trusted
-
-    def leave(self, connection: Connection) -> None:
-        """Forget a connection that is closed."""
-        self._strangers.pop(connection, None)
-        self._trusted.discard(connection)
+    return next(each for each, peer in strangers.items() if peer == crowd)
 
 
-class Pace:
-    """Tells how long to wait before the next connection is accepted: a token bucket.
+def next_turn(turn: float, now: float, limits: Limits, cost: float = 1.0) -> float:
+    """Return when the next connection may be accepted.
 
     Args:
-        per_second: average connections per second.
-        burst: connections at once after a quiet period.
+        turn: when the last one might be accepted.
+        now: when it was accepted; monotonic time in seconds.
+        cost: its cost; 1 for a whole connection.
     """
-
-    def __init__(self, per_second: float, burst: int) -> None:
-        self._per_second = per_second
-        self._burst = burst
-        self._left = float(burst)
-        self._at = float("-inf")
-
-    def take(self, now: float, cost: float = 1.0) -> float:
-        """Count one connection; return the seconds to wait before the next one.
-
-        Args:
-            now: monotonic time in seconds.
-            cost: the cost of the connection; 1 for a whole one.
-        """
-        self._left = min(float(self._burst), self._left + (now - self._at) * self._per_second)
-        self._at = now
-        self._left -= cost
-        return max(0.0, -self._left / self._per_second)
+    return max(turn, now - limits.burst / limits.per_second) + cost / limits.per_second

@@ -46,7 +46,7 @@ from streamjob.ids import CheckpointId, TriggerId
 from streamjob.page.files import HEADERS, PAGE, page_files
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.auth import OPEN_PATHS, SESSIONS_PATH, SPARK_PAGE_PATH, BearerToken, access_of
-from streamjob_runtime.control.api.guard import WholeBody, trust_connection
+from streamjob_runtime.control.api.guard import BoundedBody, trust_connection
 from streamjob_runtime.control.api.job_control import (
     InvalidChange,
     InvalidCode,
@@ -96,7 +96,7 @@ def create_app(
     )
     problems.install(app)
     # Middleware added last runs first: no body is read without the token.
-    app.add_middleware(WholeBody)
+    app.add_middleware(BoundedBody)
     app.add_middleware(BearerToken, token=token, sessions=sessions, hosts=hosts)
     _add_views(app, control, triggering)
     _add_requests(app, control, triggering)

@@ -7,101 +7,83 @@ body and for a response to be read, and accepts connections until the process ha
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
-import threading
-from collections.abc import Mapping, MutableMapping
-from typing import Any, cast
 
 import uvicorn
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from streamjob.client.models import Problem
-from streamjob_runtime.control.api.admission import LIMITS, Admission, Limits, Pace
-from streamjob_runtime.control.api.problems import problem_response
+from streamjob_runtime.control.api.admission import LIMITS, Limits, next_turn, surplus
 
 _SHUTDOWN_SECONDS = 5
 _OUT_OF_DESCRIPTORS_SECONDS = 0.2
 _COST_OF_THE_GONE = 0.1
 _CONNECTION = "streamjob.connection"
-_SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 
 class GuardedServer(uvicorn.Server):
-    """A server with limits, in its own thread.
-
-    It leaves signals to the job, and reports to its creator when it is ready or has failed.
+    """A server with limits, for a thread of its own: it leaves signals to the job.
 
     Args:
         app: the application.
+        listener: where callers connect.
         limits: limits on the resources that callers can use.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits = LIMITS) -> None:
+    def __init__(self, app: ASGIApp, listener: socket.socket, limits: Limits = LIMITS) -> None:
         super().__init__(
             uvicorn.Config(
-                Guarded(app),
+                app,
                 http=_GuardedProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
+                # uvicorn warns about each malformed request, so callers could fill the log.
+                log_level="error",
                 access_log=False,
                 server_header=False,
+                headers=[("x-content-type-options", "nosniff"), ("cache-control", "no-store")],
                 h11_max_incomplete_event_size=limits.head_bytes,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             )
         )
-        # uvicorn warns about each malformed request, so callers could fill the log.
-        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-        self.answering = threading.Event()
         self.limits = limits
-        self.admission: Admission[_GuardedProtocol] = Admission(limits)
-        self._accepting: asyncio.Task[None] | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections on the socket."""
-        await super().startup([])
-        (listener,) = sockets or []
-        self._accepting = asyncio.create_task(self._accept(listener))
-        self.answering.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting connections, and close the open ones."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.gather(self._accepting, return_exceptions=True)
-        await super().shutdown(sockets)
+        self.strangers: dict[_GuardedProtocol, str] = {}
+        self._listener = listener
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until `should_exit` is set."""
-        try:
-            super().run(sockets)
-        finally:
-            self.answering.set()
+        super().run(sockets or [])
 
-    async def _accept(self, listener: socket.socket) -> None:
+    async def main_loop(self) -> None:
+        """Accept connections until the server stops."""
+        accepting = asyncio.create_task(self._accept())
+        await super().main_loop()
+        accepting.cancel()
+        await asyncio.wait([accepting])
+
+    async def _accept(self) -> None:
         """Accept connections one by one, which limits the use of file descriptors and of the processor."""
         loop = asyncio.get_running_loop()
-        listener.setblocking(False)
-        pace = Pace(self.limits.per_second, self.limits.burst)
+        self._listener.setblocking(False)
+        turn = float("-inf")
         while True:
             cost = _COST_OF_THE_GONE
             try:
-                connection, _ = await loop.sock_accept(listener)
+                connection, _ = await loop.sock_accept(self._listener)
                 if _is_gone(connection):
                     connection.close()
                 else:
                     cost = 1.0
-                    await loop.connect_accepted_socket(self._protocol, connection)
+                    await loop.connect_accepted_socket(lambda: _GuardedProtocol(self), connection)
             except OSError:
                 # The caller has left already, or the process has no free file descriptor.
                 await asyncio.sleep(_OUT_OF_DESCRIPTORS_SECONDS)
-            if wait := pace.take(loop.time(), cost):
+            turn = next_turn(turn, loop.time(), self.limits, cost)
+            if (wait := turn - loop.time()) > 0:
                 await asyncio.sleep(wait)
-
-    def _protocol(self) -> _GuardedProtocol:
-        return _GuardedProtocol(self)
 
 
 def _is_gone(connection: socket.socket) -> bool:
@@ -117,47 +99,43 @@ def _is_gone(connection: socket.socket) -> bool:
 class _GuardedProtocol(H11Protocol):
     def __init__(self, server: GuardedServer) -> None:
         super().__init__(server.config, server.server_state, {_CONNECTION: self})
-        self._limits = server.limits
-        self._admission = server.admission
+        self.limits = server.limits
+        self._strangers = server.strangers
         self._deadline: asyncio.TimerHandle | None = None
-        self._begun: object = None
+        self._begun: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._end_in(self._limits.head_seconds)
-        excess = self._admission.admit(self, self.client[0] if self.client else "")
-        if excess is not None:
+        self.end_in(self.limits.head_seconds)
+        self._strangers[self] = peer = self.client[0] if self.client else ""
+        if (excess := surplus(self._strangers, peer, len(self.connections), self.limits)) is not None:
             excess.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._admission.leave(self)
+        self._strangers.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
         super().handle_events()
-        # The body has its own deadline, which arriving bytes do not extend.
-        if self.cycle is not None and self.cycle is not self._begun and not self.cycle.response_complete:
+        if self.cycle is not self._begun:
             self._begun = self.cycle
-            self._end_in(self._limits.request_seconds)
+            # The body has its own deadline, which arriving bytes do not extend.
+            self.end_in(self.limits.request_seconds)
+            if self in self._strangers:
+                # A stranger must queue among the new connections for each further request.
+                self.cycle.default_headers = [*self.cycle.default_headers, CLOSE_HEADER]
 
     def on_response_complete(self) -> None:
-        self._end_in(self.timeout_keep_alive + self._limits.head_seconds)
+        self.end_in(self.timeout_keep_alive + self.limits.head_seconds)
         super().on_response_complete()
 
     def trust(self) -> None:
-        self._admission.trust(self)
+        self._strangers.pop(self, None)
+        self.cycle.default_headers = self.server_state.default_headers
 
-    def keep_open(self) -> None:
-        """Give the reader of a stream time for its next part; the parts before it are sent."""
-        self._end_in(self._limits.request_seconds)
-
-    @property
-    def trusted(self) -> bool:
-        return self._admission.is_trusted(self)
-
-    def _end_in(self, seconds: float) -> None:
+    def end_in(self, seconds: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = self.loop.call_later(seconds, self.transport.abort)
@@ -170,44 +148,18 @@ def trust_connection(scope: Scope) -> None:
 
 
 def keep_open(scope: Scope) -> None:
-    """Prolong the deadline of an answer that goes on; call it before each part."""
+    """Prolong the deadline of an answer that goes on, as its parts so far are sent; call it before each part."""
     if (connection := _connection(scope)) is not None:
-        connection.keep_open()
+        connection.end_in(connection.limits.request_seconds)
 
 
 def _connection(scope: Scope) -> _GuardedProtocol | None:
-    state = cast("Mapping[str, Any]", scope.get("state") or {})
-    return cast("_GuardedProtocol | None", state.get(_CONNECTION))
+    found: _GuardedProtocol | None = scope.get("state", {}).get(_CONNECTION)
+    return found
 
 
-class Guarded:
-    """Middleware that closes the connection after responding to a stranger, and adds security headers for browsers.
-
-    Args:
-        app: the application.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        connection = _connection(scope)
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = [*message.get("headers", ()), *_SAFE_HEADERS]
-                if connection is not None and not connection.trusted:
-                    # A stranger must queue among the new connections for each further request.
-                    headers.append((b"connection", b"close"))
-                message = {**message, "headers": headers}
-            await send(message)
-
-        await self._app(scope, receive, sending)
-
-
-class WholeBody:
-    """Middleware that reads the whole body before the request is handled; answers 413 if it is too large.
+class BoundedBody:
+    """Middleware that refuses a body that is too large while it is read.
 
     Args:
         app: the application.
@@ -220,32 +172,15 @@ class WholeBody:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        body = bytearray()
-        more = True
-        while more:
-            message: MutableMapping[str, Any] = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self._limit:
-                await _too_large(self._limit)(scope, receive, send)
-                return
-        given = False
+        size = 0
 
         async def receiving() -> Message:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": bytes(body), "more_body": False}
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._limit:
+                detail = f"the request's body has more than {self._limit} bytes"
+                raise HTTPException(413, detail, {"Connection": "close"})
+            return message
 
         await self._app(scope, receiving, send)
-
-
-def _too_large(limit: int) -> ASGIApp:
-    problem = Problem(title="Content Too Large", status=413, detail=f"the request's body has more than {limit} bytes")
-    return problem_response(problem, {"Connection": "close"})

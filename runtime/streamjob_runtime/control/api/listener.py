@@ -19,7 +19,7 @@ HOST_VARIABLE = "STREAMJOB_HOST"
 LOOPBACK = "127.0.0.1"
 ALL_ADDRESSES = "*"
 
-_START_SECONDS = 30.0
+_LOOK_SECONDS = 0.01
 _BACKLOG = 1024
 
 
@@ -88,11 +88,13 @@ class Listener:
         """
         host = host or os.environ.get(HOST_VARIABLE) or LOOPBACK
         self._socket = self._listen(host, port)
-        self._server = server = GuardedServer(app, limits)
+        self._server = server = GuardedServer(app, self._socket, limits)
         thread_name = f"streamjob-{self._name.lower().replace(' ', '-')}"
-        self._thread = threading.Thread(target=server.run, args=([self._socket],), name=thread_name, daemon=True)
+        self._thread = threading.Thread(target=server.run, name=thread_name, daemon=True)
         self._thread.start()
-        if not server.answering.wait(_START_SECONDS) or not server.started:
+        while self._thread.is_alive() and not server.started:
+            self._thread.join(_LOOK_SECONDS)
+        if not server.started:
             self.stop()
             raise ServerNotStarted(f"the {self._name} could not be served", "Look for the cause in the job's log.")
         return f"http://{_reachable(host)}:{self._socket.getsockname()[1]}"
