@@ -47,7 +47,7 @@ COPY release/slim.py /build/slim.py
 # Java's own classes are archived first: the archive of Spark's is built upon theirs. Java knows files by their time, of
 # which an image keeps whole seconds.
 RUN /uv/bin/uv pip install --quiet --python /opt/streamjob --require-hashes \
-      -r pyproject.toml --extra runtime --extra postgresql --extra iceberg --extra otel --constraints requirements.lock \
+      -r pyproject.toml --extra runtime --extra postgresql --extra iceberg --extra otel --extra lineage --constraints requirements.lock \
  && cd /opt/streamjob/lib/python3*/site-packages \
  && rm -rf pyarrow/tests pyarrow/include pandas/tests pyspark/examples pyspark/data \
  && python3 /build/slim.py . \

@@ -128,7 +128,7 @@ format: $(READY) ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix .
 
 lock: $(READY) ## Rewrite the lock with the newest versions that pyproject.toml allows
-	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra postgresql --extra iceberg --extra delta --extra otel --extra operator --group dev --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra runtime --extra postgresql --extra iceberg --extra delta --extra otel --extra lineage --extra operator --group dev --python-version 3.11 \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
 	$(BIN)/uv pip compile --group browser --python-version 3.11 --universal \
 		--upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o requirements.browser.lock

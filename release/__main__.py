@@ -24,7 +24,7 @@ from release.installation import Installation
 
 _EXTRAS = {
     "controller": ("operator",),
-    "runtime": ("runtime", "postgresql", "iceberg"),
+    "runtime": ("runtime", "postgresql", "iceberg", "lineage"),
 }
 """Extras in each image."""
 _LISTED = 12

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from streamjob.client.models import JobView
-from streamjob_runtime.lineage.events import LineageOfJob, Schema, event
+from streamjob_runtime.lineage.content import Moment, Schema
 from streamjob_runtime.lineage.following import Followed, Look, follow
 
 log = logging.getLogger("streamjob")
@@ -17,20 +16,17 @@ class LineageExport:
     """Follows a job; one thread uses it.
 
     Args:
-        job: what its events say in every epoch.
         interval: seconds between two RUNNING events.
-        send: sends an event.
+        send: sends the event of a moment.
         schemas: returns the columns that each sink gets, by name, as far as they are known.
     """
 
     def __init__(
         self,
-        job: LineageOfJob,
         interval: float,
-        send: Callable[[dict[str, Any]], None],
+        send: Callable[[Moment], None],
         schemas: Callable[[], Mapping[str, Schema]] = dict,
     ) -> None:
-        self._job = job
         self._interval = interval
         self._send = send
         self._schemas = schemas
@@ -51,4 +47,4 @@ class LineageExport:
         look = Look(now, job.epoch, job.state, job.restarts, job.failure, schemas)
         self._followed, due = follow(self._followed, look, self._interval)
         for moment in due:
-            self._send(event(self._job, moment))
+            self._send(moment)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streamjob.protocol.lifecycle import JobState
-from streamjob_runtime.lineage.events import EventType, Moment, Schema
+from streamjob_runtime.lineage.content import EventType, Moment, Schema
 
 _ENDS: Mapping[JobState, EventType] = {
     JobState.FINISHED: "COMPLETE",

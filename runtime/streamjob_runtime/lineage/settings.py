@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
 from streamjob.durations import parse_duration
 from streamjob.errors import InvalidInput
-from streamjob_runtime.lineage.events import Parent
 
 _HOUR = 3600.0
 _ENDPOINT = "api/v1/lineage"
@@ -16,6 +15,19 @@ _ENDPOINT = "api/v1/lineage"
 
 class InvalidLineageSetting(InvalidInput):
     """An environment variable of OpenLineage has no valid value."""
+
+
+class Parent(NamedTuple):
+    """The run that started this one, such as that of a task of Airflow."""
+
+    namespace: str
+    job: str
+    run: str
+
+
+def no_address() -> InvalidLineageSetting:
+    """Return the error of an address that is none."""
+    return InvalidLineageSetting("OPENLINEAGE_URL is not an address", "write it like http://marquez:5000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +58,8 @@ def lineage_settings(environ: Mapping[str, str]) -> LineageSettings | None:
     url = environ.get("OPENLINEAGE_URL", "").strip()
     if not url or environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return None
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidLineageSetting("OPENLINEAGE_URL is not an address", "write it like http://marquez:5000")
+    if not url.lower().startswith(("http://", "https://")):
+        raise no_address()
     written = environ.get("STREAMJOB_LINEAGE_INTERVAL", "").strip()
     try:
         interval = parse_duration(written) if written else _HOUR

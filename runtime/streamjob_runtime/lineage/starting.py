@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 
+from streamjob.extras import from_extra
 from streamjob_runtime.job.runner import Runner
+from streamjob_runtime.lineage.content import LineageOfJob, Schema
 from streamjob_runtime.lineage.datasets import datasets_of
-from streamjob_runtime.lineage.events import LineageOfJob, Schema
 from streamjob_runtime.lineage.exporting import LineageExport
 from streamjob_runtime.lineage.settings import lineage_settings
 
@@ -27,12 +28,15 @@ def lineage_of(runner: Runner, environ: Mapping[str, str]) -> Iterator[LineageEx
 
     Raises:
         InvalidLineageSetting: a variable has no valid value.
+        MissingExtra: OpenLineage's client is not installed.
     """
     settings = lineage_settings(environ)
     if settings is None:
         yield None
         return
-    from streamjob_runtime.lineage.sending import Sender
+    with from_extra("OPENLINEAGE_URL", "lineage"):
+        from streamjob_runtime.lineage.events import event
+        from streamjob_runtime.lineage.sending import Sender
 
     job = runner.job
     spec, directory = job.loaded.spec, job.loaded.directory
@@ -43,14 +47,15 @@ def lineage_of(runner: Runner, environ: Mapping[str, str]) -> Iterator[LineageEx
         identity=runner.location,
         spec=spec,
         datasets={part.name: datasets_of(part, whole, directory, environ) for part in spec.connectors()},
-        version=version("streamjob"),
         spark=version("pyspark"),
         interval=round(settings.interval),
         parent=settings.parent,
     )
     sender = Sender(settings.url, settings.api_key)
     try:
-        yield LineageExport(known, settings.interval, sender.send, partial(_schemas, runner))
+        yield LineageExport(
+            settings.interval, lambda moment: sender.send(event(known, moment)), partial(_schemas, runner)
+        )
     finally:
         sender.close(_LAST_SECONDS)
 

@@ -115,5 +115,5 @@ def test_a_receiver_that_is_not_there_does_not_disturb_the_job(tmp_path: Path) -
         process = runs.start(environment={"OPENLINEAGE_URL": "http://127.0.0.1:9"})
         assert process.wait(LONG) == 0
 
-    assert "does not take them: ConnectError" in process.output()
+    assert "does not take them: ConnectionError" in process.output()
     assert list((tmp_path / "out").rglob("*.parquet"))

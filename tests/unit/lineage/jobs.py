@@ -7,8 +7,9 @@ from typing import Any
 
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import JobSpec
+from streamjob_runtime.lineage.content import LineageOfJob
 from streamjob_runtime.lineage.datasets import datasets_of
-from streamjob_runtime.lineage.events import LineageOfJob, Parent
+from streamjob_runtime.lineage.settings import Parent
 
 ORDERS: dict[str, Any] = {
     "name": "orders",
@@ -70,7 +71,6 @@ def known(job: dict[str, Any], parent: Parent | None = None) -> LineageOfJob:
         datasets={
             each.name: datasets_of(each, f"shop.{spec.name}", Path("/jobs"), ENVIRONMENT) for each in spec.connectors()
         },
-        version="0.1.0",
         spark="4.3.0",
         interval=3600,
         parent=parent,
