@@ -201,7 +201,6 @@ class CommitsTogether(Protocol):
         """Commit the checkpoint's rows of some sinks, all or none; otherwise as `commit`.
 
         Args:
-            checkpoint: the checkpoint.
             output: this sink and others with its target, each with its committables, in the order of the job file.
         """
         ...

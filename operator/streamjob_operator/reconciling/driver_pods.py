@@ -28,7 +28,6 @@ def driver_pod(pod: Object, label: str = ATTEMPT_LABEL) -> DriverPod | None:
     """Return a driver's state; None if the pod has no attempt, because then it is not a driver.
 
     Args:
-        pod: the pod.
         label: the label with its number; that of a preflight for the state of a preflight's pod.
     """
     meta, status = pod["metadata"], pod.get("status") or {}

@@ -21,7 +21,6 @@ def sentence(decision: Decision, policy: Policy, load: LoadReport) -> str:
     """Return why a decision was made, in one or two sentences.
 
     Args:
-        decision: the decision.
         policy: the policy that it was made with.
         load: the report that it was made from.
     """

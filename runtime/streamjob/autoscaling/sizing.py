@@ -114,7 +114,6 @@ def more_memory(bounds: Bounds, peaks: Peaks, use: MemoryUse, given: Sizes) -> S
     """Return larger sizes for a driver that has been short of memory for a minute; None if it is not, or has the most.
 
     Args:
-        bounds: the bounds.
         peaks: what it used, `use` included.
         use: what it uses now.
         given: what it has.
@@ -138,7 +137,6 @@ def less_memory(bounds: Bounds, peaks: Peaks, given: Sizes) -> Sizes | None:
     The heap that is given back stays given back only as long as a driver is not short of memory.
 
     Args:
-        bounds: the bounds.
         peaks: what it used.
         given: what it has.
     """

@@ -84,7 +84,6 @@ def diagnose(job: JobView, checkpoints: CheckpointsView, known: Circumstances) -
     """Return the condition of a job, with every finding.
 
     Args:
-        job: the job.
         known: what these do not show.
     """
     reasons = [*_of_state(job, known)]

@@ -30,7 +30,6 @@ class SegmentFile:
     """A segment of a channel.
 
     Args:
-        epoch: the epoch.
         producer: the chain that wrote it.
         name: its name in the chain's stream.
     """

@@ -97,7 +97,6 @@ class S3Uploads:
         Some servers return success for a second completion. It changes nothing.
 
         Args:
-            upload: the upload.
             tags: the tags of its parts, in order.
         """
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, start=1)]

@@ -121,8 +121,6 @@ def apply_operator(
     """Return the result of an operator for its inputs and tables, which are also views of the session.
 
     Args:
-        job: the job.
-        operator: the operator.
         frames: its inputs and tables, by name.
         note: is called with the lookup of an operator that has one.
 
@@ -244,7 +242,6 @@ class DataflowBuilder:
 
     Args:
         job: the job; resolves functions and options.
-        chain: the chain.
         before: the restored snapshot's data about its sources.
         readings: the rows of other chains, by the name of the node that produced them.
         tables: the job's tables, by name.

@@ -74,7 +74,6 @@ def why_state_does_not_fit(
     Args:
         chain: the chain that the query runs.
         dataflow: the query.
-        checkpoint: the checkpoint.
         batch: its last committed batch.
 
     Raises:

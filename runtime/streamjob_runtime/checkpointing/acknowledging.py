@@ -69,7 +69,6 @@ class Acknowledger:
     """The part of a running chain.
 
     Args:
-        chain: the chain.
         nodes: its operators.
         segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
         emission: releases in-flight segments once they are held.
@@ -111,7 +110,6 @@ class Acknowledger:
         """Hold what is in flight, wait for Spark's commit, hold and upload; return the acknowledgement. Blocks.
 
         Args:
-            checkpoint: the checkpoint.
             cut: its cut of the chain.
             directory: the directory for the hold, on the file system of the chain's checkpoint; it must not exist yet.
             target: the store for its files.

@@ -22,7 +22,6 @@ class StateElsewhere(Protocol):
         """Let the owners hold the segments in flight of a cut; return them when they do.
 
         Args:
-            checkpoint: the checkpoint.
             chain: the chain that stores them.
             progress: cancels.
         """

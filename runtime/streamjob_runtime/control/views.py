@@ -215,7 +215,6 @@ def channel_view(
     """Return the view of a channel.
 
     Args:
-        channel: the channel.
         backlog: its in-flight data.
         policy: its capacity.
         writer: figures of the writing chain.
@@ -244,7 +243,6 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
     """Return the view of a sink.
 
     Args:
-        sink: the sink.
         options: its options in the job's graph, without secrets.
         figures: figures observed for it.
     """
@@ -271,7 +269,6 @@ def table_view(table: TableSpec, figures: TableFigures) -> TableView:
     """Return the view of a table.
 
     Args:
-        table: the table.
         figures: figures observed for it.
     """
     return TableView(

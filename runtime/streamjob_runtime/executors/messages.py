@@ -153,8 +153,6 @@ class KeepSegments(_Message):
     """The driver asks to hold segments in flight of a chain's cut, until it asks for them in the store.
 
     Args:
-        epoch: the epoch.
-        checkpoint: the checkpoint.
         chain: the chain that stores them.
         segments: their names, by the chain that wrote them.
     """

@@ -136,11 +136,7 @@ def unusable_file_name(name: str, loaded: LoadedJob) -> UnusableFileName:
 
 
 def row_failed(row: FailedRow, loaded: LoadedJob) -> RowFailed:
-    """Return the error for a row that an operator cannot compute.
-
-    Args:
-        row: the row.
-    """
+    """Return the error for a row that an operator cannot compute."""
     setting = shlex.quote(f"operators.{row.operator}.onError=drop")
     return RowFailed(
         f"Operator {row.operator!r} cannot compute the row {row.row}: {row.error}",

@@ -79,7 +79,6 @@ class SchemaRegistry:
         """Return the id of a schema of a subject.
 
         Args:
-            subject: the subject.
             schema: the schema's text.
             register: add the schema to the subject if it lacks it.
 

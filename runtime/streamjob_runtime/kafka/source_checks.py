@@ -121,7 +121,6 @@ def check_input(
     """Check that a source can be read from its position; return where it begins or continues.
 
     Args:
-        source: the source.
         connect: opens a client for it.
         begin: returns the offsets at which it begins now, by its options.
 

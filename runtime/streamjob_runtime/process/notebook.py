@@ -56,12 +56,7 @@ class NotEnded(JobFailed):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of a running job, as a notebook shows it.
-
-    Args:
-        job: the job.
-        checkpoints: its checkpoints.
-    """
+    """The state of a running job, as a notebook shows it."""
 
     job: JobView
     checkpoints: CheckpointsView
@@ -206,7 +201,6 @@ class Notebook:
         """Run a job in the background.
 
         Args:
-            job: the job.
             location: of its snapshots; default as for `streamjob run`, with the current directory as the job file's.
 
         Raises:

@@ -27,7 +27,6 @@ class FilesAtHand:
 
     Args:
         store: the store at the job's root.
-        job: the job.
         directory: a directory of its own, on the file system of the job's work directory.
     """
 

@@ -60,7 +60,6 @@ def match_state(
         graph: the job's graph.
         restored: the snapshot.
         state: the state that the chain takes over.
-        chain: the chain.
         dataflow: its query.
         checkpoint: its checkpoint directory, which already has the query's inputs.
         location: the URI by which Spark opens that.

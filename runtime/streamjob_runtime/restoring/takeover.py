@@ -45,7 +45,6 @@ class Takeover:
 
     Args:
         restored: the snapshot.
-        chain: the chain.
         checkpoint: its directory for Spark's checkpoint.
         location: the URI by which Spark opens that.
         beside: a directory for files from other chains of the snapshot.

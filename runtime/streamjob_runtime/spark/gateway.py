@@ -404,7 +404,6 @@ def place_state(
     """Make a query open the partitions of an operator's state on given executors; call it before its first action.
 
     Args:
-        query: the query.
         location: the URI by which it opens its checkpoint.
         operator: the operator's number.
         stores: the names of its state stores.

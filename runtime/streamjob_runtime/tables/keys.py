@@ -23,7 +23,6 @@ def field_of(schema: StructType, name: str, whose: str) -> StructField:
 
     Args:
         schema: the columns.
-        name: the name.
         whose: the columns in messages: `Operator 'x': its input`.
 
     Raises:

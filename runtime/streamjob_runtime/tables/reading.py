@@ -44,7 +44,6 @@ class TableChanged(StreamJobError):
     """A table has other columns than when the job started.
 
     Args:
-        table: the table.
         before: its columns when the job started.
         now: its columns now.
     """

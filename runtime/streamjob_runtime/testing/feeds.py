@@ -23,7 +23,6 @@ def rows_of(whom: str, rows: Sequence[Any], columns: StructType, zone: tzinfo) -
     Args:
         whom: the source or sink.
         rows: as a test gives them.
-        columns: the columns.
         zone: the time zone of timestamps without one.
 
     Raises:

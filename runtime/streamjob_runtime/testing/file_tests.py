@@ -24,7 +24,6 @@ class Result:
     """The result of a test.
 
     Args:
-        name: its name.
         seconds: its duration.
         failures: the differences between expected and published rows, or why the job failed; empty if it passed.
     """
@@ -52,7 +51,6 @@ def run_tests(
 
     Args:
         loaded: the job.
-        tests: its tests.
         session: the Spark to run on.
         directory: an existing directory below the session's.
         kills: kill and restore the job in every step.

@@ -27,7 +27,6 @@ class Preview:
     """The rows that an operator or source returns for a sample.
 
     Args:
-        name: its name.
         columns: the names of its columns.
         rows: the first rows, as mappings of columns to values.
         total: the number of all rows that it returned.

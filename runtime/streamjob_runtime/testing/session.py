@@ -55,7 +55,6 @@ def load_any(
     """Return a job from its file, or from the code that defines it.
 
     Args:
-        job: the job.
         overrides: overrides of the file's fields, of the form `PATH=VALUE`.
         variables: values of `${var:NAME}`, of the form `NAME=VALUE`.
         parser: returns why Spark cannot parse a query.

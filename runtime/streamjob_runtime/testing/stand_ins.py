@@ -99,7 +99,6 @@ def columns_of(source: SourceSpec, ask: Callable[[SourceSpec], StructType]) -> s
     """Return the columns of a source, as `name TYPE, …`.
 
     Args:
-        source: the source.
         ask: returns the columns that the source itself names.
     """
     if source.schema_ddl is not None:

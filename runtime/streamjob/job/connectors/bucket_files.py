@@ -45,7 +45,6 @@ def path_problem(file_format: str, path: str) -> tuple[str, str] | None:
     """Return the problem with a path that is not a directory, with its fix; None if it is a usable path in a bucket.
 
     Args:
-        file_format: the format of the files.
         path: the path, absolute or a URI; references to the environment may be unresolved.
     """
     if _HADOOP.match(path):

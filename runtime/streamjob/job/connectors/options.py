@@ -185,7 +185,6 @@ def resolve_registry(registry: Registry, directory: Path, environ: Mapping[str, 
     """Return the resolved options for the client of a registry, with its `url`; they may contain secrets.
 
     Args:
-        registry: the registry.
         directory: the job file's directory; relative locations of certificates are below it.
         environ: the environment for `${env:NAME}`.
 

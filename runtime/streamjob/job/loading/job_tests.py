@@ -147,7 +147,6 @@ def read_tests_file(file: Path, spec: JobSpec, variables: Mapping[str, str] | No
     """Return the tests in a file of their own, whose only field is `tests`.
 
     Args:
-        file: the file.
         spec: the job that they test.
         variables: values by name, for `${var:name}`.
 

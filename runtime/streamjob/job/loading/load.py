@@ -184,7 +184,6 @@ def load_dsl(job: Job, *, directory: Path | None = None, spark_parser: SparkPars
     """Check a job that Python code has defined, in a notebook or a test.
 
     Args:
-        job: the job.
         directory: the base of its relative paths and of its modules; default the current directory.
         spark_parser: asked about queries that sqlglot cannot read, before they are refused.
 

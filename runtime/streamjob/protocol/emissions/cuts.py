@@ -152,7 +152,6 @@ class Emissions(EmissionState):
         """Record that a chain is done: its readers see the end of input. Idempotent. Readers in its loop end with it.
 
         Args:
-            chain: the chain.
             drained: its input has not ended, or not for good: a start from a later snapshot reads on.
 
         Raises:

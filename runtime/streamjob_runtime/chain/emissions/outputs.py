@@ -121,7 +121,6 @@ class Outputs:
         """Commit the output that a completed checkpoint covers in some sinks, together where they can.
 
         Args:
-            checkpoint: the checkpoint.
             output: the committables, each with its sink.
             metered: uids of the sinks whose work counts.
         """

@@ -43,7 +43,6 @@ def check_that_all_is_read(
     """Check what Spark does not: a query may end before its input without an error, for example if its thread dies.
 
     Args:
-        chain: the chain.
         dataflow: its query.
         checkpoint: Spark's checkpoint directory.
         bounded: whether all its input is bounded.

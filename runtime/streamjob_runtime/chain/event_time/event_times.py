@@ -158,7 +158,6 @@ class EventTimes:
         Args:
             query: the query; the action that has read all rows of the batch is over.
             checkpoint: its checkpoint directory.
-            batch: the batch.
             begun: when the batch had found its rows, in seconds.
         """
         brought, positions = set(), self._positions(checkpoint, batch)

@@ -90,7 +90,6 @@ def with_changes(source: SourceSpec, frame: DataFrame) -> DataFrame:
     """Return a source's rows with the kind of each change, if the source has changes.
 
     Args:
-        source: the source.
         frame: its decoded records.
     """
     from pyspark.sql import functions as f

@@ -66,7 +66,6 @@ def with_decoded(job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFr
 
     Args:
         job: resolves the options of its registries.
-        source: the source.
         frame: its rows, with the columns of Spark's connector.
 
     Raises:

@@ -56,7 +56,6 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
 
     Args:
         job: resolves the source's function.
-        source: the source.
         frame: its rows in the columns of its format.
 
     Raises:
@@ -84,7 +83,6 @@ def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame:
 
     Args:
         job: resolves the source's function.
-        source: the source.
         frame: its rows in the columns of its format.
 
     Raises:

@@ -53,7 +53,6 @@ def with_failed_rows(spark: SparkSession, operator: OperatorSpec, rows: DataFram
     with nothing but itself and the error in a further column.
 
     Args:
-        operator: the operator.
         rows: its input.
         result: what it returns for them.
 

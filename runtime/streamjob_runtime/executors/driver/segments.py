@@ -156,7 +156,6 @@ class SegmentsOnExecutors:
         """Ask executors to hold the segments in flight of a chain's cut; return them by executor when they do.
 
         Args:
-            checkpoint: the checkpoint.
             chain: the chain that stores them.
             progress: cancels.
 

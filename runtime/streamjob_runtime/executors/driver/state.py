@@ -145,7 +145,6 @@ class StateOnExecutors:
         Call it in the query's first batch, before any action.
 
         Args:
-            query: the query.
             checkpoint: its checkpoint directory on the driver.
             location: the URI by which it opens that.
 

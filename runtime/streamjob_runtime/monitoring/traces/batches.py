@@ -18,7 +18,6 @@ def batch_spans(
     part of them before the execution.
 
     Args:
-        chain: the chain.
         context: the identity of its span.
         about: attributes of the job.
     """

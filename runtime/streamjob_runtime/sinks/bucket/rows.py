@@ -28,7 +28,6 @@ def mismatches(file_format: str, schema: StructType, partition_by: Sequence[str]
     """Yield the reasons why rows cannot be written, with fixes.
 
     Args:
-        file_format: the format of the files.
         schema: the rows' columns.
         partition_by: the names of the partition columns; their case does not matter.
     """

@@ -25,7 +25,6 @@ def standing(files: Sequence[StagedFile], parts: Sequence[Mapping[int, str] | No
     """Return how the files stand.
 
     Args:
-        files: the files.
         parts: for each, the tags of its upload's parts by number; None if the upload does not exist.
     """
     pending: list[StagedFile] = []

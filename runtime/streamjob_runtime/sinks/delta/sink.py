@@ -332,7 +332,6 @@ class DeltaSink:
         """Commit until the table's log records that the batches are committed.
 
         Args:
-            batches: the batches.
             what: their name in messages.
             notes: describe the commit in the table's history.
             checkpoint: the checkpoint that covers the batches; None if none does.

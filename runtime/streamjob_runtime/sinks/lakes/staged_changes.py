@@ -41,7 +41,6 @@ def with_values(rows: pa.Table, column: str, left_out: pa.ChunkedArray | None) -
     """Return the rows in which NULL in a column is a value: all but those that leave it out.
 
     Args:
-        rows: the rows.
         column: the column's name; rows may lack it.
         left_out: the names of the columns that each row leaves out; None if no row does.
     """
@@ -119,7 +118,6 @@ def without(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the rows whose key no other row has, in their order.
 
     Args:
-        rows: the rows.
         others: the other rows; their key has the same types.
         key: the columns that identify a row.
     """

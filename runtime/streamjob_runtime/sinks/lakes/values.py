@@ -73,7 +73,6 @@ def refuse_nulls(sink: str, rows: pa.Table, columns: Iterable[str], role: str, f
 
     Args:
         sink: the sink's name in messages.
-        rows: the rows.
         columns: the columns' names; rows may lack them.
         role: why null is not allowed, as in "is required".
         fix: what to do about it.

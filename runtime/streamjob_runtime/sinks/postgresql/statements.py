@@ -220,8 +220,6 @@ def exchange_staged(rows: StagedRows, target: Table, kept: Sequence[str]) -> Com
     number of written rows.
 
     Args:
-        rows: the rows.
-        target: the target.
         kept: the other columns of the target, which keep their values.
     """
     last = _last(rows)

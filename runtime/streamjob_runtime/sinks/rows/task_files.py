@@ -54,7 +54,6 @@ def write_batch(rows: DataFrame, in_task: Callable[[], FileWriter[File]], here: 
     """Write a batch's rows, in one Spark action; return the descriptions of the files.
 
     Args:
-        rows: the rows.
         in_task: makes the writer of an attempt of a task; Spark sends it to the tasks.
         here: writes the rows that tasks have sent to this process.
 

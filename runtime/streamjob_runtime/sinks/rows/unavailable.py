@@ -151,7 +151,6 @@ def available(
     """Return rows without placeholders in some columns: each fails the batch, or becomes NULL, as its source says.
 
     Args:
-        rows: the rows.
         what: who cannot do with the placeholder, and why, in messages: "operator 'x' computes with it".
         marks: those of the columns; default all.
         keeping: columns that stay as they are, unless they are structs.

@@ -18,7 +18,6 @@ def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | N
     Args:
         checkpoint: Spark's checkpoint directory of a chain.
         source: the number of the source's line in the offset log.
-        batch: the batch.
         directory: its directory below `sources/`; None if it has the line's number.
 
     Raises:

@@ -63,7 +63,6 @@ def fetch(
     """Download the artifacts that a directory lacks; several processes may do so at the same time.
 
     Args:
-        artifacts: the artifacts.
         directory: their directory; created if necessary.
         environment: the process's environment: it selects the Java and, in `SSL_CERT_FILE`, the trusted authorities.
         repositories: where to download from.
