@@ -34,8 +34,9 @@ all that may break with another version, and the steps of an upgrade.
 3. `runtime/streamjob_runtime/spark/gateway.py` is the only module that uses private names of PySpark.
    `runtime/streamjob_runtime/spark/checkpoint_dir/` reads and writes the files of Spark's checkpoints; compare the
    formats of offsets, commits, metadata and state.
-4. Compare Spark's settings in `runtime/streamjob_runtime/spark/session.py`, above all `FIXED`: new defaults of state
-   stores and of the formats of checkpoints change what a snapshot holds.
+4. Compare Spark's settings in `runtime/streamjob/job/model/spark_settings.py` and, those that a job may change, in
+   `runtime/streamjob_runtime/spark/session.py`: new defaults of state stores and of the formats of checkpoints change
+   what a snapshot holds.
 5. `make test`, `make test-long`, `make e2e`; then start jobs of the old release from their snapshots.
 6. `make bench`: compare with the figures of the version before.
 

@@ -58,7 +58,6 @@ _ADDRESSES = frozenset(
         "spark.driver.blockManager.port",
         "spark.driver.host",
         "spark.driver.port",
-        "spark.ui.port",
     }
 )
 RESTARTS = RestartPolicy(initial_delay=0.1, multiplier=2.0, attempts=10)

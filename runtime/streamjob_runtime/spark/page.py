@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from streamjob.job.model.spark_settings import Owner, values_of
+
 ENABLED = "spark.ui.enabled"
 HEADER = "X-Streamjob-Spark-Page"
 VARIABLE = "_STREAMJOB_SPARK_PAGE"
@@ -42,11 +44,9 @@ def settings_of_page(conf: Mapping[str, str]) -> dict[str, str]:
         return {}
     others = [each.strip() for each in conf.get("spark.ui.filters", "").split(",") if each.strip()]
     return {
-        # Our filter comes first. A link that ends a query would end the job, which then restarts.
+        **values_of(Owner.PAGE),
+        # Our filter comes first.
         "spark.ui.filters": ",".join([_FILTER, *others]),
-        "spark.ui.killEnabled": "false",
-        # Any free port: nobody needs to know it.
-        "spark.ui.port": "0",
     }
 
 

@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput, refuse
+from streamjob.job.model.spark_settings import Owner, overridden, values_of
 from streamjob_runtime.spark import class_data
 from streamjob_runtime.spark.connectors.finding import jars as find_jars
 from streamjob_runtime.spark.gateway import authenticate_callbacks, launch_java, our_java
 from streamjob_runtime.spark.job_files import JobFiles, copying_hint
 from streamjob_runtime.spark.jvm import (
-    CHECKPOINT_FILE_MANAGER,
     EXECUTORS_MASTER,
     JAR,
-    JOB_FILE_SYSTEM,
     JOB_FILES,
     PLAN_RULES,
 )
@@ -44,26 +43,6 @@ SECRET = "_SPARK_AUTH_SECRET"
 _STREAMING = "spark.sql.streaming."
 _EXTENSIONS = "spark.sql.extensions"
 _STATE = _STREAMING + "stateStore."
-
-FIXED: Mapping[str, str] = {
-    _STATE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    # Names of state files contain a unique id, so a repeated batch never reuses one.
-    _STATE + "checkpointFormatVersion": "2",
-    _STATE + "rocksdb.changelogCheckpointing.enabled": "true",
-    # Format 4 is corrupted silently when its state is rewritten for another number of partitions.
-    _STREAMING + "join.stateFormatVersion": "2",
-    _STREAMING + "checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
-    "spark.hadoop.fs.job.impl": JOB_FILE_SYSTEM,
-    _STREAMING + "checkpoint.fileChecksum.enabled": "false",
-    "spark.sql.adaptive.enabled": "false",
-    # Also where an executor's machine has another zone; see `keep_utc`.
-    "spark.executorEnv.TZ": "UTC",
-    # Other users of the machine can reach ports on loopback. In local mode Spark creates the secret itself.
-    "spark.authenticate": "true",
-    # For the same reason: a port on loopback would expose the state of `transformWithState`.
-    "spark.python.unix.domain.socket.enabled": "true",
-}
-"""Settings that the snapshot protocol relies on; a job cannot change them."""
 
 DEFAULTS: Mapping[str, str] = {
     # Opening state reads all changes since the last snapshot, so a snapshot is used within a second of its creation.
@@ -101,30 +80,6 @@ COMPILER = (
 Loops over rows reach these numbers in milliseconds.
 """
 
-WITH_EXECUTORS: Mapping[str, str] = {
-    "spark.network.crypto.enabled": "true",
-    # SparkContext insists on this setting. The environment has the secret itself, which Spark prefers, and which
-    # command lines and Spark's page do not show.
-    "spark.authenticate.secret": "in the environment",
-    # State is where it was first placed; a lost executor is reported at once, and tasks need not wait for this.
-    "spark.locality.wait.process": "10m",
-    # Other preferences of Spark for executors or hosts are no reason to wait.
-    "spark.locality.wait.node": "0",
-    "spark.locality.wait.rack": "0",
-    "spark.shuffle.reduceLocality.enabled": "false",
-    "spark.speculation": "false",
-    "spark.excludeOnFailure.enabled": "false",
-    "spark.dynamicAllocation.enabled": "false",
-    "spark.decommission.enabled": "false",
-    "spark.shuffle.service.enabled": "false",
-    "spark.executor.heartbeatInterval": "5s",
-    "spark.network.timeout": "30s",
-    # How often Spark looks for executors that are silent for that long.
-    "spark.network.timeoutInterval": "5s",
-    "spark.port.maxRetries": "0",
-}
-"""Settings of a job with executors in other processes; a job cannot change them."""
-
 RPC_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
 """The ports of a driver and its executors, unless all are on one machine."""
@@ -159,7 +114,7 @@ class SparkExecutors:
 
     def fixed(self) -> dict[str, str]:
         """Return the settings that a job cannot change."""
-        return {**WITH_EXECUTORS, "spark.executor.cores": str(self.cores)}
+        return {**values_of(Owner.EXECUTORS), "spark.executor.cores": str(self.cores)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +159,7 @@ class SessionSettings:
             "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
             **(self.executors.defaults() if self.executors else {}),
             **self.conf,
-            **FIXED,
+            **values_of(Owner.RUNTIME),
             **settings_of_page(self.conf),
             **(self.executors.fixed() if self.executors else {}),
             # The job's own options follow, and win over those before them.
@@ -248,21 +203,8 @@ def refuse_overridden(settings: SessionSettings) -> None:
     Raises:
         SettingOverridden: it does.
     """
-    fixed = {key: (value, "the runtime") for key, value in {**FIXED, **settings_of_page(settings.conf)}.items()}
-    if settings.executors is not None:
-        fixed |= {key: (value, "a job on executors") for key, value in settings.executors.fixed().items()}
-    # The job's filters are kept.
-    fixed.pop("spark.ui.filters", None)
-    refuse(
-        SettingOverridden,
-        "sparkConf:",
-        (
-            (f"{key} is {given}, and {setter} sets it to {value}", f"leave {key} out")
-            for key, given in settings.conf.items()
-            for value, setter in [fixed.get(key, (given, ""))]
-            if given.strip().lower() != value.lower()
-        ),
-    )
+    of_executors = None if settings.executors is None else settings.executors.fixed()
+    refuse(SettingOverridden, "sparkConf:", overridden(settings.conf, of_executors))
 
 
 def connector_jars(settings: SessionSettings) -> list[Path]:

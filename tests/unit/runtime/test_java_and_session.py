@@ -18,6 +18,7 @@ from tests.unit.job.texts import job
 
 from streamjob.errors import InvalidJob
 from streamjob.job import load_job
+from streamjob.job.model.spark_settings import OWNED, Owner, values_of
 from streamjob_runtime.spark import class_data, holder
 from streamjob_runtime.spark.holder import SparkGone, SparkHolder
 from streamjob_runtime.spark.process import java
@@ -25,7 +26,6 @@ from streamjob_runtime.spark.process.java import find_java
 from streamjob_runtime.spark.process.java_failure import SparkDoesNotStart
 from streamjob_runtime.spark.process.sockets import LONGEST_DIRECTORY, remove_sockets, socket_directory
 from streamjob_runtime.spark.session import (
-    FIXED,
     SessionSettings,
     SettingOverridden,
     SparkExecutors,
@@ -157,17 +157,17 @@ def settings(tmp_path: Path, **conf: str) -> SessionSettings:
 
 
 def test_a_job_changes_defaults_but_not_what_snapshots_rely_on(tmp_path: Path) -> None:
-    fixed = next(iter(FIXED))
+    fixed, value = next(iter(values_of(Owner.RUNTIME).items()))
 
     conf = settings(tmp_path, **{"spark.driver.memory": "5g", fixed: "other"}).spark_conf()
 
     assert conf["spark.driver.memory"] == "5g"
-    assert conf[fixed] == FIXED[fixed]
+    assert conf[fixed] == value
     assert conf["spark.sql.shuffle.partitions"] == "4"
 
 
 @pytest.mark.parametrize(
-    "key", [*FIXED, "spark.python.unix.domain.socket.dir", "spark.ui.killEnabled", "spark.ui.port"]
+    "key", [each.name for each in OWNED if each.owner is not Owner.EXECUTORS and "*" not in each.name]
 )
 def test_each_setting_that_would_be_overridden_is_a_problem_of_the_job(tmp_path: Path, key: str) -> None:
     (tmp_path / "job.yaml").write_text(job(more=f"sparkConf: {{spark.ui.enabled: true, {key}: other}}"))
@@ -177,25 +177,32 @@ def test_each_setting_that_would_be_overridden_is_a_problem_of_the_job(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("key", "setter"),
-    [("spark.authenticate", "the runtime"), ("spark.network.timeout", "a job on executors")],
+    ("key", "setter", "fix"),
+    [
+        ("spark.authenticate", "to true by the runtime", "leave it out: other users of the machine can reach"),
+        ("spark.network.timeout", "to 30s by a job on executors", "leave spark.network.timeout out"),
+        ("spark.executor.cores", "to 1 by a job on executors", "leave spark.executor.cores out"),
+        ("spark.executorEnv.PYTHONPATH", "by a job on executors", "leave spark.executorEnv.PYTHONPATH out"),
+    ],
 )
 def test_a_setting_that_the_place_of_the_job_overrides_is_refused_before_java_starts(
-    tmp_path: Path, key: str, setter: str
+    tmp_path: Path, key: str, setter: str, fix: str
 ) -> None:
     local = settings(tmp_path, **{key: "false"})
     on_executors = replace(local, executors=SparkExecutors(1, "secret"))
 
-    with pytest.raises(SettingOverridden, match=f"{key} is false, and {setter} sets it to") as caught:
+    with pytest.raises(SettingOverridden, match=f"{key} is set {setter}") as caught:
         start_session(on_executors)
 
-    assert caught.value.fix == f"leave {key} out"
+    assert caught.value.fix.startswith(fix)
 
 
 def test_a_setting_may_be_given_the_value_that_it_has(tmp_path: Path) -> None:
     same = {"spark.authenticate": "True", "spark.ui.enabled": "true", "spark.ui.filters": "mine"}
 
     refuse_overridden(settings(tmp_path, **same, **{"spark.network.timeout": "9m"}))
+    on_executors = settings(tmp_path, **same, **{"spark.network.timeout": "30s", "spark.executor.cores": "3"})
+    refuse_overridden(replace(on_executors, executors=SparkExecutors(3, "secret")))
 
 
 def test_a_jobs_own_jars_and_java_options_are_kept(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from pathlib import Path
 
 JAR = Path(__file__).with_name("streamjob-jvm.jar")
 SOURCES = Path(__file__).with_name("src")
-CHECKPOINT_FILE_MANAGER = "io.streamjob.JobFileManager"
-JOB_FILE_SYSTEM = "io.streamjob.JobFileSystem"
 JOB_FILES = "streamjob.files"
 """The system property of Java that names the directory in which a process keeps the files of `job:/…` paths."""
 OUTPUT_FILE_SYSTEM = "io.streamjob.OutputFileSystem"

@@ -17,7 +17,10 @@ _OF_SPARK_CONF = {
     ),
     "Spark's state store": (
         "spark.sql.streaming.stateStore.providerClass: x",
-        "spark.sql.streaming.stateStore.providerClass is set by the runtime",
+        (
+            "spark.sql.streaming.stateStore.providerClass is set to "
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider by the runtime"
+        ),
         "leave it out: snapshots rely on one format of state",
     ),
     "watermarks of operators": (
@@ -27,7 +30,7 @@ _OF_SPARK_CONF = {
     ),
     "the files of the job": (
         "spark.hadoop.fs.job.impl: x",
-        "spark.hadoop.fs.job.impl is set by the runtime",
+        "spark.hadoop.fs.job.impl is set to io.streamjob.JobFileSystem by the runtime",
         "leave it out: Spark finds a job's files by it",
     ),
     "the secret of Spark's connections": (
