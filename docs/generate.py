@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,11 +12,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration, is_duration
-from streamjob.job.connectors.delta import DeltaOptions
-from streamjob.job.connectors.iceberg import IcebergOptions
-from streamjob.job.connectors.kafka import KafkaSourceFields
-from streamjob.job.connectors.kafka_sink import KafkaSinkFields
-from streamjob.job.connectors.postgresql import PostgresqlOptions
+from streamjob.job.connectors.connector import AsSink, AsSource, Connector
+from streamjob.job.connectors.registry import CONNECTORS
 from streamjob.job.loading.job_tests import JobTestSpec, StepSpec
 from streamjob.job.model.encoding_spec import Encoding, Registry
 from streamjob.job.model.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
@@ -33,12 +31,21 @@ from streamjob.job.model.spec import (
 
 TARGET = Path(__file__).parent / "reference" / "job-file.md"
 
+
+def _options(
+    parts: str, role: Callable[[Connector], AsSource | AsSink | None]
+) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, each in CONNECTORS.items():
+        if (known := role(each)) is not None and known.options is not None:
+            yield f"`{parts}[].options` of `format: {name}`", known.options
+
+
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Job", JobSpec),
     ("`checkpointing`", CheckpointingPolicy),
     ("`channels`", ChannelPolicy),
     ("`sources`", SourceSpec),
-    ("`sources[].options` of `format: kafka`", KafkaSourceFields),
+    *_options("sources", lambda each: each.source),
     ("`key` and `value` of sources and sinks", Encoding),
     ("`registry` of `key` and `value`", Registry),
     ("`watermark` of sources and operators", Watermark),
@@ -49,10 +56,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`operators[].lookup`", LookupSpec),
     ("`operators[].temporalJoin`", TemporalJoinSpec),
     ("`sinks`", SinkSpec),
-    ("`sinks[].options` of `format: delta`", DeltaOptions),
-    ("`sinks[].options` of `format: iceberg`", IcebergOptions),
-    ("`sinks[].options` of `format: kafka`", KafkaSinkFields),
-    ("`sinks[].options` of `format: postgresql`", PostgresqlOptions),
+    *_options("sinks", lambda each: each.sink),
     ("`tests`", JobTestSpec),
     ("`tests[].steps`", StepSpec),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyiceberg.catalog import load_catalog
 
 from streamjob.job.connectors.iceberg import catalog_properties
-from streamjob.job.connectors.options import resolve_options
+from streamjob.job.connectors.resolving import resolve_options
 from streamjob.job.loading.load import load_job
 
 FILE = Path(__file__).with_name("job.yaml")

@@ -1,6 +1,6 @@
 """The job: its model, its file formats, the checks that need no Spark, and its plan."""
 
-from streamjob.job.connectors.options import resolve_options
+from streamjob.job.connectors.resolving import resolve_options
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import (

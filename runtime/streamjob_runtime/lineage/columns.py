@@ -11,12 +11,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.lineage import Node, lineage
 from sqlglot.optimizer.qualify import qualify
 
+from streamjob.job.connectors.datasets import Dataset
 from streamjob.job.model.join_spec import JoinSpec
 from streamjob.job.model.spec import JobSpec, OperatorSpec, SourceSpec, TableSpec
 from streamjob.job.planning.plan import in_order
 from streamjob.job.query import ddl
 from streamjob.job.query.sql import NotAQuery, Unread, parse
-from streamjob_runtime.lineage.datasets import Dataset
 
 _DIALECT = "spark"
 _INDIRECT = "__streamjob_indirect_"

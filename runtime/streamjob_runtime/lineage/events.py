@@ -21,11 +21,11 @@ from openlineage.client.facet_v2 import (
     sql_job,
 )
 
+from streamjob.job.connectors.datasets import Dataset
 from streamjob.job.model.spec import SourceSpec, TableSpec
 from streamjob.job.query import ddl
 from streamjob_runtime.lineage.columns import Columns, Field, columns_of
 from streamjob_runtime.lineage.content import LineageOfJob, Moment, Schema
-from streamjob_runtime.lineage.datasets import Dataset
 
 _RUNS = uuid.UUID("6f6a1dd0-5c0e-5b0a-9d2e-1a3c8a0b7e51")
 """The namespace of the ids of runs."""

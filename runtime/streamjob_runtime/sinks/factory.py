@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,17 @@ from pydantic import ValidationError
 from streamjob.errors import StreamJobError
 from streamjob.extras import from_extra
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job.connectors import delta, iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job.connectors import delta, iceberg, jdbc, kafka, postgresql
 from streamjob.job.connectors.bucket_files import path_problem
 from streamjob.job.connectors.changes import is_upsert
 from streamjob.job.connectors.options import (
     encodings_of,
     option,
-    resolve_options,
     resolve_registry,
     with_resolved_encodings,
 )
+from streamjob.job.connectors.registry import sink_of, source_of
+from streamjob.job.connectors.resolving import resolve_options
 from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, is_python_sink
 from streamjob.job.model.spec import SinkSpec
 from streamjob.job.query.functions import NotFound, find_function
@@ -93,7 +95,7 @@ def make_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> tuple[Sink, Sin
     options = resolve_options(spec, surroundings.directory, surroundings.environ)
     sink = _sink(spec, options, surroundings)
     encodings = encodings_of(spec)
-    keyed = spec.format == kafka_sink.FORMAT and is_upsert(spec)
+    keyed = source_of(spec.format).records and is_upsert(spec)
     if (encodings or keyed) and surroundings.spark is not None:
         registries = {
             name: resolve_registry(each.registry, surroundings.directory, surroundings.environ)
@@ -135,11 +137,10 @@ def make_sink_from_graph(sink: Mapping[str, Any], surroundings: SinkSurroundings
 def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurroundings) -> Sink:
     if is_python_sink(spec.format):
         return _custom_sink(spec, surroundings.directory)
-    if spec.format == kafka_sink.FORMAT and spec.delivery == "exactly-once":
-        return KafkaSink(spec.name, surroundings.spark)
-    if (of_extra := _OF_EXTRAS.get((spec.format, spec.delivery))) is not None:
-        with from_extra(f"sink {spec.name}", spec.format):
-            return of_extra(spec)
+    if (make := _OURS.get((spec.format, spec.delivery))) is not None:
+        extra = sink_of(spec.format).extra
+        with nullcontext() if extra is None else from_extra(f"sink {spec.name}", extra):
+            return make(spec, surroundings)
     if spec.delivery == "exactly-once":
         if spec.format not in EXACTLY_ONCE_FORMATS:
             raise UnusableSink(
@@ -147,40 +148,38 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
                 f"say `delivery: at-least-once`, use {', '.join(sorted(EXACTLY_ONCE_FORMATS))} or your own sink",
             )
         return _file_sink(spec, options)
-    if spec.format == "console":
-        return ConsoleSink(spec.name)
-    if spec.format == "memory":
-        return MemorySink(spec.name)
-    if spec.format == jdbc.FORMAT:
-        return JdbcSink(spec.name)
     return BatchSink(spec.format, spec.partition_by)
 
 
-def _postgresql_sink(spec: SinkSpec) -> Sink:
+def _postgresql_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
     return PostgresqlSink(spec.name)
 
 
-def _iceberg_sink(spec: SinkSpec) -> Sink:
+def _iceberg_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
     return IcebergSink(spec.name)
 
 
-def _delta_sink(spec: SinkSpec) -> Sink:
+def _delta_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     from streamjob_runtime.sinks.delta.sink import DeltaSink
 
     return DeltaSink(spec.name, spec.partition_by, at_once=spec.delivery == "at-least-once")
 
 
-_OF_EXTRAS: Mapping[tuple[str, str], Callable[[SinkSpec], Sink]] = {
+_OURS: Mapping[tuple[str, str], Callable[[SinkSpec, SinkSurroundings], Sink]] = {
+    ("console", "at-least-once"): lambda spec, _: ConsoleSink(spec.name),
+    ("memory", "at-least-once"): lambda spec, _: MemorySink(spec.name),
     (delta.FORMAT, "at-least-once"): _delta_sink,
     (delta.FORMAT, "exactly-once"): _delta_sink,
     (iceberg.FORMAT, "exactly-once"): _iceberg_sink,
+    (jdbc.FORMAT, "at-least-once"): lambda spec, _: JdbcSink(spec.name),
+    (kafka.FORMAT, "exactly-once"): lambda spec, surroundings: KafkaSink(spec.name, surroundings.spark),
     (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
 }
-"""By format and delivery; the format is also the name of the extra."""
+"""By format and delivery. Files have a sink of their own, and all others are Spark's."""
 
 
 def _file_sink(spec: SinkSpec, options: Mapping[str, str]) -> Sink:

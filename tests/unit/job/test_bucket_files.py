@@ -54,7 +54,7 @@ def test_the_first_compression_is_the_default_and_names_are_compared_like_sparks
 def test_options_that_would_have_no_effect_are_refused_together() -> None:
     options = {"path": "s3://b/x", "nulValue": "-", "compression": "zip", "encoding": "UTF-16", "SEP": ";"}
 
-    assert list(problems("csv", options)) == [
+    assert [each[:2] for each in problems("csv", options)] == [
         ("has no option 'nulValue' for csv files in a bucket", "did you mean 'nullValue'?"),
         ("cannot write compression 'zip'", "did you mean 'gzip'?"),
         ("cannot write encoding 'UTF-16' into a bucket", "leave it out: files are written in UTF-8"),

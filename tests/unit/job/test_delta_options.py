@@ -32,7 +32,7 @@ def test_access_to_files_is_given_by_options_of_their_own() -> None:
     ],
 )
 def test_what_cannot_work_is_told_with_the_fix(options: Mapping[str, str], what: str, fix: str) -> None:
-    ((said, advice),) = problems(options)
+    ((said, advice, _),) = problems(options)
 
     assert said == what
     assert fix in advice

@@ -75,7 +75,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("options", "what", "fix"), WRONG.values(), ids=WRONG.keys())
 def test_what_cannot_work_is_told_with_the_fix(options: Mapping[str, str], what: str, fix: str) -> None:
-    ((said, advice),) = problems(options)
+    ((said, advice, _),) = problems(options)
 
     assert said.startswith(what)
     assert fix in advice
@@ -89,14 +89,14 @@ def test_without_a_catalog_the_sink_is_sparks_and_at_least_once() -> None:
 
 
 def test_a_catalog_is_of_no_use_to_sparks_own_sink() -> None:
-    ((what, fix),) = delivery_problems(SQL, "at-least-once", ())
+    ((what, fix, _),) = delivery_problems(SQL, "at-least-once", ())
 
     assert "catalog.…, and delivery: at-least-once" in what
     assert fix.startswith("leave delivery out")
 
 
 def test_the_table_says_how_it_is_partitioned() -> None:
-    ((what, _),) = delivery_problems(SQL, "exactly-once", ("day",))
+    ((what, *_),) = delivery_problems(SQL, "exactly-once", ("day",))
 
     assert what.startswith("has partitionBy")
 

@@ -30,7 +30,7 @@ def test_offsets_are_named_by_topic_and_partition() -> None:
 def test_what_is_no_end_is_refused(text: str) -> None:
     with pytest.raises(NotEndingOffsets, match="endingOffsets"):
         ending_offsets(text)
-    assert [what for what, _ in problems({"endingOffsets": text}, bounded=True)]
+    assert [each.what for each in problems({"endingOffsets": text}, bounded=True)]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_no_end_is_refused(text: str) -> None:
     ],
 )
 def test_what_does_not_go_with_an_end_is_refused(options: dict[str, str], said: str) -> None:
-    [(what, fix)] = problems(options, bounded=True)
+    [(what, fix, _)] = problems(options, bounded=True)
 
     assert said in what
     assert fix
@@ -50,7 +50,7 @@ def test_what_does_not_go_with_an_end_is_refused(options: dict[str, str], said: 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_source_that_is_not_bounded_has_no_end(name: str) -> None:
-    [(what, _)] = problems({name: "latest"}, bounded=False)
+    [(what, *_)] = problems({name: "latest"}, bounded=False)
 
     assert what == f"has {name}, and is not bounded"
 

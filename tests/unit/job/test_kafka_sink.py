@@ -46,7 +46,7 @@ def test_rows_may_name_their_topics_themselves() -> None:
     ],
 )
 def test_what_cannot_be_used_is_told_with_a_fix(options: dict[str, str], what: str) -> None:
-    ((found, fix),) = problems({**GIVEN, **options})
+    ((found, fix, _),) = problems({**GIVEN, **options})
 
     assert found.startswith(what)
     assert fix
@@ -57,7 +57,7 @@ def test_a_sink_may_keep_the_newest_row_of_each_key() -> None:
 
     assert parse_options(options, "sink alerts").upsert
     assert key_columns(options) == ("region", "id")
-    assert [what for what, _ in delivery_problems(options)] == [
+    assert [each.what for each in delivery_problems(options)] == [
         "has the option 'mode', and delivery: at-least-once, which knows none"
     ]
 

@@ -14,7 +14,7 @@ RIGHT = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
 
 def said(**changed: str | None) -> list[str]:
     options = {**RIGHT, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return [what for what, _ in kafka.problems({key: value for key, value in options.items() if value is not None})]
+    return [each.what for each in kafka.problems({key: value for key, value in options.items() if value is not None})]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_problem_names_the_source_and_each_has_a_fix(tmp_path: object) -> None
     (problem,) = connections(Subject(spec, tmp_path, {}))  # type: ignore[arg-type]
 
     assert str(problem).startswith("source 'orders': lacks the option kafka.bootstrap.servers")
-    assert all(fix for _, fix in kafka.problems({"assign": "x", "startingOffsets": "y", "minPartitions": "z"}))
+    assert all(each.fix for each in kafka.problems({"assign": "x", "startingOffsets": "y", "minPartitions": "z"}))
 
 
 def test_data_loss_is_a_failure_and_positions_are_reported_unless_told_otherwise() -> None:

@@ -83,6 +83,7 @@ VALID = {
         )
     ),
     "an address from the environment": job(sinks=postgresql("url: '${env:DATABASE_URL}', table: t")),
+    "a mode from the environment": job(sinks=postgresql("url: '${env:URL}', table: t, mode: '${env:MODE}'")),
     "a secret from the environment": job(
         sinks=jdbc("url: 'jdbc:postgresql://${env:U}:${env:P}@host/db', password: '${env:PW}', dbtable: t")
     ),

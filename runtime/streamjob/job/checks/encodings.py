@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
-from streamjob.job.connectors import kafka
 from streamjob.job.connectors.changes import CHANGE_TYPE, DEBEZIUM
 from streamjob.job.connectors.kafka import subject_of
 from streamjob.job.connectors.options import option as option_of
+from streamjob.job.connectors.registry import source_of
 from streamjob.job.model import protobuf
 from streamjob.job.model.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding, EpochUnit, Registry
 from streamjob.job.model.formats import DECODED_FILES
@@ -39,7 +39,7 @@ def encodings(subject: Subject) -> Iterator[Problem]:
             encoding: Encoding | None = getattr(part, name)
             if encoding is None:
                 continue
-            if part.format != kafka.FORMAT:
+            if not source_of(part.format).records:
                 fix = "use columns with from_json and the like" if isinstance(part, SourceSpec) else "leave it out"
                 yield Problem(where(part), f"has {name}, and the format {part.format!r} has no records", fix)
                 continue
@@ -201,7 +201,7 @@ def _changes(source: SourceSpec) -> Iterator[Problem]:
             what = f"has {name}, which is about columns that changes leave out, and its records are no changes"
             yield Problem(where(source), what, "say changes: debezium or changes: upsert, or leave it out")
         return
-    if source.format != kafka.FORMAT:
+    if not source_of(source.format).records:
         what = f"has changes: {source.changes}, and the format {source.format!r} has no records"
         yield Problem(where(source), what, f"leave it out; a column {CHANGE_TYPE} makes rows changes")
     elif source.changes == DEBEZIUM and (source.value is None or source.value.format in ("csv", "text")):
@@ -219,7 +219,7 @@ def _errors(source: SourceSpec) -> Iterator[Problem]:
         yield Problem(where(source), "has onError, and decodes nothing", fix)
     if source.skip is None:
         return
-    if source.format != kafka.FORMAT:
+    if not source_of(source.format).records:
         yield Problem(where(source), f"has skip, and the format {source.format!r} has no records", "leave it out")
     elif (wrong := next((each for each in _records(source.skip) if not _RECORD.fullmatch(each)), None)) is not None:
         fix = "write topic/partition/offset, separated by commas: orders/3/184467"

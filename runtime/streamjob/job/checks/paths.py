@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.connectors.options import absolute_path, option
-from streamjob.job.model.formats import FILE_FORMATS
+from streamjob.job.model.formats import FILE_FORMATS, PLACED_FORMATS
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import SinkSpec, SourceSpec
 
@@ -45,7 +45,7 @@ def _parts(subject: Subject) -> tuple[SourceSpec | SinkSpec, ...]:
 def _place(subject: Subject, part: SourceSpec | SinkSpec) -> str | None:
     """Return the path of a part's files in canonical form; None if it has no files or the path cannot be determined."""
     path = option(part.options, "path")
-    if not path or (part.format not in FILE_FORMATS and part.format != "delta"):
+    if not path or part.format not in PLACED_FORMATS:
         return None
     if not path.startswith("${env:"):
         path = absolute_path(path, subject.directory)

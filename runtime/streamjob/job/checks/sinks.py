@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
-from streamjob.job.checks.subject import Subject, where
-from streamjob.job.connectors import bucket_files, delta, iceberg, jdbc, kafka_sink, postgresql
+from streamjob.job.checks.subject import Subject, option_problems, where
+from streamjob.job.connectors import bucket_files
 from streamjob.job.connectors.changes import is_upsert, upsert_fix
 from streamjob.job.connectors.options import option
+from streamjob.job.connectors.registry import sink_of
 from streamjob.job.model.formats import (
     EXACTLY_ONCE_FORMATS,
-    EXACTLY_ONCE_ONLY_FORMATS,
-    FILE_FORMATS,
     SINK_FORMATS,
     TRANSACTIONAL_FORMATS,
     can_exactly_once,
@@ -23,22 +22,7 @@ from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.model.suggest import did_you_mean
 
-_PROBLEMS: Mapping[str, Callable[[SinkSpec], Iterable[tuple[str, str]]]] = {
-    delta.FORMAT: lambda sink: delta.delivery_problems(sink.options, sink.delivery),
-    iceberg.FORMAT: lambda sink: iceberg.delivery_problems(sink.options, sink.delivery, sink.partition_by),
-    jdbc.FORMAT: lambda sink: jdbc.problems(sink.options),
-    kafka_sink.FORMAT: lambda sink: _kafka_problems(sink),
-    postgresql.FORMAT: lambda sink: postgresql.problems(sink.options),
-}
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
-
-
-def _kafka_problems(sink: SinkSpec) -> Iterator[tuple[str, str]]:
-    if sink.delivery != "exactly-once":
-        yield from kafka_sink.delivery_problems(sink.options)
-        return
-    yield from kafka_sink.problems(sink.options)
-    yield from kafka_sink.encoding_problems(sink.options, encodes_key=sink.key is not None)
 
 
 def formats(subject: Subject) -> Iterator[Problem]:
@@ -58,7 +42,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
     exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
     for sink in subject.spec.sinks:
         if sink.delivery != "exactly-once":
-            if sink.format in EXACTLY_ONCE_ONLY_FORMATS:
+            if "at-least-once" not in sink_of(sink.format).deliveries:
                 what = f"has the format {sink.format!r}, which delivers exactly-once and in no other way"
                 yield Problem(where(sink), what, "leave delivery out")
             continue
@@ -70,8 +54,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
             if (problem := bucket_files.path_problem(sink.format, path)) is not None:
                 yield Problem(where(sink), *problem)
             else:
-                for what, fix in bucket_files.problems(sink.format, sink.options):
-                    yield Problem(where(sink), what, fix)
+                yield from option_problems(sink, bucket_files.problems(sink.format, sink.options))
         yield from _output_mode(sink, inputs.get(sink.input))
 
 
@@ -91,7 +74,7 @@ def _output_mode(sink: SinkSpec, read: SourceSpec | OperatorSpec | None) -> Iter
 def partitions(subject: Subject) -> Iterator[Problem]:
     """Only files and tables of some formats can be partitioned."""
     for sink in subject.spec.sinks:
-        if sink.partition_by and sink.format in SINK_FORMATS - FILE_FORMATS - {"delta", "iceberg"}:
+        if sink.partition_by and sink.format in SINK_FORMATS and not sink_of(sink.format).partitions:
             what = f"has partitionBy, which the format {sink.format!r} does not know"
             yield Problem(where(sink), what, "leave it out: files and Delta tables can be partitioned")
 
@@ -99,9 +82,4 @@ def partitions(subject: Subject) -> Iterator[Problem]:
 def connections(subject: Subject) -> Iterator[Problem]:
     """The options of a sink make sense, as far as that can be told without its server."""
     for sink in subject.spec.sinks:
-        if (problems := _PROBLEMS.get(sink.format)) is not None:
-            # The value of an option from the environment is checked where the job runs.
-            later = [f"the option {key!r}" for key, value in sink.options.items() if "${env:" in value]
-            for what, fix in problems(sink):
-                if not any(each in what for each in later):
-                    yield Problem(where(sink), what, fix)
+        yield from option_problems(sink, sink_of(sink.format).problems(sink))

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from streamjob.job.checks.functions import REFERENCE
-from streamjob.job.checks.subject import Subject, where
-from streamjob.job.connectors import kafka, kafka_end
+from streamjob.job.checks.subject import Subject, option_problems, where
 from streamjob.job.connectors.changes import change_columns
 from streamjob.job.connectors.options import option
+from streamjob.job.connectors.registry import source_of
 from streamjob.job.model.formats import (
-    BOUNDED_FILES,
     BOUNDED_FORMATS,
     FILE_FORMATS,
-    FIXED_COLUMNS,
-    SELF_DESCRIBING_FILES,
     SOURCE_FORMATS,
     is_class_name,
 )
@@ -44,10 +41,10 @@ def schemas(subject: Subject) -> Iterator[Problem]:
     """File sources have a schema, and every schema is one that Spark can read."""
     for source in subject.spec.sources:
         if source.schema_ddl is None:
-            if source.format in FILE_FORMATS - SELF_DESCRIBING_FILES:
+            if source_of(source.format).schema == "needed":
                 what = f"has no schema; a stream of {source.format} files needs one"
                 yield Problem(where(source), what, "give schema: 'name TYPE, name TYPE'")
-        elif source.format in FIXED_COLUMNS:
+        elif source_of(source.format).schema == "refused":
             yield Problem(
                 where(source), f"has a schema, but the columns of {source.format!r} are fixed", "leave it out"
             )
@@ -105,7 +102,7 @@ def watermarks(subject: Subject) -> Iterator[Problem]:
             )
         if source.watermark is None:
             continue
-        if "per_partition" in source.watermark.model_fields_set and source.format != kafka.FORMAT:
+        if "per_partition" in source.watermark.model_fields_set and not source_of(source.format).records:
             what = f"its watermark has perPartition, and {source.format!r} has no partitions"
             yield Problem(where(source), what, "leave it out: only a topic of Kafka has them")
         if known is None:
@@ -146,11 +143,9 @@ def _of_no_column(source: SourceSpec, name: str, known: Mapping[str, str | None]
 
 
 def connections(subject: Subject) -> Iterator[Problem]:
-    """The options of a Kafka source belong to the connector, and are not among those that it refuses."""
+    """The options of a source make sense, as far as that can be told without its server."""
     for source in subject.spec.sources:
-        if source.format == kafka.FORMAT:
-            for what, fix in kafka.problems(source.options):
-                yield Problem(where(source), what, fix)
+        yield from option_problems(source, source_of(source.format).problems(source))
 
 
 def _computed(source: SourceSpec, subject: Subject) -> Mapping[str, str | None] | None:
@@ -177,12 +172,11 @@ def _read(text: str, subject: Subject) -> Expression:
 
 def _columns(source: SourceSpec) -> Mapping[str, str] | None:
     """Return the columns of a source's format, or None if they are unknown."""
-    if source.format in FIXED_COLUMNS:
-        return {**FIXED_COLUMNS[source.format], **_decoded(source), **change_columns(source)}
-    if source.format in FILE_FORMATS and source.schema_ddl is None:
-        return {"value": "string"} if source.format in SELF_DESCRIBING_FILES else None
+    own = source_of(source.format).columns
+    if own is not None and source_of(source.format).schema == "refused":
+        return {**own, **_decoded(source), **change_columns(source)}
     if source.schema_ddl is None:
-        return None
+        return own
     try:
         return ddl.columns(source.schema_ddl)
     except NotASchema:
@@ -194,8 +188,6 @@ def bounds(subject: Subject) -> Iterator[Problem]:
     for source in subject.spec.sources:
         if source.bounded and source.format in SOURCE_FORMATS - BOUNDED_FORMATS:
             what = f"is bounded, and where {source.format!r} ends is unknown"
-            fix = f"bounded sources are files, {', '.join(sorted(BOUNDED_FILES))}, and kafka"
+            files, others = sorted(BOUNDED_FORMATS & FILE_FORMATS), sorted(BOUNDED_FORMATS - FILE_FORMATS)
+            fix = f"bounded sources are files, {', '.join(files)}, and {', '.join(others)}"
             yield Problem(where(source), what, fix)
-        if source.format == kafka.FORMAT:
-            for what, fix in kafka_end.problems(source.options, bounded=source.bounded):
-                yield Problem(where(source), what, fix)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.ids import OperatorUid
+from streamjob.job.connectors.connector import OptionProblem
+from streamjob.job.connectors.options import environment_names, option
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec, TableSpec
 from streamjob.job.planning.dead_letters import DEAD_LETTER, dead_letters_of, is_read, null_event_time
@@ -89,6 +91,13 @@ class Subject:
     @cached_property
     def _read_by(self) -> dict[str, frozenset[str]]:
         return {each.name: frozenset(edge.name for edge in each.inputs) for each in self.spec.operators}
+
+
+def option_problems(part: SourceSpec | TableSpec | SinkSpec, problems: Iterable[OptionProblem]) -> Iterator[Problem]:
+    """Yield problems with a part's options that can be told here; values from the environment are checked in place."""
+    for what, fix, name in problems:
+        if name is None or not any(environment_names(option(part.options, name) or "")):
+            yield Problem(where(part), what, fix)
 
 
 def where(node: Node | TableSpec) -> str:

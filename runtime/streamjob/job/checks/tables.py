@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamjob.job.checks.sources import schema_problems
-from streamjob.job.checks.subject import Subject, where
-from streamjob.job.connectors import jdbc
+from streamjob.job.checks.subject import Subject, option_problems, where
+from streamjob.job.connectors.registry import table_of
 from streamjob.job.model.formats import TABLE_FORMATS, is_class_name
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.suggest import did_you_mean
-
-_WITHOUT_COLUMNS = frozenset({"csv", "json", "xml"})
 
 
 def formats(subject: Subject) -> Iterator[Problem]:
@@ -27,7 +25,7 @@ def schemas(subject: Subject) -> Iterator[Problem]:
     for table in subject.spec.tables:
         if table.schema_ddl is not None:
             yield from schema_problems(table, table.schema_ddl)
-        elif table.format in _WITHOUT_COLUMNS:
+        elif table_of(table.format).schema == "needed":
             what = f"has no schema, and {table.format} files do not tell the types of their columns"
             yield Problem(where(table), what, "give schema: 'name TYPE, name TYPE'")
 
@@ -47,9 +45,7 @@ def reloads(subject: Subject) -> Iterator[Problem]:
 def connections(subject: Subject) -> Iterator[Problem]:
     """The options of a table make sense, as far as that can be told without its server."""
     for table in subject.spec.tables:
-        if table.format == jdbc.FORMAT:
-            for what, fix in jdbc.table_problems(table.options):
-                yield Problem(where(table), what, fix)
+        yield from option_problems(table, table_of(table.format).problems(table))
 
 
 def lookups(subject: Subject) -> Iterator[Problem]:
@@ -73,7 +69,7 @@ def lookups(subject: Subject) -> Iterator[Problem]:
 def asked_tables(subject: Subject) -> Iterator[Problem]:
     """A table that is asked for keys is one of a database, and no query or function reads it."""
     for table in subject.spec.lookup_tables():
-        if table.format != jdbc.FORMAT:
+        if not table_of(table.format).lookups:
             fix = "leave lookup out: the table is read as a whole, and a query can join it"
             yield Problem(where(table), f"has lookup, and the format {table.format!r} cannot be asked for keys", fix)
         if table.refresh is not None or table.max_age is not None:

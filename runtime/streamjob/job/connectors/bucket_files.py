@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from streamjob.job.connectors.connector import OptionProblem
 from streamjob.job.connectors.options import option
 from streamjob.job.model.suggest import did_you_mean
 
@@ -74,7 +75,7 @@ def path_problem(file_format: str, path: str) -> tuple[str, str] | None:
     return None
 
 
-def problems(file_format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def problems(file_format: str, options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield problems with the options of a sink whose path is in a bucket, with fixes.
 
     Args:
@@ -85,14 +86,20 @@ def problems(file_format: str, options: Mapping[str, str]) -> Iterator[tuple[str
     lower = {name.lower() for name in known}
     for name in options:
         if name.lower() not in lower:
-            yield f"has no option {name!r} for {file_format} files in a bucket", did_you_mean(name, known, "options")
+            yield OptionProblem(
+                f"has no option {name!r} for {file_format} files in a bucket", did_you_mean(name, known, "options")
+            )
     compression = option(options, "compression")
     if compression is not None and "${env:" not in compression and compression_of(file_format, options) is None:
         allowed = COMPRESSIONS[file_format]
-        yield f"cannot write compression {compression!r}", did_you_mean(compression, allowed, "compressions")
+        yield OptionProblem(
+            f"cannot write compression {compression!r}", did_you_mean(compression, allowed, "compressions")
+        )
     encoding = option(options, "encoding")
     if encoding is not None and encoding.upper().replace("-", "") != "UTF8":
-        yield f"cannot write encoding {encoding!r} into a bucket", "leave it out: files are written in UTF-8"
+        yield OptionProblem(
+            f"cannot write encoding {encoding!r} into a bucket", "leave it out: files are written in UTF-8"
+        )
 
 
 def compression_of(file_format: str, options: Mapping[str, str]) -> str | None:

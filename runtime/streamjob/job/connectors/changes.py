@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamjob.job.connectors.options import option
-from streamjob.job.model.spec import SinkSpec, SourceSpec
+from streamjob.job.model.formats import UPSERT_FORMATS
+
+if TYPE_CHECKING:
+    from streamjob.job.model.spec import SinkSpec, SourceSpec
 
 CHANGE_TYPE = "_change_type"
 """The column with the kind of each change, as in Spark's own change data feeds."""
@@ -21,9 +26,6 @@ WRITES = ("insert", "update_postimage", "update_after")
 
 DELETIONS = ("delete", "update_preimage", "update_before")
 """Kinds of changes after which there is no row with this key; the last one is the name in Flink and Iceberg."""
-
-UPSERT_FORMATS = frozenset({"delta", "iceberg", "kafka", "postgresql"})
-"""Formats of the sinks that can apply changes."""
 
 
 def change_columns(source: SourceSpec) -> dict[str, str]:

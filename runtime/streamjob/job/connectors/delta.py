@@ -1,4 +1,4 @@
-"""Checks the options of the Delta sink in a job file. The rest is checked at the table, when the job starts."""
+"""The Delta sink in a job file: its options and their checks. The table is asked when the job starts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.errors import refuse
-from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of
-from streamjob.job.connectors.options import UnusableOptions
+from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, OptionProblem
+from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
 
 FORMAT = "delta"
@@ -44,24 +43,26 @@ def parse_options(options: Mapping[str, str], sink: str = "the sink") -> DeltaOp
     Raises:
         UnusableOptions: an option is unknown, missing or has an invalid value.
     """
-    refuse(UnusableOptions, f"{sink}:", problems(options))
+    refuse_options(f"{sink}:", problems(options))
     return DeltaOptions.model_validate(_own(options))
 
 
-def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield problems with a sink's options, with fixes; values are not shown."""
     yield from problems_of(DeltaOptions, _own(options), _ADVICE, _further_problems)
     for name in storage_options(options):
         if name.lower() in _UNSAFE:
             what = f"has the option '{_STORAGE}{name}', with which two commits can overwrite each other"
-            yield what, "leave it out, and use a store with conditional writes"
+            yield OptionProblem(what, "leave it out, and use a store with conditional writes")
 
 
-def delivery_problems(options: Mapping[str, str], delivery: str) -> Iterator[tuple[str, str]]:
+def delivery_problems(options: Mapping[str, str], delivery: str) -> Iterator[OptionProblem]:
     """Yield problems with a sink's options and delivery, with fixes."""
     yield from problems(options)
     if delivery != "exactly-once" and options.get("mode") == "upsert":
-        yield "has mode: upsert, which replaces rows once a checkpoint has completed", "leave delivery out"
+        yield OptionProblem(
+            "has mode: upsert, which replaces rows once a checkpoint has completed", "leave delivery out"
+        )
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -81,5 +82,21 @@ def _own(options: Mapping[str, str]) -> dict[str, str]:
 _ADVICE = {"path": "add path: a directory, or s3://bucket/path", "mode": "say mode: append or mode: upsert"}
 
 
-def _further_problems(options: DeltaOptions) -> Iterator[tuple[str, str]]:
+def _further_problems(options: DeltaOptions) -> Iterator[OptionProblem]:
     yield from key_problems(options.mode, options.key, "name the columns that identify a row: key: id")
+
+
+CONNECTOR = Connector(
+    name=FORMAT,
+    source=AsSource(),
+    table=AsTable(),
+    sink=AsSink(
+        deliveries=BOTH_DELIVERIES,
+        upserts=True,
+        partitions=True,
+        extra=FORMAT,
+        options=DeltaOptions,
+        problems=lambda sink: delivery_problems(sink.options, sink.delivery),
+    ),
+    path="table",
+)

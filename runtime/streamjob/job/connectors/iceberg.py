@@ -1,4 +1,4 @@
-"""Checks the options of the Iceberg sink in a job file. The rest is checked in the catalog, when the job starts."""
+"""The Iceberg sink in a job file: its options and their checks. The catalog is asked when the job starts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.errors import refuse
-from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, problems_of
-from streamjob.job.connectors.options import UnusableOptions
-from streamjob.job.model.formats import names_catalog
+from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, OptionProblem
+from streamjob.job.connectors.datasets import Dataset, Values, split_address
+from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
 from streamjob.job.model.suggest import did_you_mean
 
@@ -87,14 +86,14 @@ def parse_options(options: Mapping[str, str], sink: str = "the sink") -> Iceberg
     Raises:
         UnusableOptions: an option is unknown, missing or has an invalid value.
     """
-    refuse(UnusableOptions, f"{sink}:", problems(options))
+    refuse_options(f"{sink}:", problems(options))
     return IcebergOptions.model_validate(_own(options))
 
 
-def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Return problems with a sink's options, with fixes; values are not shown."""
 
-    def further(parsed: IcebergOptions) -> Iterator[tuple[str, str]]:
+    def further(parsed: IcebergOptions) -> Iterator[OptionProblem]:
         return _further_problems(parsed, catalog_properties(options))
 
     return problems_of(IcebergOptions, _own(options), _ADVICE, further)
@@ -102,14 +101,14 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def delivery_problems(
     options: Mapping[str, str], delivery: str, partition_by: Sequence[str]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[OptionProblem]:
     """Yield problems with a sink's delivery: exactly-once uses streamjob's own sink, at-least-once Spark's."""
     if delivery == "exactly-once":
         yield from problems(options)
         if partition_by:
-            yield "has partitionBy, and its table says itself how it is partitioned", "leave it out"
-    elif names_catalog(options):
-        yield (
+            yield OptionProblem("has partitionBy, and its table says itself how it is partitioned", "leave it out")
+    elif any(option.startswith(_CATALOG) for option in options):
+        yield OptionProblem(
             "has the options catalog.…, and delivery: at-least-once, for which Spark's own sink is used",
             "leave delivery out, or configure the catalog in Spark",
         )
@@ -127,22 +126,57 @@ _ADVICE = {
 }
 
 
-def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[OptionProblem]:
     yield from key_problems(options.mode, options.key, "name the columns that identify a row: key: id")
     if not all(options.table.split(".")) or "." not in options.table:
-        yield "the option 'table' names no table of a namespace", _ADVICE["table"]
+        yield OptionProblem("the option 'table' names no table of a namespace", _ADVICE["table"], "table")
     kind = (options.catalog_type or "").lower()
     if kind and kind not in CATALOG_TYPES:
-        yield "the option 'catalog.type' is not a known type of catalog", did_you_mean(kind, CATALOG_TYPES, "kinds")
+        yield OptionProblem(
+            "the option 'catalog.type' is not a known type of catalog",
+            did_you_mean(kind, CATALOG_TYPES, "kinds"),
+            "catalog.type",
+        )
     if not kind and not options.catalog_uri and _IMPLEMENTATION not in properties:
-        yield "names no catalog", "add catalog.type, and the options of that type, such as catalog.uri"
+        yield OptionProblem("names no catalog", "add catalog.type, and the options of that type, such as catalog.uri")
     if kind in _NEED_URI and not options.catalog_uri:
-        yield f"lacks the option 'catalog.uri', which a catalog of type {kind} needs", "add catalog.uri"
+        yield OptionProblem(f"lacks the option 'catalog.uri', which a catalog of type {kind} needs", "add catalog.uri")
     if kind == "sql" and not options.catalog_warehouse:
-        yield (
+        yield OptionProblem(
             "lacks the option 'catalog.warehouse', which a catalog of type sql needs",
             "add catalog.warehouse: s3://bucket/path",
         )
     uri = options.catalog_uri
     if uri and ":" not in uri:
-        yield "the option 'catalog.uri' is not a URL", "write https://…, postgresql://… or thrift://…"
+        yield OptionProblem(
+            "the option 'catalog.uri' is not a URL", "write https://…, postgresql://… or thrift://…", "catalog.uri"
+        )
+
+
+def _datasets(value: Values) -> tuple[Dataset]:
+    table = value("table") or value("path") or ""
+    uri = value("catalog.uri")
+    if uri is None:
+        return (Dataset(f"iceberg://{value('catalog.type') or 'catalog'}", table),)
+    parts = split_address(uri)
+    host = parts.netloc.rpartition("@")[2]
+    scheme = {"thrift": "hive"}.get(parts.scheme, parts.scheme.partition("+")[0])
+    return (Dataset(f"{scheme}://{host}{parts.path.rstrip('/')}", table),)
+
+
+CONNECTOR = Connector(
+    name=FORMAT,
+    source=AsSource(),
+    table=AsTable(),
+    sink=AsSink(
+        deliveries=BOTH_DELIVERIES,
+        own_options=_CATALOG,
+        upserts=True,
+        partitions=True,
+        extra=FORMAT,
+        options=IcebergOptions,
+        problems=lambda sink: delivery_problems(sink.options, sink.delivery, sink.partition_by),
+    ),
+    path="name",
+    datasets=_datasets,
+)

@@ -9,14 +9,18 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from streamjob.job.connectors.connector import OptionProblem
 from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import environment_names, option
-from streamjob.job.model.encoding_spec import Registry
-from streamjob.job.model.spec import SinkSpec, SourceSpec
 from streamjob.job.model.spec_fields import Spec
+
+if TYPE_CHECKING:
+    from streamjob.job.model.encoding_spec import Registry
+    from streamjob.job.model.spec import SinkSpec, SourceSpec
 
 FORMAT = "kafka"
 CLIENT = "kafka."
@@ -106,13 +110,13 @@ class KafkaSourceFields(KafkaFields):
 _KNOWN = (*option_names(KafkaSourceFields), *_OTHERS)
 
 
-def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield problems with a source's options, with fixes; secrets are not shown."""
     yield from _places(options)
     yield from _beginnings(options)
     for name, fix in _REFUSED.items():
         if option(options, name) is not None:
-            yield f"has the option {name}, which Spark's connector sets itself", fix
+            yield OptionProblem(f"has the option {name}, which Spark's connector sets itself", fix)
     for name in _BOOLEANS:
         yield from _checked(options, name, _BOOLEAN.fullmatch, "is neither true nor false", "say true or false")
     for name in _COUNTS:
@@ -125,7 +129,7 @@ def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         "leave it out for read_committed",
     )
     if option(options, CONSUMER_GROUP) == "":
-        yield f"names no {CONSUMER_GROUP}", f"name one, or say {REPORT_OFFSETS}: false"
+        yield OptionProblem(f"names no {CONSUMER_GROUP}", f"name one, or say {REPORT_OFFSETS}: false")
     yield from _misspelt(options)
 
 
@@ -133,7 +137,7 @@ def subject_of(part: SourceSpec | SinkSpec, name: str, registry: Registry) -> st
     """Return the subject with the schema of `key` or `value`; None without one, and without a single topic."""
     if registry.subject is not None:
         return registry.subject
-    topic = option(part.options, "subscribe" if isinstance(part, SourceSpec) else "topic")
+    topic = option(part.options, "topic") or option(part.options, "subscribe")
     return None if topic is None or "," in topic else f"{topic.strip()}-{name}"
 
 
@@ -173,18 +177,18 @@ def is_count(value: str) -> bool:
     return value.isascii() and value.isdecimal() and int(value) > 0
 
 
-def _places(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _places(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     if not option(options, SERVERS):
-        yield f"lacks the option {SERVERS}", f"add {SERVERS}: host:9092"
+        yield OptionProblem(f"lacks the option {SERVERS}", f"add {SERVERS}: host:9092")
     given = [name for name in SUBSCRIPTIONS if option(options, name) is not None]
     if not given:
-        yield "names no topics", "add subscribe: topic, or subscribePattern, or assign"
+        yield OptionProblem("names no topics", "add subscribe: topic, or subscribePattern, or assign")
     if len(given) > 1:
-        yield f"has {' and '.join(given)}", "keep one of them"
+        yield OptionProblem(f"has {' and '.join(given)}", "keep one of them")
     for name in given:
         value = option(options, name) or ""
         if not value.strip(" ,"):
-            yield f"has an empty {name}", "name topics"
+            yield OptionProblem(f"has an empty {name}", "name topics")
     yield from _checked(
         options,
         "assign",
@@ -194,7 +198,7 @@ def _places(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _beginnings(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _beginnings(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     yield from _checked(
         options,
         "startingOffsets",
@@ -209,19 +213,19 @@ def _beginnings(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _checked(
     options: Mapping[str, str], name: str, holds: Callable[[str], object], what: str, fix: str
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[OptionProblem]:
     value = option(options, name)
     if value and not any(environment_names(value)) and not holds(value.strip()):
-        yield f"its option {name} {what}: {value!r}", fix
+        yield OptionProblem(f"its option {name} {what}: {value!r}", fix, name)
 
 
-def _misspelt(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _misspelt(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Return whether an unknown option is probably a misspelt one. Other unknown options are left to the connector."""
     known = {name.lower() for name in _KNOWN}
     for key in options:
         if key.lower() not in known and not key.lower().startswith(CLIENT):
             for meant in get_close_matches(key, _KNOWN, n=1, cutoff=0.8):
-                yield f"has the unknown option {key!r}", f"did you mean {meant!r}?"
+                yield OptionProblem(f"has the unknown option {key!r}", f"did you mean {meant!r}?")
 
 
 def _is_assignment(value: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from streamjob.errors import InvalidInput
+from streamjob.job.connectors.connector import OptionProblem
 from streamjob.job.connectors.options import environment_names, option
 
 ENDING_OFFSETS = "endingOffsets"
@@ -61,15 +62,15 @@ def _offset(value: object) -> int:
     return value
 
 
-def problems(options: Mapping[str, str], *, bounded: bool) -> Iterator[tuple[str, str]]:
+def problems(options: Mapping[str, str], *, bounded: bool) -> Iterator[OptionProblem]:
     """Yield problems with the end of a Kafka source, with fixes."""
     if not bounded:
         if given := [name for name in (ENDING_OFFSETS, *_OF_TIMES) if option(options, name) is not None]:
-            yield f"has {given[0]}, and is not bounded", "give bounded: true, or leave the option out"
+            yield OptionProblem(f"has {given[0]}, and is not bounded", "give bounded: true, or leave the option out")
         return
     for name in _OF_TIMES:
         if option(options, name) is not None:
-            yield (
+            yield OptionProblem(
                 f"has {name}: its end can only be given as offsets",
                 f"give {ENDING_OFFSETS}, or leave it out for the latest",
             )
@@ -78,9 +79,8 @@ def problems(options: Mapping[str, str], *, bounded: bool) -> Iterator[tuple[str
         try:
             ending_offsets(text)
         except NotEndingOffsets as error:
-            yield error.what, error.fix
+            yield OptionProblem(error.what, error.fix, ENDING_OFFSETS)
     if (option(options, "startingOffsets") or "").strip().lower() == "latest":
-        yield (
-            "is bounded and begins with startingOffsets latest: it would read nothing",
-            "give earliest, or leave it out",
+        yield OptionProblem(
+            "is bounded and begins with startingOffsets latest: it would read nothing", "give earliest, or leave it out"
         )

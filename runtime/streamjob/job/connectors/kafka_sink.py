@@ -9,11 +9,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.errors import refuse
+from streamjob.job.connectors.connector import OptionProblem
 from streamjob.job.connectors.kafka import CLIENT, SERVERS, KafkaFields, is_count
 from streamjob.job.connectors.kafka import FORMAT as FORMAT
-from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names
-from streamjob.job.connectors.options import UnusableOptions, environment_names
+from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, refuse_options
+from streamjob.job.connectors.options import environment_names
 from streamjob.job.model.suggest import did_you_mean
 
 TOPIC = "topic"
@@ -109,7 +109,7 @@ def parse_options(options: Mapping[str, str], sink: str) -> KafkaSinkOptions:
     Raises:
         UnusableOptions: an option is unknown, missing or has an invalid value; lists all problems.
     """
-    refuse(UnusableOptions, f"{sink}:", problems(options))
+    refuse_options(f"{sink}:", problems(options))
     given = {name.removeprefix(CLIENT): value for name, value in options.items() if name.startswith(CLIENT)}
     return KafkaSinkOptions(
         client={**_DEFAULTS, **given},
@@ -124,47 +124,55 @@ def key_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name.strip() for name in options.get(KEY, "").split(",") if name.strip())
 
 
-def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield problems with a sink's options, with fixes; values are not shown."""
     if not options.get(SERVERS, "").strip():
-        yield f"lacks the option {SERVERS!r}", f"add {SERVERS}: host:9092"
+        yield OptionProblem(f"lacks the option {SERVERS!r}", f"add {SERVERS}: host:9092")
     for name, value in options.items():
         if name.startswith(CLIENT):
             yield from _client_problems(name, value)
         elif name.lower() in _ELSEWHERE:
-            yield f"has no option {name!r}", _ELSEWHERE[name.lower()]
+            yield OptionProblem(f"has no option {name!r}", _ELSEWHERE[name.lower()])
         elif name not in (TOPIC, COMMITS_TOPIC, MODE, KEY):
             meant = did_you_mean(name, option_names(KafkaSinkFields), "options")
-            yield f"has no option {name!r}", f"{meant}; those of Kafka's client begin with {CLIENT}"
+            yield OptionProblem(f"has no option {name!r}", f"{meant}; those of Kafka's client begin with {CLIENT}")
         elif name in (TOPIC, COMMITS_TOPIC) and not any(environment_names(value)) and not _is_topic(value):
-            yield f"the option {name!r} names no topic that Kafka can have", "use letters, digits, '.', '_' and '-'"
+            yield OptionProblem(
+                f"the option {name!r} names no topic that Kafka can have", "use letters, digits, '.', '_' and '-'", name
+            )
     if options.get(TOPIC) is not None and options.get(TOPIC) == options.get(COMMITS_TOPIC, DEFAULT_COMMITS_TOPIC):
-        yield "writes its rows to its own commits topic", f"name another one with {COMMITS_TOPIC}"
+        yield OptionProblem("writes its rows to its own commits topic", f"name another one with {COMMITS_TOPIC}")
     mode, key = options.get(MODE, "append"), key_columns(options)
     if mode not in ("append", "upsert"):
-        yield f"the option {MODE!r} cannot be {mode!r}", "say mode: append or mode: upsert"
+        yield OptionProblem(f"the option {MODE!r} cannot be {mode!r}", "say mode: append or mode: upsert", MODE)
     elif KEY in options:
         yield from key_problems(mode, key, "name its columns: key: id")
 
 
-def encoding_problems(options: Mapping[str, str], *, encodes_key: bool) -> Iterator[tuple[str, str]]:
+def encoding_problems(options: Mapping[str, str], *, encodes_key: bool) -> Iterator[OptionProblem]:
     """Yield problems of a sink's key with its encoding, with fixes."""
     if len(key_columns(options)) > 1 and not encodes_key:
-        yield "has a key of several columns, and does not say how to encode it", "give the sink key: {format: json}"
+        yield OptionProblem(
+            "has a key of several columns, and does not say how to encode it", "give the sink key: {format: json}"
+        )
 
 
-def delivery_problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def delivery_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield options of a sink that delivers at least once that need exactly-once, with fixes."""
     if options.get(MODE) is not None:
-        yield f"has the option {MODE!r}, and delivery: at-least-once, which knows none", "leave delivery out"
+        yield OptionProblem(
+            f"has the option {MODE!r}, and delivery: at-least-once, which knows none", "leave delivery out"
+        )
 
 
-def _client_problems(name: str, value: str) -> Iterator[tuple[str, str]]:
+def _client_problems(name: str, value: str) -> Iterator[OptionProblem]:
     setting = name.removeprefix(CLIENT)
     if (why := _FIXED.get(setting)) is not None:
-        yield f"sets {name!r}, which delivery: exactly-once has settled: {why}", "leave it out"
+        yield OptionProblem(f"sets {name!r}, which delivery: exactly-once has settled: {why}", "leave it out")
     if setting in _NUMBERS and not any(environment_names(value)) and not is_count(value):
-        yield f"the option {name!r} is not a whole number above 0", f"{name}: {_DEFAULTS[setting]} is the default"
+        yield OptionProblem(
+            f"the option {name!r} is not a whole number above 0", f"{name}: {_DEFAULTS[setting]} is the default", name
+        )
 
 
 def _is_topic(value: str) -> bool:

@@ -7,6 +7,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from streamjob.errors import refuse
+from streamjob.job.connectors.connector import OptionProblem
+from streamjob.job.connectors.options import UnusableOptions
 from streamjob.job.model.suggest import did_you_mean
 
 
@@ -31,8 +34,8 @@ def problems_of(
     model: type[_Model],
     options: Mapping[str, str],
     advice: Mapping[str, str],
-    further: Callable[[_Model], Iterable[tuple[str, str]]],
-) -> Iterator[tuple[str, str]]:
+    further: Callable[[_Model], Iterable[OptionProblem]],
+) -> Iterator[OptionProblem]:
     """Yield problems with options, with fixes; values are not shown.
 
     Args:
@@ -49,7 +52,19 @@ def problems_of(
         yield from further(parsed)
 
 
-def key_problems(mode: str, key: Sequence[str], naming: str) -> Iterator[tuple[str, str]]:
+def refuse_options(whom: str, found: Iterable[OptionProblem]) -> None:
+    """Raise one error that lists all problems; do nothing if there are none.
+
+    Args:
+        whom: the part that has the options; the message begins with it.
+
+    Raises:
+        UnusableOptions: there is a problem.
+    """
+    refuse(UnusableOptions, whom, ((each.what, each.fix) for each in found))
+
+
+def key_problems(mode: str, key: Sequence[str], naming: str) -> Iterator[OptionProblem]:
     """Yield problems with the mode and the key of a sink, with fixes.
 
     Args:
@@ -58,21 +73,25 @@ def key_problems(mode: str, key: Sequence[str], naming: str) -> Iterator[tuple[s
         naming: how to name a key.
     """
     if mode == "upsert" and not key:
-        yield "has mode upsert and no key", naming
+        yield OptionProblem("has mode upsert and no key", naming)
     if mode != "upsert" and key:
-        yield f"has a key, and mode {mode}, which has no use for one", "say mode: upsert, or leave key out"
+        yield OptionProblem(
+            f"has a key, and mode {mode}, which has no use for one", "say mode: upsert, or leave key out"
+        )
     if len(set(key)) < len(key):
-        yield "names a column twice in key", "name each column once"
+        yield OptionProblem("names a column twice in key", "name each column once")
 
 
 def _field_problems(
     model: type[BaseModel], error: ValidationError, advice: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[OptionProblem]:
     for each in error.errors(include_input=False, include_url=False):
         name = str(each["loc"][0])
         if each["type"] == "extra_forbidden":
-            yield f"has no option {name!r}", did_you_mean(name, option_names(model), "options")
+            yield OptionProblem(f"has no option {name!r}", did_you_mean(name, option_names(model), "options"))
         elif each["type"] == "missing":
-            yield f"lacks the option {name!r}", advice.get(name, f"add {name}")
+            yield OptionProblem(f"lacks the option {name!r}", advice.get(name, f"add {name}"))
         else:
-            yield f"the option {name!r} cannot be used: {each['msg']}", advice.get(name, "see the reference")
+            yield OptionProblem(
+                f"the option {name!r} cannot be used: {each['msg']}", advice.get(name, "see the reference"), name
+            )

@@ -1,4 +1,4 @@
-"""Resolves options for connectors: makes paths absolute and replaces `${env:NAME}` by the variable's value.
+"""Options of connectors: finds them by name, and replaces `${env:NAME}` by the variable's value.
 
 This is the only way in which secrets enter a job. They are resolved when a connector is opened, and never stored in the
 model.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, unquote_plus
 
 from streamjob.errors import InvalidInput
-from streamjob.job.model.encoding_spec import Encoding, Registry
 from streamjob.job.model.references import (
     ENVIRONMENT,
     Unset,
@@ -23,9 +22,12 @@ from streamjob.job.model.references import (
     unset_in,
     without_defaults,
 )
-from streamjob.job.model.spec import SinkSpec, SourceSpec, TableSpec
 
-_Part = TypeVar("_Part", SourceSpec, SinkSpec)
+if TYPE_CHECKING:
+    from streamjob.job.model.encoding_spec import Encoding, Registry
+    from streamjob.job.model.spec import SinkSpec, SourceSpec, TableSpec
+
+_Part = TypeVar("_Part", "SourceSpec", "SinkSpec")
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SECRET = re.compile(
@@ -46,9 +48,6 @@ _ASSIGNED = re.compile(r"""(?:password|secret)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^"
 _MASK = "***"
 _SHORT = 4
 """A secret shorter than this is redacted only where it stands alone."""
-
-# This is a name, not a path.
-_PATHLESS = {"iceberg"}
 
 
 class MissingVariable(InvalidInput):
@@ -144,32 +143,10 @@ def absolute_path(path: str, directory: Path) -> str:
     return str(directory.absolute() / path)
 
 
-def resolve_options(
-    part: SourceSpec | TableSpec | SinkSpec, directory: Path, environ: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the resolved options for the connector of a source, table or sink.
-
-    Args:
-        part: the source, table or sink.
-        directory: the job file's directory; a relative `path` is below it.
-        environ: the environment for `${env:NAME}`.
-
-    Raises:
-        MissingVariable: a variable is not set.
-    """
-    resolved = {}
-    for key, value in part.options.items():
-        plain = substitute(value, environ)
-        is_path = key.lower() == "path" and part.format not in _PATHLESS
-        resolved[key] = absolute_path(plain, directory) if is_path else plain
-    return resolved
-
-
 def encodings_of(part: SourceSpec | TableSpec | SinkSpec) -> dict[str, Encoding]:
     """Return how the keys and values of a part's records are decoded or encoded, by `key` and `value`."""
-    if isinstance(part, TableSpec):
-        return {}
-    return {name: each for name, each in (("key", part.key), ("value", part.value)) if each is not None}
+    found = {name: getattr(part, name, None) for name in ("key", "value")}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def all_options(part: SourceSpec | TableSpec | SinkSpec) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -210,13 +187,3 @@ def with_resolved_encodings(part: _Part, environ: Mapping[str, str]) -> _Part:
         if encoding.options
     }
     return part.model_copy(update=resolved) if resolved else part
-
-
-def absolute_options(part: SourceSpec | TableSpec | SinkSpec, directory: Path) -> dict[str, str]:
-    """Return the options for the manifest: paths are absolute, references to the environment stay unresolved."""
-    return {
-        key: absolute_path(value, directory)
-        if key.lower() == "path" and part.format not in _PATHLESS and not value.startswith("${env:")
-        else value
-        for key, value in part.options.items()
-    }

@@ -1,4 +1,4 @@
-"""Checks the options of the PostgreSQL sink in a job file. The rest is checked on the server, when the job starts."""
+"""The PostgreSQL sink in a job file: its options and their checks. The server is asked when the job starts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.errors import refuse
-from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of
-from streamjob.job.connectors.options import UnusableOptions
+from streamjob.job.connectors.connector import AsSink, Connector, OptionProblem
+from streamjob.job.connectors.datasets import Dataset, Values, first_host, split_address, table_name
+from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
 
 FORMAT = "postgresql"
 
 _IDENTIFIER_BYTES = 63
-_ADDRESS = re.compile(r"postgres(ql)?://|\$\{env:")
+_ADDRESS = re.compile(r"postgres(ql)?://")
 
 
 class PostgresqlOptions(Spec):
@@ -65,11 +65,11 @@ def parse_options(options: Mapping[str, str], sink: str = "the sink") -> Postgre
     Raises:
         UnusableOptions: an option is unknown, missing or has an invalid value.
     """
-    refuse(UnusableOptions, f"{sink}:", problems(options))
+    refuse_options(f"{sink}:", problems(options))
     return PostgresqlOptions.model_validate(dict(options))
 
 
-def problems(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Return problems with a sink's options, with fixes; values are not shown."""
     return problems_of(PostgresqlOptions, options, _ADVICE, _further_problems)
 
@@ -81,9 +81,11 @@ _ADVICE = {
 }
 
 
-def _further_problems(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
+def _further_problems(options: PostgresqlOptions) -> Iterator[OptionProblem]:
     if not _ADDRESS.match(options.url):
-        yield "the option 'url' is not the address of a PostgreSQL server", "write postgresql://host:5432/database"
+        yield OptionProblem(
+            "the option 'url' is not the address of a PostgreSQL server", "write postgresql://host:5432/database", "url"
+        )
     yield from key_problems(options.mode, options.key, "name the columns of a unique index: key: id")
     for option, names in (
         ("table", [part for part in options.table_name() if part is not None]),
@@ -91,7 +93,27 @@ def _further_problems(options: PostgresqlOptions) -> Iterator[tuple[str, str]]:
         ("stagingSchema", (options.staging_schema,)),
     ):
         if any(not name or len(name.encode()) > _IDENTIFIER_BYTES for name in names):
-            yield (
+            yield OptionProblem(
                 f"the option {option!r} holds a name that PostgreSQL cannot have",
                 f"names have 1 to {_IDENTIFIER_BYTES} bytes",
+                option,
             )
+
+
+def _datasets(value: Values) -> tuple[Dataset]:
+    parts = split_address(value("url") or "")
+    host = first_host(parts.netloc.rpartition("@")[2], 5432)
+    return (Dataset(f"postgres://{host}", table_name(parts.path.strip("/"), value("table") or "", "postgres")),)
+
+
+CONNECTOR = Connector(
+    name=FORMAT,
+    sink=AsSink(
+        deliveries=("exactly-once",),
+        upserts=True,
+        extra=FORMAT,
+        options=PostgresqlOptions,
+        problems=lambda sink: problems(sink.options),
+    ),
+    datasets=_datasets,
+)

@@ -22,10 +22,10 @@ from streamjob.job.connectors.options import (
     absolute_path,
     all_options,
     missing_names,
-    resolve_options,
     resolve_registry,
     substitute,
 )
+from streamjob.job.connectors.resolving import resolve_options
 from streamjob.job.loading.assembly import Changes, assemble
 from streamjob.job.loading.job_tests import JobTestSpec, read_tests, unknown_parts
 from streamjob.job.loading.stream_job import effective_job

@@ -1,56 +1,42 @@
-"""Facts about Spark's formats: their names, requirements and abilities."""
+"""The names of formats, by what their connectors can do."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable
 
-FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
-"""Formats that read and write files below a `path`."""
-
-SELF_DESCRIBING_FILES = frozenset({"text"})
-"""File formats whose columns are known without a schema."""
-
-DECODED_FILES = frozenset({"csv", "json"})
-"""File formats with records of text, which are decoded one by one."""
-
-BOUNDED_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
-"""File formats whose end can be fixed by the list of files at the first start."""
-
-BOUNDED_FORMATS = BOUNDED_FILES | {"kafka"}
-"""Formats whose end can be fixed; Kafka's by an offset for each partition."""
-
-SOURCE_FORMATS = FILE_FORMATS | {
-    "delta", "deltaSharing", "eventhubs", "iceberg", "kafka", "kinesis", "pulsar", "rate", "rate-micro-batch", "socket",
-}  # fmt: skip
-
-TABLE_FORMATS = FILE_FORMATS | {"delta", "deltaSharing", "iceberg", "jdbc"}
-"""Formats that Spark reads as a whole."""
-
-SINK_FORMATS = FILE_FORMATS | {"console", "delta", "iceberg", "jdbc", "kafka", "memory", "noop", "postgresql"}
-
-EXACTLY_ONCE_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
-"""Formats of the exactly-once file sink."""
-
-TRANSACTIONAL_FORMATS = frozenset({"delta", "iceberg", "kafka", "postgresql"})
-"""Formats whose rows appear in one transaction with the record of their checkpoint."""
-
-EXACTLY_ONCE_ONLY_FORMATS = frozenset({"postgresql"})
-"""Formats that deliver exactly once and in no other way."""
-
-FIXED_COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "rate": {"timestamp": "timestamp", "value": "bigint"},
-    "rate-micro-batch": {"timestamp": "timestamp", "value": "bigint"},
-    "kafka": {
-        "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
-        "timestamp": "timestamp", "timestampType": "int", "headers": "array",
-    },
-}  # fmt: skip
-"""Columns of the sources that define their own schema."""
+from streamjob.job.connectors.connector import Connector, Delivery
+from streamjob.job.connectors.registry import CONNECTORS, sink_of
 
 _CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)+")
 _PYTHON_SINK = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def _those(holds: Callable[[Connector], object]) -> frozenset[str]:
+    return frozenset(name for name, each in CONNECTORS.items() if holds(each))
+
+
+SOURCE_FORMATS = _those(lambda each: each.source)
+TABLE_FORMATS = _those(lambda each: each.table)
+"""Formats that Spark reads as a whole."""
+SINK_FORMATS = _those(lambda each: each.sink)
+
+FILE_FORMATS = _those(lambda each: each.path == "files")
+"""Formats that read and write files below a `path`."""
+PLACED_FORMATS = _those(lambda each: each.path in ("files", "table"))
+"""Formats whose data are at their `path`, and at no other."""
+DECODED_FILES = _those(lambda each: each.text_records)
+"""File formats with records of text, which are decoded one by one."""
+BOUNDED_FORMATS = _those(lambda each: each.source is not None and each.source.bounded)
+"""Formats whose end can be fixed: by the list of files at the first start, or by an offset for each partition."""
+
+_EXACTLY_ONCE = _those(lambda each: each.sink is not None and "exactly-once" in each.sink.deliveries)
+EXACTLY_ONCE_FORMATS = _EXACTLY_ONCE & FILE_FORMATS
+"""Formats of the exactly-once file sink."""
+TRANSACTIONAL_FORMATS = _EXACTLY_ONCE - FILE_FORMATS
+"""Formats whose rows appear in one transaction with the record of their checkpoint."""
+UPSERT_FORMATS = _those(lambda each: each.sink is not None and each.sink.upserts)
+"""Formats of the sinks that can apply changes."""
 
 
 def is_class_name(name: str) -> bool:
@@ -65,16 +51,13 @@ def is_python_sink(name: str) -> bool:
 
 def can_exactly_once(name: str) -> bool:
     """Return whether a sink of this format can deliver exactly once."""
-    return name in EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS or is_python_sink(name)
+    return name in _EXACTLY_ONCE or is_python_sink(name)
 
 
-def names_catalog(options: Iterable[str]) -> bool:
-    """Return whether option names configure a table catalog; then the sink is streamjob's own, not Spark's."""
-    return any(option.startswith("catalog.") for option in options)
-
-
-def default_delivery(name: str, options: Iterable[str] = ()) -> Literal["exactly-once", "at-least-once"]:
+def default_delivery(name: str, options: Iterable[str] = ()) -> Delivery:
     """Return the default delivery of a sink, from its format and the names of its options."""
-    if name == "iceberg" and not names_catalog(options):
-        return "at-least-once"
-    return "exactly-once" if can_exactly_once(name) else "at-least-once"
+    if is_python_sink(name):
+        return "exactly-once"
+    sink = sink_of(name)
+    is_own = not sink.own_options or any(option.startswith(sink.own_options) for option in options)
+    return sink.deliveries[0] if is_own else "at-least-once"

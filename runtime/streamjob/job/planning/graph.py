@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from streamjob.job.connectors.options import absolute_options, encodings_of, is_secret
+from streamjob.job.connectors.options import encodings_of, is_secret
+from streamjob.job.connectors.resolving import absolute_options
 from streamjob.job.model.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
 
 

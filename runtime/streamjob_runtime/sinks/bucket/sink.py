@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.bucket_files import path_problem, problems
-from streamjob.job.connectors.options import UnusableOptions
+from streamjob.job.connectors.option_model import refuse_options
 from streamjob.sink import SinkContext, Staged
 from streamjob.store.base import ObjectMissing, StoreDenied, StoreUnavailable
 from streamjob.store.opening import open_location
@@ -232,7 +232,7 @@ class BucketSink:
             connection.close()
 
     def _prepare(self, context: SinkContext) -> None:
-        refuse(UnusableOptions, f"{self._label}:", problems(self._format, context.options))
+        refuse_options(f"{self._label}:", problems(self._format, context.options))
         self._connect()
 
     def _connect(self) -> None:

@@ -6,14 +6,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from streamjob.job.connectors import registry
 from streamjob.job.connectors.options import encodings_of
 from streamjob.job.model.encoding_spec import PROTOBUF
 from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
 from streamjob_runtime.spark.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
-
-_OWN = {"kafka": "spark-sql-kafka-0-10"}
-"""Part of the file name of a jar that is a connector."""
 
 
 def installed_directory() -> Path:
@@ -64,8 +62,8 @@ def jars(connector: str, environment: Mapping[str, str], conf: Mapping[str, str]
 
 
 def _brings_its_own(connector: str, conf: Mapping[str, str]) -> bool:
-    name = _OWN.get(connector)
-    if name is None:
+    known = registry.CONNECTORS.get(connector)
+    if known is None or (name := known.jar) is None:
         return False
     named = any(name in conf.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
     return named or bool(spark_jars(f"{name}*.jar"))

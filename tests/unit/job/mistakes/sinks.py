@@ -176,6 +176,11 @@ _OF_JDBC = {
         "has the option 'query', which only reads",
         "name the table to write to: dbtable: schema.table",
     ),
+    "a query from the environment": (
+        "url: 'jdbc:db2://host/db', query: '${env:QUERY}'",
+        "has the option 'query', which only reads",
+        "name the table to write to: dbtable: schema.table",
+    ),
     "a query for a table": (
         "URL: 'jdbc:db2://host/db', dbTable: '(SELECT 1) t'",
         "the option 'dbtable' holds a query, which only reads",

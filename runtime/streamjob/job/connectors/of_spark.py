@@ -1,0 +1,49 @@
+"""The connectors that are Spark's alone, and files."""
+
+from __future__ import annotations
+
+from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, Schema
+
+
+def _files(
+    name: str,
+    *,
+    schema: Schema = "needed",
+    schema_of_table: Schema = "optional",
+    columns: dict[str, str] | None = None,
+    bounded: bool = True,
+    exactly_once: bool = True,
+    text_records: bool = False,
+) -> Connector:
+    sink = AsSink(deliveries=BOTH_DELIVERIES, partitions=True) if exactly_once else AsSink(partitions=True)
+    return Connector(
+        name=name,
+        source=AsSource(schema=schema, columns=columns, bounded=bounded),
+        table=AsTable(schema=schema_of_table),
+        sink=sink,
+        text_records=text_records,
+        path="files",
+    )
+
+
+_RATE = AsSource(schema="refused", columns={"timestamp": "timestamp", "value": "bigint"})
+
+CONNECTORS = (
+    _files("avro", exactly_once=False),
+    _files("csv", schema_of_table="needed", text_records=True),
+    _files("json", schema_of_table="needed", text_records=True),
+    _files("orc"),
+    _files("parquet"),
+    _files("text", schema="optional", columns={"value": "string"}),
+    _files("xml", schema_of_table="needed", bounded=False, exactly_once=False),
+    Connector(name="console", sink=AsSink()),
+    Connector(name="deltaSharing", source=AsSource(), table=AsTable()),
+    Connector(name="eventhubs", source=AsSource()),
+    Connector(name="kinesis", source=AsSource()),
+    Connector(name="memory", sink=AsSink()),
+    Connector(name="noop", sink=AsSink()),
+    Connector(name="pulsar", source=AsSource()),
+    Connector(name="rate", source=_RATE),
+    Connector(name="rate-micro-batch", source=_RATE),
+    Connector(name="socket", source=AsSource()),
+)
