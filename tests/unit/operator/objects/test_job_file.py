@@ -48,13 +48,6 @@ def test_the_heap_is_a_part_of_the_drivers_memory_whatever_the_job_says() -> Non
     assert conf["spark.sql.ansi.enabled"] == "false"
 
 
-def test_dependencies_and_hadoops_configuration_reach_spark() -> None:
-    conf = file_of(deps={"packages": ["a:b:1", "c:d:2"]}, hadoopConf={"fs.s3a.endpoint": "http://s3"})["sparkConf"]
-
-    assert conf["spark.jars.packages"] == "a:b:1,c:d:2"
-    assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://s3"
-
-
 def test_the_config_map_of_a_revision_never_changes_and_goes_with_the_streamjob() -> None:
     of = revision()
     built = job_config_map(OWNER, of)
@@ -71,22 +64,6 @@ def test_a_streamjob_does_not_take_over_what_one_of_its_name_left_behind() -> No
     assert (
         job_config_map(OWNER, revision())["metadata"]["name"] != job_config_map(other, revision())["metadata"]["name"]
     )
-
-
-def test_modules_lie_beside_the_job_file() -> None:
-    built = pod(deps={"configMaps": ["modules"]})
-    (job,) = [each for each in built["spec"]["volumes"] if each["name"] == "job"]
-    (mount,) = [each for each in container(built)["volumeMounts"] if each["name"] == "job"]
-    names = [each["configMap"]["name"] for each in job["projected"]["sources"]]
-
-    assert container(built)["args"][:2] == ["run", f"{mount['mountPath']}/job.yaml"]
-    assert names == ["modules", job_config_map(OWNER, revision(deps={"configMaps": ["modules"]}))["metadata"]["name"]]
-
-
-def test_a_job_without_a_place_for_checkpoints_keeps_them_with_its_pod() -> None:
-    built = pod(checkpointing={"interval": "5s"}, upgradeMode="stateless")
-
-    assert argument(built, "--location") == "/var/lib/streamjob/snapshots"
 
 
 def test_an_application_of_the_image_is_run_with_the_resources_fields_over_its_own(tmp_path: Path) -> None:
@@ -114,18 +91,3 @@ def test_an_application_of_the_image_is_run_with_the_resources_fields_over_its_o
         "spark.driver.memory": "768m",
     }
     assert "job.yaml" not in job_config_map(OWNER, revision(mainApplicationFile="local:///opt/app/job.yaml"))["data"]
-
-
-def test_an_application_on_s3_is_fetched_before_the_job_starts() -> None:
-    built = pod(
-        mainApplicationFile="s3://code/shop/job.py",
-        storage={"endpoint": "http://s3:9000", "credentialsSecretRef": {"name": "s3-login"}},
-    )
-    (fetch,) = built["spec"]["initContainers"]
-
-    assert fetch["command"][-2:] == ["s3://code/shop/job.py", "/var/lib/streamjob/code"]
-    assert container(built)["args"][1] == "/var/lib/streamjob/code/job.py"
-    assert {"name": "AWS_ENDPOINT_URL", "value": "http://s3:9000"} in fetch["env"]
-    assert fetch["terminationMessagePolicy"] == "FallbackToLogsOnError"
-    assert fetch["securityContext"]["readOnlyRootFilesystem"] is True
-    assert "/var/lib/streamjob" in {each["mountPath"] for each in fetch["volumeMounts"]}
