@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.runtime.test_restoring import FUSED, SPLIT, job, query, snapshot
+from tests.jobs import job_spec, sql
+from tests.unit.runtime.test_restoring import FUSED, SPLIT, snapshot
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
@@ -71,18 +72,18 @@ def test_a_job_that_can_start_ends_with_0_and_an_object_for_each_part(tmp_path: 
 
 
 def test_a_job_that_would_be_refused_ends_with_3_and_says_why_and_what_to_do(tmp_path: Path, savepoint: str) -> None:
-    done = check(tmp_path, job(query("clean", "events")), "--from", savepoint, "--json")
+    done = check(tmp_path, job_spec(sql("clean", "events")), "--from", savepoint, "--json")
 
     assert done.exit_code == 3, done.output
     refused = objects(done.stdout)["counts"]
     assert (refused["verdict"], refused["cause"]) == ("refused", "NonRestoredState")
     assert "--allow-non-restored-state" in refused["fix"]
-    given_up = check(tmp_path, job(query("clean", "events")), "--from", savepoint, "--allow-non-restored-state")
+    given_up = check(tmp_path, job_spec(sql("clean", "events")), "--from", savepoint, "--allow-non-restored-state")
     assert given_up.exit_code == 0, given_up.output
 
 
 def test_a_table_for_people_ends_with_what_to_do(tmp_path: Path, savepoint: str) -> None:
-    refused = check(tmp_path, job(query("clean", "events")), "--from", savepoint)
+    refused = check(tmp_path, job_spec(sql("clean", "events")), "--from", savepoint)
     fine = check(tmp_path, FUSED, "--from", savepoint)
 
     assert "refused: Snapshot" in refused.output
@@ -91,7 +92,7 @@ def test_a_table_for_people_ends_with_what_to_do(tmp_path: Path, savepoint: str)
 
 
 def test_what_is_left_to_spark_is_said(tmp_path: Path, savepoint: str) -> None:
-    changed = job(query("clean", "events"), query("counts", "clean", "SELECT DISTINCT k, at FROM {}"))
+    changed = job_spec(sql("clean", "events"), sql("counts", "clean", "SELECT DISTINCT k, at FROM {}"))
 
     done = check(tmp_path, changed, "--from", savepoint)
 

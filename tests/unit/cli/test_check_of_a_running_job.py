@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.runtime.test_restoring import FUSED, job, query, snapshot
+from tests.jobs import job_spec, sql
+from tests.unit.runtime.test_restoring import FUSED, snapshot
 from tests.unit.stored.job import Job
 from typer.testing import CliRunner
 
@@ -107,7 +108,7 @@ def test_a_supervisor_learns_how_the_check_ended(tmp_path: Path, running: Job, m
         assert done.exit_code == found["exitCode"]
         return found
 
-    fits, unfit, unread = said(FUSED), said(job(query("clean", "events"))), said(None)
+    fits, unfit, unread = said(FUSED), said(job_spec(sql("clean", "events"))), said(None)
 
     assert (fits["state"], fits["exitCode"]) == ("FINISHED", 0)
     assert (unfit["state"], unfit["exitCode"]) == ("FAILED", 3)

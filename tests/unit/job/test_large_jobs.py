@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.jobs import job_file, sink, source, sql
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
@@ -24,13 +25,12 @@ def fan(sources: int = 1, operators: int = 1, sinks: int = 1, **fields: Any) -> 
     """Return a job whose operators read all sources, and whose sinks read one of the operators each."""
     names = [f"s{each}" for each in range(sources)]
     query = f"SELECT * FROM {', '.join(names)}"
-    return {
-        "name": "large",
-        "sources": [{"name": each, "format": "rate"} for each in names],
-        "operators": [{"name": f"o{each}", "inputs": names, "sql": query} for each in range(operators)],
-        "sinks": [{"name": f"k{each}", "input": f"o{each % operators}", "format": "console"} for each in range(sinks)],
+    return job_file(
+        *(sql(f"o{each}", names, query) for each in range(operators)),
+        sources=[source(each) for each in names],
+        sinks=[sink(f"o{each % operators}", name=f"k{each}") for each in range(sinks)],
         **fields,
-    }
+    )
 
 
 def chain(operators: int) -> Data:

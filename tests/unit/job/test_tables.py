@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.jobs import Part, job_file, sink, source
 from tests.unit.job.sql_text import in_sql
 
 from streamjob import Job
@@ -20,19 +21,19 @@ from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executo
 from streamjob.job.planning.plan import plan
 from streamjob.job.query.sql import read_query, stateful_parts
 
-PRODUCTS = {"name": "products", "format": "csv", "schema": "id INT, name STRING", "options": {"path": "products"}}
+PRODUCTS = source("products", "csv", "id INT, name STRING", "products")
 JOIN = "SELECT o.id, p.name FROM orders o LEFT JOIN products p ON o.product = p.id"
 
 
-def job(table: dict[str, Any] | None = None, **operator: Any) -> dict[str, Any]:
+def shop(table: Part | None = None, **operator: Any) -> Part:
+    """Return a job whose operator joins orders with a table."""
     code = {"sql": JOIN, **operator} if "python" not in operator else operator
-    return {
-        "name": "shop",
-        "sources": [{"name": "orders", "format": "json", "schema": "id INT, product INT", "options": {"path": "in"}}],
-        "tables": [PRODUCTS if table is None else table],
-        "operators": [{"name": "named", "inputs": ["orders"], **code}],
-        "sinks": [{"name": "out", "input": "named", "format": "json", "options": {"path": "out"}}],
-    }
+    orders = source("orders", "json", "id INT, product INT", "in")
+    named = {"name": "named", "inputs": ["orders"], **code}
+    written = sink("named", "json", "out", name="out")
+    return job_file(
+        named, name="shop", sources=[orders], sinks=[written], tables=[PRODUCTS if table is None else table]
+    )
 
 
 def load(directory: Path, content: dict[str, Any]) -> JobSpec:
@@ -47,7 +48,7 @@ def problems(directory: Path, content: dict[str, Any]) -> str:
 
 
 def test_a_query_names_its_tables_itself_and_they_are_no_inputs(tmp_path: Path) -> None:
-    spec = load(tmp_path, job({**PRODUCTS, "refresh": "10m"}))
+    spec = load(tmp_path, shop({**PRODUCTS, "refresh": "10m"}))
 
     assert [each.name for each in spec.tables] == ["products"]
     assert spec.tables[0].refresh == 600
@@ -59,7 +60,7 @@ def test_a_query_names_its_tables_itself_and_they_are_no_inputs(tmp_path: Path) 
 def test_a_join_with_a_table_keeps_no_state_and_needs_no_watermark(tmp_path: Path, join: str) -> None:
     query = f"SELECT o.id FROM orders o {join} products p ON o.product = p.id"
 
-    load(tmp_path, job(sql=query))
+    load(tmp_path, shop(sql=query))
 
     assert stateful_parts(query, frozenset({"products"})) == ()
     assert stateful_parts(query) == ("join",)
@@ -72,7 +73,7 @@ def test_a_query_may_aggregate_a_table_and_look_into_it(tmp_path: Path) -> None:
     WHERE o.id IN (SELECT id FROM products)
     """
 
-    load(tmp_path, job(sql=query))
+    load(tmp_path, shop(sql=query))
 
     read = read_query(query, static=frozenset({"products"}))
     assert read.tables == frozenset({"orders", "products"})
@@ -98,22 +99,22 @@ def test_a_query_may_aggregate_a_table_and_look_into_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_table_is_refused_with_the_fix(tmp_path: Path, table: dict[str, Any], said: str) -> None:
-    assert said in problems(tmp_path, job(table))
+    assert said in problems(tmp_path, shop(table))
 
 
 def test_a_table_that_nothing_reads_is_refused(tmp_path: Path) -> None:
-    assert "table 'products': nothing reads it" in problems(tmp_path, job(sql="SELECT id FROM orders"))
+    assert "table 'products': nothing reads it" in problems(tmp_path, shop(sql="SELECT id FROM orders"))
 
 
 def test_a_table_is_no_input(tmp_path: Path) -> None:
-    content = job()
+    content = shop()
     content["operators"][0]["inputs"] = ["orders", "products"]
 
     assert "reads the table 'products' as an input" in problems(tmp_path, content)
 
 
 def test_a_misspelled_table_in_a_query_is_found(tmp_path: Path) -> None:
-    said = problems(tmp_path, job(sql=JOIN.replace("JOIN products", "JOIN product")))
+    said = problems(tmp_path, shop(sql=JOIN.replace("JOIN products", "JOIN product")))
 
     assert "its SQL reads 'product', which is not one of its inputs" in said
     assert "did you mean 'products'?" in said
@@ -121,7 +122,7 @@ def test_a_misspelled_table_in_a_query_is_found(tmp_path: Path) -> None:
 
 def test_a_function_takes_its_tables_after_its_inputs(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("def named(orders, products):\n    return orders\n")
-    content = job(python="shop:named", tables=["products"])
+    content = shop(python="shop:named", tables=["products"])
 
     assert load(tmp_path, content).operators[0].tables == ("products",)
 
@@ -132,11 +133,11 @@ def test_a_function_takes_its_tables_after_its_inputs(tmp_path: Path) -> None:
 
 
 def test_tables_of_a_query_are_refused(tmp_path: Path) -> None:
-    assert "has tables, and is no function" in problems(tmp_path, job(tables=["products"]))
+    assert "has tables, and is no function" in problems(tmp_path, shop(tables=["products"]))
 
 
 def test_the_dsl_and_sql_give_the_same_job_as_yaml(tmp_path: Path) -> None:
-    written = load(tmp_path, job({**PRODUCTS, "refresh": "10m", "maxAge": "1h"}))
+    written = load(tmp_path, shop({**PRODUCTS, "refresh": "10m", "maxAge": "1h"}))
     made = Job("shop")
     orders = made.source("orders", format="json", schema="id INT, product INT", options={"path": "in"})
     made.table(
@@ -188,7 +189,7 @@ def test_a_wrong_statement_is_refused_with_its_place(tmp_path: Path, statement: 
 
 def test_the_graph_shows_a_table_and_no_secret(tmp_path: Path) -> None:
     options = {"url": "jdbc:postgresql://db/shop", "dbtable": "products", "password": "${env:PW}"}
-    spec = load(tmp_path, job({"name": "products", "format": "jdbc", "options": options}))
+    spec = load(tmp_path, shop({"name": "products", "format": "jdbc", "options": options}))
 
     graph: Any = graph_of(spec)
 
@@ -197,7 +198,7 @@ def test_the_graph_shows_a_table_and_no_secret(tmp_path: Path) -> None:
 
 
 def test_executors_of_other_machines_need_a_table_that_they_reach(tmp_path: Path) -> None:
-    spec = load(tmp_path, job())
+    spec = load(tmp_path, shop())
     spec = spec.model_copy(update={"sources": (), "sinks": ()})
 
     check_on_executors(spec, plan(spec), local_files=True)
@@ -215,7 +216,7 @@ LOOKUP: dict[str, Any] = {"table": "products", "on": ["product = id"], "select":
 
 
 def asking(of_table: dict[str, Any] | None = None, /, **lookup: Any) -> dict[str, Any]:
-    content = job({**ASKED, **(of_table or {})})
+    content = shop({**ASKED, **(of_table or {})})
     content["operators"] = [{"name": "named", "inputs": ["orders"], "lookup": {**LOOKUP, **lookup}}]
     return content
 
@@ -247,7 +248,7 @@ def test_a_lookup_names_its_key_and_its_columns(tmp_path: Path) -> None:
         (asking({"schema": "id INT"}), "has both lookup and schema"),
         (asking({"lookup": {"ttl": "0s"}}), "ttl must be more than 0s"),
         (asking({"lookup": {"rows": 1}}), "has no field 'lookup.rows'"),
-        (job(ASKED), "reads the table 'products' as a whole, and it is asked for keys"),
+        (shop(ASKED), "reads the table 'products' as a whole, and it is asked for keys"),
     ],
 )
 def test_a_bad_lookup_is_refused_with_the_fix(tmp_path: Path, content: dict[str, Any], said: str) -> None:

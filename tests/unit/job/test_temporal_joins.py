@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.jobs import Part, job_file, sink, timed_source
 from tests.unit.job.sql_text import in_sql
 
 from streamjob import Job
@@ -32,25 +33,16 @@ JOIN = "LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at r ON o.currency = r.code"
 QUERY = f"SELECT o.id, r.rate FROM orders o {JOIN}"
 
 
-def source(name: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "format": "json",
-        "schema": SCHEMAS[name],
-        "options": {"path": name},
-        "watermark": {"column": "at", "delay": "1m"},
-        **changes,
-    }
+def versioned(name: str, **changes: Any) -> Part:
+    """Return a source with the columns of its name, and an event time."""
+    return timed_source(name, **{"schema": SCHEMAS[name], "watermark": {"column": "at", "delay": "1m"}, **changes})
 
 
-def job(sources: list[dict[str, Any]] | None = None, **operator: Any) -> dict[str, Any]:
+def shop(sources: list[Part] | None = None, **operator: Any) -> Part:
+    """Return a job that joins orders with the rates of their time."""
     joined = {"name": "priced", "inputs": ["orders", "rates"], "temporalJoin": TEMPORAL, **operator}
-    return {
-        "name": "shop",
-        "sources": sources or [source("orders"), source("rates")],
-        "operators": [joined],
-        "sinks": [{"name": "out", "input": "priced", "format": "json", "options": {"path": "out"}}],
-    }
+    read = sources or [versioned("orders"), versioned("rates")]
+    return job_file(joined, name="shop", sources=read, sinks=[sink("priced", "json", "out", name="out")])
 
 
 def load(directory: Path, content: dict[str, Any]) -> JobSpec:
@@ -65,7 +57,7 @@ def problems(directory: Path, content: dict[str, Any]) -> str:
 
 
 def test_a_temporal_join_is_one_chain_with_both_sources(tmp_path: Path) -> None:
-    spec = load(tmp_path, job(temporalJoin={**TEMPORAL, "validFor": "30d"}))
+    spec = load(tmp_path, shop(temporalJoin={**TEMPORAL, "validFor": "30d"}))
 
     (temporal,) = [each.temporal_join for each in spec.operators]
     assert temporal is not None
@@ -77,7 +69,7 @@ def test_a_temporal_join_is_one_chain_with_both_sources(tmp_path: Path) -> None:
 
 def test_its_state_belongs_to_it(tmp_path: Path) -> None:
     query = "SELECT rate, count(*) AS n FROM priced GROUP BY rate, window(at, '1 minute')"
-    content = job()
+    content = shop()
     content["operators"].append({"name": "counts", "inputs": ["priced"], "sql": query})
     content["sinks"][0]["input"] = "counts"
     graph = graph_of(load(tmp_path, content))
@@ -91,20 +83,20 @@ def test_its_state_belongs_to_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (job(inputs=["orders"]), "name two inputs: the rows, and then the versions"),
-        (job(inputs=["orders", "orders"]), "name two inputs: the rows, and then the versions"),
-        (job([source("orders", watermark=None), source("rates")]), "its input 'orders' has no watermark"),
-        (job([source("orders"), source("rates", watermark=None)]), "its input 'rates' has no watermark"),
-        (job(outputMode="update"), "has a temporalJoin and outputMode update"),
-        (job(watermark={"column": "at", "delay": "1m"}), "its rows keep the event time of its first input"),
-        (job(sql="SELECT * FROM orders, rates"), "has both sql and temporalJoin"),
-        (job(onError="drop"), "has onError and 2 inputs"),
-        (job(temporalJoin={"on": ["code"]}), "lacks 'temporalJoin.select'"),
-        (job(temporalJoin={**TEMPORAL, "on": []}), "on"),
-        (job(temporalJoin={**TEMPORAL, "on": ["a < b"]}), "is neither a column nor"),
-        (job(temporalJoin={**TEMPORAL, "join": "right"}), "join"),
-        (job(temporalJoin={**TEMPORAL, "validFor": "0s"}), "must be more than 0s"),
-        (job(temporalJoin={**TEMPORAL, "ttl": "1h"}), "ttl"),
+        (shop(inputs=["orders"]), "name two inputs: the rows, and then the versions"),
+        (shop(inputs=["orders", "orders"]), "name two inputs: the rows, and then the versions"),
+        (shop([versioned("orders", watermark=None), versioned("rates")]), "its input 'orders' has no watermark"),
+        (shop([versioned("orders"), versioned("rates", watermark=None)]), "its input 'rates' has no watermark"),
+        (shop(outputMode="update"), "has a temporalJoin and outputMode update"),
+        (shop(watermark={"column": "at", "delay": "1m"}), "its rows keep the event time of its first input"),
+        (shop(sql="SELECT * FROM orders, rates"), "has both sql and temporalJoin"),
+        (shop(onError="drop"), "has onError and 2 inputs"),
+        (shop(temporalJoin={"on": ["code"]}), "lacks 'temporalJoin.select'"),
+        (shop(temporalJoin={**TEMPORAL, "on": []}), "on"),
+        (shop(temporalJoin={**TEMPORAL, "on": ["a < b"]}), "is neither a column nor"),
+        (shop(temporalJoin={**TEMPORAL, "join": "right"}), "join"),
+        (shop(temporalJoin={**TEMPORAL, "validFor": "0s"}), "must be more than 0s"),
+        (shop(temporalJoin={**TEMPORAL, "ttl": "1h"}), "ttl"),
     ],
 )
 def test_a_temporal_join_that_cannot_work_is_refused(tmp_path: Path, content: dict[str, Any], said: str) -> None:
@@ -112,7 +104,7 @@ def test_a_temporal_join_that_cannot_work_is_refused(tmp_path: Path, content: di
 
 
 def test_versions_that_an_operator_updates_are_refused(tmp_path: Path) -> None:
-    content = job(inputs=["orders", "latest"])
+    content = shop(inputs=["orders", "latest"])
     query = "SELECT code, max(rate) AS rate, max(name) AS name, max(at) AS at FROM rates GROUP BY code"
     content["operators"].append({"name": "latest", "inputs": ["rates"], "sql": query, "outputMode": "update"})
 
@@ -120,7 +112,7 @@ def test_versions_that_an_operator_updates_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_rows_of_a_loop_are_refused(tmp_path: Path) -> None:
-    content = job(inputs=["looped", "rates"])
+    content = shop(inputs=["looped", "rates"])
     back = {"from": "looped", "feedback": True, "schema": SCHEMAS["orders"]}
     looped = {
         "name": "looped",
@@ -133,7 +125,7 @@ def test_the_rows_of_a_loop_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_dsl_and_sql_give_the_same_job_as_yaml(tmp_path: Path) -> None:
-    written = load(tmp_path, job(temporalJoin={**TEMPORAL, "join": "inner", "validFor": "30d"}))
+    written = load(tmp_path, shop(temporalJoin={**TEMPORAL, "join": "inner", "validFor": "30d"}))
     made = Job("shop")
     orders, rates = (
         made.source(name, format="json", schema=SCHEMAS[name], options={"path": name}, watermark=("at", "1m"))
@@ -156,7 +148,7 @@ def test_the_dsl_and_sql_give_the_same_job_as_yaml(tmp_path: Path) -> None:
 
 
 def by_query(query: str, sources: list[dict[str, Any]] | None = None, **operator: Any) -> dict[str, Any]:
-    content = job(sources)
+    content = shop(sources)
     content["operators"] = [{"name": "priced", "inputs": ["orders", "rates"], "sql": query, **operator}]
     return content
 
@@ -267,8 +259,14 @@ def test_a_query_may_join_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (by_query(QUERY, [source("orders"), source("rates", watermark=None)]), "its input 'rates' has no watermark"),
-        (by_query(QUERY, [source("orders", watermark=None), source("rates")]), "its input 'orders' has no watermark"),
+        (
+            by_query(QUERY, [versioned("orders"), versioned("rates", watermark=None)]),
+            "its input 'rates' has no watermark",
+        ),
+        (
+            by_query(QUERY, [versioned("orders", watermark=None), versioned("rates")]),
+            "its input 'orders' has no watermark",
+        ),
         (by_query(QUERY.replace("LEFT", "RIGHT")), "its SQL has RIGHT JOIN with FOR SYSTEM_TIME AS OF"),
         (by_query(QUERY.replace("o.at", "current_timestamp()")), "its SQL cannot join versions"),
         (by_query(QUERY, outputMode="update"), "outputMode update"),
@@ -279,13 +277,13 @@ def test_a_query_that_cannot_join_versions_is_refused(tmp_path: Path, content: d
 
 
 def test_a_table_has_no_versions(tmp_path: Path) -> None:
-    content = by_query(QUERY, [source("orders")], inputs=["orders"])
+    content = by_query(QUERY, [versioned("orders")], inputs=["orders"])
     table = {"name": "rates", "format": "json", "schema": SCHEMAS["rates"], "options": {"path": "rates"}}
 
     assert "'rates' is a table, which has no versions" in problems(tmp_path, {**content, "tables": [table]})
 
 
 def test_a_plan_says_what_a_join_does(tmp_path: Path) -> None:
-    spec = load(tmp_path, job())
+    spec = load(tmp_path, shop())
 
     assert "  operator  priced  temporal join over orders, rates" in as_text(spec, plan(spec)).splitlines()

@@ -5,50 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.jobs import job_file, sink, source, sql
+
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.lineage.content import LineageOfJob
 from streamjob_runtime.lineage.datasets import datasets_of
 from streamjob_runtime.lineage.settings import Parent
 
-ORDERS: dict[str, Any] = {
-    "name": "orders",
-    "sources": [
-        {
-            "name": "orders",
-            "format": "kafka",
-            "options": {"kafka.bootstrap.servers": "kafka-1:9092,kafka-2:9092", "subscribe": "orders,returns"},
-            "columns": ["CAST(value AS STRING) AS body", "timestamp AS at"],
-        },
-        {
-            "name": "items",
-            "format": "json",
-            "schema": "id BIGINT, price DOUBLE",
-            "options": {"path": "s3a://shop/items/"},
-        },
-    ],
-    "operators": [
-        {
-            "name": "Priced",
-            "inputs": ["orders", "items"],
-            "sql": "SELECT upper(o.body) AS Body, i.price FROM orders o "
-            "JOIN items i ON o.body = i.id WHERE i.price > 3",
-        }
-    ],
-    "sinks": [
-        {
-            "name": "table",
-            "input": "Priced",
-            "format": "postgresql",
-            "options": {
-                "url": "postgresql://app:${env:DB_PASSWORD}@db.shop:5433/shop?sslmode=require",
-                "table": "sales",
-                "password": "${env:DB_PASSWORD}",
-            },
-        },
-        {"name": "files", "input": "Priced", "format": "parquet", "options": {"path": "out"}},
-    ],
+_TABLE = {
+    "url": "postgresql://app:${env:DB_PASSWORD}@db.shop:5433/shop?sslmode=require",
+    "table": "sales",
+    "password": "${env:DB_PASSWORD}",
 }
+_TOPICS = {"kafka.bootstrap.servers": "kafka-1:9092,kafka-2:9092", "subscribe": "orders,returns"}
+ORDERS = job_file(
+    sql(
+        "Priced",
+        ["orders", "items"],
+        "SELECT upper(o.body) AS Body, i.price FROM orders o JOIN items i ON o.body = i.id WHERE i.price > 3",
+    ),
+    name="orders",
+    sources=[
+        source("orders", "kafka", options=_TOPICS, columns=["CAST(value AS STRING) AS body", "timestamp AS at"]),
+        source("items", "json", "id BIGINT, price DOUBLE", "s3a://shop/items/"),
+    ],
+    sinks=[
+        sink("Priced", "postgresql", name="table", options=_TABLE),
+        sink("Priced", "parquet", "out", name="files"),
+    ],
+)
 SECRET = "hunter2-of-the-database"
 ENVIRONMENT = {"DB_PASSWORD": SECRET}
 

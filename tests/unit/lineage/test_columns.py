@@ -5,30 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.jobs import Part, job_file, python, source, sql
 from tests.unit.lineage.jobs import known
 
 from streamjob_runtime.lineage.columns import Columns, columns_of
 
-ITEMS = {
-    "name": "items",
-    "format": "json",
-    "schema": "id BIGINT, price DOUBLE, kind STRING",
-    "options": {"path": "/in"},
-}
-SHOPS = {"name": "shops", "format": "json", "schema": "id BIGINT, city STRING", "options": {"path": "/shops"}}
+ITEMS = source("items", "json", "id BIGINT, price DOUBLE, kind STRING", "/in")
+SHOPS = source("shops", "json", "id BIGINT, city STRING", "/shops")
 
 
 def columns(*operators: dict[str, Any], tables: tuple[dict[str, Any], ...] = ()) -> Columns | None:
     """Return the columns of the last operator of a job."""
     last = operators[-1]["name"]
-    job = {
-        "name": "j",
-        "sources": [ITEMS, SHOPS],
-        "tables": list(tables),
-        "operators": list(operators),
-        "sinks": [{"name": "out", "input": last, "format": "parquet", "options": {"path": "/out"}}],
-    }
-    lineage = known(job)
+    lineage = known(job_file(*operators, sources=[ITEMS, SHOPS], tables=list(tables)))
     return columns_of(lineage.spec, lineage.datasets).get(last)
 
 
@@ -46,8 +35,8 @@ def used(found: Columns | None) -> list[str]:
     return sorted(f"{each.dataset.name}.{each.column} {each.subtype}" for each in found.used)
 
 
-def query(sql: str, *inputs: str, name: str = "rows") -> dict[str, Any]:
-    return {"name": name, "inputs": list(inputs or ("items",)), "sql": sql}
+def query(text: str, *inputs: str, name: str = "rows") -> Part:
+    return sql(name, inputs or ("items",), text)
 
 
 def test_columns_are_followed_through_expressions_aggregates_and_names() -> None:
@@ -90,18 +79,10 @@ def test_windows_of_event_time_are_read_as_spark_reads_them() -> None:
 
 
 def test_a_lookup_adds_the_columns_of_its_table() -> None:
-    table = {
-        "name": "prices",
-        "format": "jdbc",
-        "schema": "item BIGINT, euros DOUBLE",
-        "options": {"url": "jdbc:postgresql://h/d", "dbtable": "prices"},
-        "lookup": {},
-    }
-    operator = {
-        "name": "rows",
-        "inputs": ["items"],
-        "lookup": {"table": "prices", "on": ["id = item"], "select": ["euros AS eur"]},
-    }
+    at = {"url": "jdbc:postgresql://h/d", "dbtable": "prices"}
+    table = source("prices", "jdbc", "item BIGINT, euros DOUBLE", options=at, lookup={})
+    lookup = {"table": "prices", "on": ["id = item"], "select": ["euros AS eur"]}
+    operator = {"name": "rows", "inputs": ["items"], "lookup": lookup}
 
     found = columns(operator, tables=(table,))
 
@@ -112,8 +93,8 @@ def test_a_lookup_adds_the_columns_of_its_table() -> None:
 @pytest.mark.parametrize(
     "operators",
     [
-        [{"name": "rows", "inputs": ["items"], "python": "m:f"}],
-        [{"name": "first", "inputs": ["items"], "python": "m:f"}, query("SELECT * FROM first", "first")],
+        [python("rows", "items", "m:f")],
+        [python("first", "items", "m:f"), query("SELECT * FROM first", "first")],
         [query("SELECT * FROM items LATERAL VIEW explode(array(1)) t AS x PIVOT (sum(price) FOR kind IN ('a'))")],
         [query("FROM items |> SELECT id")],
     ],
@@ -125,7 +106,7 @@ def test_columns_that_nobody_can_tell_are_not_guessed(operators: list[dict[str, 
 
 
 def test_a_column_of_a_function_is_unknown_beside_known_ones() -> None:
-    function = {"name": "scores", "inputs": ["items"], "python": "m:f"}
+    function = python("scores", "items", "m:f")
     joined = query("SELECT i.kind, s.score FROM items i JOIN scores s ON i.id = s.id", "items", "scores")
 
     assert told(columns(function, joined)) == {"kind": ["/in.kind IDENTITY"], "score": None}

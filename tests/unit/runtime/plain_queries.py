@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.jobs import job_file, sink, timed_source
+
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.log.records import JobId
@@ -84,7 +86,7 @@ class Taker:
 
     def take(self, query: Query | str, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> Manifest:
         """Take over a query, or what is at a place; return the manifest of the savepoint, all of which is there."""
-        loaded = self.job(sql=sql, inputs=inputs, **changes)
+        loaded = self.loaded(sql=sql, inputs=inputs, **changes)
         store = LocalStore(self.directory / "root")
         place = query if isinstance(query, str) else str(query.root)
         job = JobId("default", "departures")
@@ -96,19 +98,14 @@ class Taker:
         assert snapshot.manifest is not None
         return snapshot.manifest
 
-    def job(self, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> LoadedJob:
+    def loaded(self, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> LoadedJob:
         """Return the job, which is also written to a file."""
         names = ["a", "b"][:inputs]
-        reading = {"format": "json", "schema": "k STRING, at TIMESTAMP"}
         watermark = {"column": "at", "delay": "1h"}
+        sources = [timed_source(each, watermark=watermark) for each in names]
         operator = {"name": "made", "inputs": names} | ({"python": "funcs:made"} if sql is None else {"sql": sql})
-        job = {
-            "name": "departures",
-            "sources": [{"name": name, "watermark": watermark, "options": {"path": name}, **reading} for name in names],
-            "operators": [operator],
-            "sinks": [{"name": "out", "input": "made", "format": "json", "options": {"path": "out"}}],
-            **changes,
-        }
+        written = sink("made", "json", "out", name="out")
+        job = job_file(operator, name="departures", sources=sources, sinks=[written]) | changes
         (self.directory / "funcs.py").write_text("def made(*frames):\n    return frames[0]\n")
         (self.directory / "job.json").write_text(json.dumps(job))
         return load_job((self.directory / "job.json").rename(self.directory / "job.yaml"), ())

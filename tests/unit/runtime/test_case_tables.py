@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from tests.jobs import job_spec, source, sql
 
-from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark.case_tables import needs_tables
-
-
-def job(query: str) -> JobSpec:
-    return JobSpec.model_validate(
-        {
-            "name": "names",
-            "sources": [{"name": "rows", "format": "rate"}],
-            "operators": [{"name": "asked", "inputs": ["rows"], "sql": query}],
-            "sinks": [{"name": "out", "input": "asked", "format": "console"}],
-        }
-    )
 
 
 @pytest.mark.parametrize("query", ["SELECT upper(name) FROM rows", "SELECT a FROM rows WHERE LOWER (b) = 'x'"])
 def test_a_query_that_changes_the_case_of_texts_needs_them(query: str) -> None:
-    assert needs_tables(job(query))
+    assert needs_tables(job_spec(sql("asked", "rows", query), sources=[source("rows")]))
 
 
 @pytest.mark.parametrize("query", ["SELECT upper_bound FROM rows", "SELECT count(*) FROM rows"])
 def test_other_queries_do_not(query: str) -> None:
-    assert not needs_tables(job(query))
+    assert not needs_tables(job_spec(sql("asked", "rows", query), sources=[source("rows")]))

@@ -47,7 +47,7 @@ def verdicts(found: Comparison) -> dict[str, tuple[str, str]]:
 
 
 def test_what_a_start_takes_over_is_told_of_each_part(query: Query, taker: Taker) -> None:
-    found = compared(query.make(), taker.job())
+    found = compared(query.make(), taker.loaded())
 
     assert found.refusals == ()
     assert verdicts(found) == {
@@ -59,7 +59,7 @@ def test_what_a_start_takes_over_is_told_of_each_part(query: Query, taker: Taker
 
 
 def test_another_number_of_partitions_is_told_as_a_rewrite(query: Query, taker: Taker) -> None:
-    found = compared(query.make(), taker.job(maxParallelism=4))
+    found = compared(query.make(), taker.loaded(maxParallelism=4))
 
     assert verdicts(found)["departures"] == ("rewritten", "its state is rewritten from 2 partitions to 4")
     assert found.max_parallelism == 4
@@ -67,15 +67,17 @@ def test_another_number_of_partitions_is_told_as_a_rewrite(query: Query, taker: 
 
 def test_a_source_that_the_query_had_not_read_is_told(query: Query, taker: Taker) -> None:
     query.sources = ["-"]
-    assert verdicts(compared(query.make(), taker.job()))["a"] == ("restored", "it had not been read")
+    assert verdicts(compared(query.make(), taker.loaded()))["a"] == ("restored", "it had not been read")
 
 
 def test_whether_the_state_fits_is_left_to_spark_also_at_a_start(query: Query, taker: Taker) -> None:
-    found = compared(query.make(), taker.job())
+    found = compared(query.make(), taker.loaded())
 
     assert found.undecided == {ChainUid("made"): "made"}
     assert found.changed == {ChainUid("made")}
-    assert compared(Query(query.root.parent / "stateless").make(None), taker.job(sql="SELECT k FROM a")).undecided == {}
+    assert (
+        compared(Query(query.root.parent / "stateless").make(None), taker.loaded(sql="SELECT k FROM a")).undecided == {}
+    )
 
 
 def test_spark_is_asked_about_descriptions_of_the_state_and_never_gets_the_state(query: Query, taker: Taker) -> None:
@@ -88,7 +90,7 @@ def test_spark_is_asked_about_descriptions_of_the_state_and_never_gets_the_state
         assert {file.path: file.length for file in files} == {path: len(each) for path, each in asked[-1].items()}
         return so_far
 
-    loaded = taker.job()
+    loaded = taker.loaded()
     job = JobId("default", "departures")
     check_query(f"spark:{query.make().root}", loaded, plan(loaded.spec), job, False, examine, lambda: 5.0)
 
@@ -99,8 +101,8 @@ def test_spark_is_asked_about_descriptions_of_the_state_and_never_gets_the_state
 
 
 def test_what_is_refused_is_told_of_the_parts_that_it_is_about(query: Query, taker: Taker) -> None:
-    elsewhere = compared(Query(query.root.parent / "other", reads=["b"]).make(), taker.job())
-    other_state = compared(query.make("dedupe"), taker.job())
+    elsewhere = compared(Query(query.root.parent / "other", reads=["b"]).make(), taker.loaded())
+    other_state = compared(query.make("dedupe"), taker.loaded())
 
     def refused(found: Comparison) -> dict[OperatorUid, str]:
         return {OperatorUid(each.uid): type(each.refusal).__name__ for each in found.findings}
@@ -112,7 +114,7 @@ def test_what_is_refused_is_told_of_the_parts_that_it_is_about(query: Query, tak
 
 def test_a_place_that_holds_no_query_ends_the_check(query: Query, taker: Taker) -> None:
     with pytest.raises(NoQueryThere):
-        compared(query, taker.job())
+        compared(query, taker.loaded())
 
 
 def command(query: Query, taker: Taker) -> Any:
@@ -121,7 +123,7 @@ def command(query: Query, taker: Taker) -> Any:
 
 
 def test_the_command_prints_an_object_for_each_part_and_writes_nothing(query: Query, taker: Taker) -> None:
-    taker.job()
+    taker.loaded()
     before = {file: file.stat().st_mtime_ns for file in query.make().root.rglob("*")}
     beside = set(taker.directory.rglob("*"))
 
@@ -141,7 +143,7 @@ def test_the_command_prints_an_object_for_each_part_and_writes_nothing(query: Qu
 
 
 def test_the_command_ends_with_3_where_a_start_would_be_refused(query: Query, taker: Taker) -> None:
-    taker.job()
+    taker.loaded()
 
     refused, empty = command(query.make("dedupe"), taker), command(Query(query.root / "none"), taker)
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.jobs import job_spec, sink, source
 
-from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark import holder
 from streamjob_runtime.spark.connectors import __main__ as command
 from streamjob_runtime.spark.connectors import fetching, finding
@@ -147,7 +147,7 @@ def test_the_cache_is_where_the_environment_says(environment: Mapping[str, str],
 
 
 @pytest.mark.parametrize(
-    ("source", "sink", "conf", "connectors"),
+    ("read", "written", "conf", "connectors"),
     [
         ("kafka", "console", {}, ("kafka",)),
         ("rate", "kafka", {}, ("kafka",)),
@@ -158,16 +158,9 @@ def test_the_cache_is_where_the_environment_says(environment: Mapping[str, str],
     ],
 )
 def test_a_job_needs_the_connectors_of_its_formats_that_it_does_not_bring(
-    source: str, sink: str, conf: Mapping[str, str], connectors: tuple[str, ...]
+    read: str, written: str, conf: Mapping[str, str], connectors: tuple[str, ...]
 ) -> None:
-    spec = JobSpec.model_validate(
-        {
-            "name": "job",
-            "sources": [{"name": "in", "format": source}],
-            "sinks": [{"name": "out", "input": "in", "format": sink}],
-            "sparkConf": conf,
-        }
-    )
+    spec = job_spec(sources=[source("in", read)], sinks=[sink("in", written)], sparkConf=conf)
 
     assert finding.needed(spec) == connectors
 
@@ -178,13 +171,7 @@ def test_a_connector_beside_sparks_own_jars_is_taken_for_the_jobs_own(
     beside = tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.3.0.jar"
     beside.parent.mkdir()
     beside.write_bytes(CONTENT)
-    spec = JobSpec.model_validate(
-        {
-            "name": "job",
-            "sources": [{"name": "in", "format": "kafka"}],
-            "sinks": [{"name": "out", "input": "in", "format": "console"}],
-        }
-    )
+    spec = job_spec(sources=[source("in", "kafka")])
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
 
     assert finding.needed(spec) == ()

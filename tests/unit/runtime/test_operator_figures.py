@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.jobs import job_file, sink, sql, timed_source
 
 from streamjob.client.models import OperatorView
 from streamjob.ids import OperatorUid
@@ -20,20 +21,11 @@ from streamjob_runtime.monitoring.query_progress import StateProgress
 FLIGHTS, HOURS, REPORT = OperatorUid("flights"), OperatorUid("hours"), OperatorUid("report")
 AGGREGATION = "SELECT window(at, '1 hour') AS hour, count(*) AS n FROM {} GROUP BY window(at, '1 hour')"
 SAVED = StateProgress("stateStoreSave", rows=500, size=64_000, task_ms=120)
-JOB: dict[str, Any] = {
-    "name": "flights",
-    "sources": [
-        {
-            "name": "flights",
-            "format": "csv",
-            "schema": "at TIMESTAMP, id INT",
-            "options": {"path": "in"},
-            "watermark": {"column": "at", "delay": "0s"},
-        }
-    ],
-    "operators": [{"name": "hours", "inputs": ["flights"], "sql": AGGREGATION.format("flights")}],
-    "sinks": [{"name": "report", "input": "hours", "format": "parquet", "options": {"path": "out"}}],
-}
+JOB = job_file(
+    sql("hours", "flights", AGGREGATION),
+    sources=[timed_source("flights", schema="at TIMESTAMP, id INT")],
+    sinks=[sink("hours", "parquet", "out", name="report")],
+)
 
 
 def seen(**changes: Any) -> ChainFigures:
@@ -62,10 +54,9 @@ def test_rows_are_known_where_they_enter_and_leave_the_query() -> None:
 
 
 def test_rows_between_two_operators_of_a_chain_are_not_known() -> None:
-    cleaned = {"name": "clean", "inputs": ["flights"], "sql": "SELECT * FROM flights"}
-    hours = {"name": "hours", "inputs": ["clean"], "sql": AGGREGATION.format("clean")}
+    operators = [sql("clean", "flights"), sql("hours", "clean", AGGREGATION)]
 
-    views = of(seen(states=[SAVED]), job=JOB | {"operators": [cleaned, hours]})
+    views = of(seen(states=[SAVED]), job=JOB | {"operators": operators})
 
     assert (views["clean"].rows_in, views["clean"].rows_out) == (100, None)
     assert (views["hours"].rows_in, views["hours"].rows_out) == (None, 70)

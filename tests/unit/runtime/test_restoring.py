@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.jobs import job_spec, sql, timed_source
 
 from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.comparison.graphs import compare
@@ -43,37 +44,8 @@ from streamjob.snapshot.manifest import (
 URI = "file:///store/manifest.json"
 COUNTS = "SELECT k, count(*) AS n FROM {} GROUP BY k, window(at, '1 minute')"
 
-
-def source(name: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "format": "json",
-        "schema": "k STRING, at TIMESTAMP",
-        "options": {"path": name},
-        "watermark": {"column": "at", "delay": "0s"},
-        **fields,
-    }
-
-
-def query(name: str, reads: str, sql: str = "SELECT * FROM {}", **fields: Any) -> dict[str, Any]:
-    return {"name": name, "inputs": [reads], "sql": sql.format(reads), **fields}
-
-
-def job(*operators: dict[str, Any], sinks: tuple[str, ...] = (), sources: Any = None, **fields: Any) -> JobSpec:
-    outputs = sinks or (operators[-1]["name"],)
-    return JobSpec.model_validate(
-        {
-            "name": "job",
-            "sources": sources or [source("events")],
-            "operators": list(operators),
-            "sinks": [{"name": f"to-{name}", "input": name, "format": "console"} for name in outputs],
-            **fields,
-        }
-    )
-
-
-FUSED = job(query("clean", "events"), query("counts", "clean", COUNTS))
-SPLIT = job(query("clean", "events"), query("counts", "clean", COUNTS, chain=False))
+FUSED = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS))
+SPLIT = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS, chain=False))
 
 
 def snapshot(
@@ -163,13 +135,13 @@ def test_an_unchanged_job_is_restored_and_there_is_nothing_to_ask_spark(spec: Jo
 
 
 def test_the_number_of_partitions_is_that_of_the_state() -> None:
-    now = job(query("clean", "events"), query("counts", "clean", COUNTS), parallelism=8)
+    now = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS), parallelism=8)
 
     assert start(now, snapshot(FUSED)).max_parallelism == 4
 
 
 def test_another_number_of_partitions_is_a_rewrite() -> None:
-    now = job(query("clean", "events"), query("counts", "clean", COUNTS), maxParallelism=6)
+    now = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS), maxParallelism=6)
 
     comparison = start(now, snapshot(FUSED))
 
@@ -178,7 +150,7 @@ def test_another_number_of_partitions_is_a_rewrite() -> None:
 
 
 def test_state_without_a_place_is_refused_with_the_list_until_it_is_given_up() -> None:
-    now = job(query("clean", "events"), sources=[source("events", uid="others")])
+    now = job_spec(sql("clean", "events"), sources=[timed_source("events", uid="others")])
 
     with pytest.raises(NonRestoredState, match="has state for events, counts, which") as refused:
         start(now, snapshot(FUSED))
@@ -197,7 +169,7 @@ def test_state_without_a_place_is_refused_with_the_list_until_it_is_given_up() -
 
 def test_finished_operators_and_former_sinks_need_no_place() -> None:
     done = ("events", "clean", "counts", "to-counts")
-    now = job(query("late", "others"), sources=[source("others")])
+    now = job_spec(sql("late", "others"), sources=[timed_source("others")])
 
     comparison = start(now, snapshot(FUSED, finished=done))
 
@@ -205,7 +177,7 @@ def test_finished_operators_and_former_sinks_need_no_place() -> None:
 
 
 def test_what_keeps_no_state_may_go_without_a_word() -> None:
-    now = job(query("counts", "events", COUNTS))
+    now = job_spec(sql("counts", "events", COUNTS))
 
     comparison = start(now, snapshot(FUSED))
 
@@ -215,13 +187,13 @@ def test_what_keeps_no_state_may_go_without_a_word() -> None:
 
 
 def test_a_new_operator_without_state_joins_a_chain_that_has_run() -> None:
-    now = job(query("clean", "events"), query("few", "clean"), query("counts", "few", COUNTS))
+    now = job_spec(sql("clean", "events"), sql("few", "clean"), sql("counts", "few", COUNTS))
 
     assert verdicts(start(now, snapshot(FUSED)))["few"] == "new"
 
 
 def test_an_operator_behind_the_last_one_changes_the_name_of_its_chain_and_the_state_moves() -> None:
-    now = job(query("clean", "events"), query("counts", "clean", COUNTS), query("loud", "counts"))
+    now = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS), sql("loud", "counts"))
 
     comparison = start(now, snapshot(FUSED))
 
@@ -232,7 +204,7 @@ def test_an_operator_behind_the_last_one_changes_the_name_of_its_chain_and_the_s
 
 
 def test_a_new_operator_with_state_needs_a_chain_of_its_own() -> None:
-    before = job(query("clean", "events"))
+    before = job_spec(sql("clean", "events"))
 
     with pytest.raises(NewStateInOldChain, match="'counts' begins to keep state in chain 'clean'") as refused:
         start(FUSED, snapshot(before))
@@ -244,7 +216,7 @@ def test_a_new_operator_with_state_needs_a_chain_of_its_own() -> None:
 
 
 def test_a_new_operator_with_state_may_begin_in_a_chain_that_has_run_where_that_is_allowed() -> None:
-    before = job(query("clean", "events"))
+    before = job_spec(sql("clean", "events"))
 
     comparison = compared(FUSED, snapshot(before), allow=True)
 
@@ -255,7 +227,7 @@ def test_a_new_operator_with_state_may_begin_in_a_chain_that_has_run_where_that_
 
 
 def test_a_renamed_operator_keeps_its_state_by_its_uid() -> None:
-    now = job(query("clean", "events"), query("sums", "clean", COUNTS, uid="counts"))
+    now = job_spec(sql("clean", "events"), sql("sums", "clean", COUNTS, uid="counts"))
 
     comparison = start(now, snapshot(FUSED))
 
@@ -264,7 +236,7 @@ def test_a_renamed_operator_keeps_its_state_by_its_uid() -> None:
 
 
 def test_an_operator_of_another_uid_is_new_and_told_whom_it_resembles() -> None:
-    now = job(query("clean", "events"), query("counts", "clean", COUNTS, uid="other", chain=False))
+    now = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS, uid="other", chain=False))
 
     comparison = compared(now, snapshot(FUSED), allow=True)
 
@@ -274,14 +246,14 @@ def test_an_operator_of_another_uid_is_new_and_told_whom_it_resembles() -> None:
 
 
 def test_the_order_in_the_file_does_not_matter() -> None:
-    two = [source("events"), source("others")]
+    two = [timed_source(), timed_source("others")]
     both = {
         "name": "both",
         "inputs": ["events", "others"],
         "sql": "SELECT * FROM events UNION ALL SELECT * FROM others",
     }
-    then = snapshot(job(both, query("counts", "both", COUNTS), sources=two))
-    now = job(query("counts", "both", COUNTS), both, sources=two[::-1], sinks=("counts",))
+    then = snapshot(job_spec(both, sql("counts", "both", COUNTS), sources=two))
+    now = job_spec(sql("counts", "both", COUNTS), both, sources=two[::-1], sinks=("counts",))
 
     comparison = start(now, then)
 
@@ -290,13 +262,13 @@ def test_the_order_in_the_file_does_not_matter() -> None:
 
 
 def test_a_source_more_is_read_from_its_beginning_and_the_chain_is_rewritten() -> None:
-    then = snapshot(job(query("clean", "events"), query("counts", "clean", COUNTS)))
+    then = snapshot(job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS)))
     both = {
         "name": "clean",
         "inputs": ["events", "others"],
         "sql": "SELECT * FROM events UNION ALL SELECT * FROM others",
     }
-    now = job(both, query("counts", "clean", COUNTS), sources=[source("others"), source("events")])
+    now = job_spec(both, sql("counts", "clean", COUNTS), sources=[timed_source("others"), timed_source()])
 
     comparison = start(now, then)
 
@@ -336,7 +308,7 @@ def test_data_in_flight_needs_its_channel() -> None:
 
 def test_data_in_flight_to_an_operator_that_is_gone_is_given_up_with_its_state() -> None:
     then = snapshot(SPLIT, in_flight=(("clean", "counts"),))
-    now = job(query("clean", "events"))
+    now = job_spec(sql("clean", "events"))
 
     comparison = start(now, then, allow=True)
 
@@ -346,17 +318,17 @@ def test_data_in_flight_to_an_operator_that_is_gone_is_given_up_with_its_state()
 
 def test_data_in_flight_goes_on_to_its_reader_under_the_name_of_its_new_chain() -> None:
     then = snapshot(SPLIT, in_flight=(("clean", "counts"),))
-    now = job(query("clean", "events"), query("counts", "clean", COUNTS, chain=False), query("loud", "counts"))
+    now = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS, chain=False), sql("loud", "counts"))
     fused = now.model_copy(
         update={
             "operators": (*now.operators[:1], now.operators[1].model_copy(update={"chain": True}), now.operators[2])
         }
     )
-    fan_out = job(
-        query("clean", "events"),
-        query("counts", "clean", COUNTS),
-        query("loud", "counts"),
-        query("others", "clean"),
+    fan_out = job_spec(
+        sql("clean", "events"),
+        sql("counts", "clean", COUNTS),
+        sql("loud", "counts"),
+        sql("others", "clean"),
         sinks=("loud", "others"),
     )
 
@@ -369,12 +341,12 @@ def test_data_in_flight_goes_on_to_its_reader_under_the_name_of_its_new_chain() 
 
 def test_state_of_two_chains_does_not_fit_into_one() -> None:
     then = snapshot(
-        job(
-            query("first", "events", COUNTS.replace("k,", "k, max(at) AS at,")),
-            query("second", "first", COUNTS, chain=False),
+        job_spec(
+            sql("first", "events", COUNTS.replace("k,", "k, max(at) AS at,")),
+            sql("second", "first", COUNTS, chain=False),
         )
     )
-    now = job(query("first", "events", COUNTS.replace("k,", "k, max(at) AS at,")), query("second", "first", COUNTS))
+    now = job_spec(sql("first", "events", COUNTS.replace("k,", "k, max(at) AS at,")), sql("second", "first", COUNTS))
 
     with pytest.raises(StateOfSeveralChains, match="'first', 'second' kept their state in the chains"):
         start(now, then)
@@ -385,15 +357,15 @@ def test_state_that_may_be_of_either_of_two_operators_is_not_divided() -> None:
         first = {"name": "first", "inputs": ["events"], "python": "steps:first"}
         return [first, {"name": "second", "inputs": ["first"], "python": "steps:second", "chain": chain}]
 
-    then = snapshot(job(*operators(chain=True)), told=False)
+    then = snapshot(job_spec(*operators(chain=True)), told=False)
 
     with pytest.raises(StateDivided, match="'first', 'second' ran in one chain"):
-        start(job(*operators(chain=False)), then)
+        start(job_spec(*operators(chain=False)), then)
 
 
 def test_another_format_of_a_source_is_refused() -> None:
-    now = job(
-        query("clean", "events"), query("counts", "clean", COUNTS), sources=[source("events") | {"format": "parquet"}]
+    now = job_spec(
+        sql("clean", "events"), sql("counts", "clean", COUNTS), sources=[timed_source() | {"format": "parquet"}]
     )
 
     with pytest.raises(SourceFormatChanged, match="'events' has the format parquet"):
@@ -401,7 +373,7 @@ def test_another_format_of_a_source_is_refused() -> None:
 
 
 def test_a_uid_stays_with_what_it_was_of() -> None:
-    now = job(query("clean", "raw"), query("counts", "clean", COUNTS, uid="events"), sources=[source("raw")])
+    now = job_spec(sql("clean", "raw"), sql("counts", "clean", COUNTS, uid="events"), sources=[timed_source("raw")])
 
     causes = {type(error): str(error) for error in compared(now, snapshot(FUSED)).refusals}
 
@@ -409,9 +381,9 @@ def test_a_uid_stays_with_what_it_was_of() -> None:
 
 
 def test_all_causes_are_told_and_not_only_the_first() -> None:
-    now = job(
-        query("clean", "raw"),
-        sources=[source("raw", uid="events") | {"format": "parquet"}],
+    now = job_spec(
+        sql("clean", "raw"),
+        sources=[timed_source("raw", uid="events") | {"format": "parquet"}],
     )
 
     causes: list[type[StreamJobError]] = [type(error) for error in compared(now, snapshot(FUSED)).refusals]
@@ -420,11 +392,11 @@ def test_all_causes_are_told_and_not_only_the_first() -> None:
 
 
 def test_what_only_spark_can_tell_is_not_decided_by_the_graphs() -> None:
-    changed = job(query("clean", "events"), query("counts", "clean", COUNTS.replace("1 minute", "2 minutes")))
-    stateless = job(query("clean", "events"))
+    changed = job_spec(sql("clean", "events"), sql("counts", "clean", COUNTS.replace("1 minute", "2 minutes")))
+    stateless = job_spec(sql("clean", "events"))
 
     assert compared(changed, snapshot(FUSED)).undecided == {"counts": "counts"}
-    assert compared(job(query("clean", "events", "SELECT k FROM {}")), snapshot(stateless)).undecided == {}
+    assert compared(job_spec(sql("clean", "events", "SELECT k FROM {}")), snapshot(stateless)).undecided == {}
 
 
 def test_a_chain_is_finished_if_all_its_operators_are() -> None:
@@ -441,21 +413,21 @@ def test_an_unfinished_operator_before_a_finished_one_is_refused_and_both_are_na
 
 def test_a_new_operator_may_stand_behind_a_finished_one_in_a_chain_of_its_own_but_not_before_it() -> None:
     done = ("events", "clean", "to-clean")
-    then = snapshot(job(query("clean", "events")), finished=done)
-    before = job(query("between", "events"), query("clean", "between"))
+    then = snapshot(job_spec(sql("clean", "events")), finished=done)
+    before = job_spec(sql("between", "events"), sql("clean", "between"))
 
     with pytest.raises(UnfinishedBeforeFinished, match="'clean' has finished, but the job has 'between' before it"):
         start(before, then)
     with pytest.raises(FinishedAndUnfinished, match="'events', 'clean' have finished, and are to run in one chain"):
-        start(job(query("clean", "events"), query("after", "clean")), then)
-    assert start(job(query("clean", "events"), query("after", "clean", chain=False)), then).refusals == ()
+        start(job_spec(sql("clean", "events"), sql("after", "clean")), then)
+    assert start(job_spec(sql("clean", "events"), sql("after", "clean", chain=False)), then).refusals == ()
 
 
 def test_a_loop_is_not_closed_over_an_operator_that_has_finished() -> None:
-    clean, after = query("clean", "events", chain=False), query("after", "clean")
+    clean, after = sql("clean", "events", chain=False), sql("after", "clean")
     back = {"from": "after", "feedback": True, "schema": "k STRING, at TIMESTAMP"}
-    looped = job(clean | {"inputs": ["events", back]}, after)
+    looped = job_spec(clean | {"inputs": ["events", back]}, after)
 
     with pytest.raises(UnfinishedBeforeFinished, match="'clean' has finished, but the job has 'after' before it"):
-        start(looped, snapshot(job(clean, after), finished=("events", "clean")))
+        start(looped, snapshot(job_spec(clean, after), finished=("events", "clean")))
     assert start(looped, snapshot(looped, finished=("events", "clean", "after", "to-after"))).refusals == ()

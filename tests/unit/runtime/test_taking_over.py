@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.jobs import job_spec, source, sql
 from tests.models.watched_emissions import WatchedEmissions
 
 from streamjob.comparison.compatibility import Restored, check_compatible
@@ -33,22 +35,12 @@ ROWS = "SELECT * FROM {}"
 EVENTS, A, B = OperatorUid("events"), ChainUid("a"), ChainUid("b")
 
 
-def job(*operators: tuple[str, str, str], bounded: bool = False) -> JobSpec:
+def reading(*operators: tuple[str, str, str], bounded: bool = False) -> JobSpec:
     """Return a job with operators: name, input, and query."""
     read = {each for _, each, _ in operators}
-    return JobSpec.model_validate(
-        {
-            "name": "job",
-            "sources": [{"name": "events", "format": "json", "bounded": bounded}],
-            "operators": [
-                {"name": name, "inputs": [reads], "sql": query.format(reads)} for name, reads, query in operators
-            ],
-            "sinks": [
-                {"name": f"to-{name}", "input": name, "format": "console"}
-                for name, _, _ in operators
-                if name not in read
-            ],
-        }
+    unread = [name for name, _, _ in operators if name not in read]
+    return job_spec(
+        *itertools.starmap(sql, operators), sources=[source("events", "json", bounded=bounded)], sinks=unread
     )
 
 
@@ -133,8 +125,8 @@ def test_the_position_of_a_source_is_none_in_the_stream_of_the_chain_that_reads_
     workdir: Workdir,
 ) -> None:
     """A second reader makes the source a chain of its own; its uid stays."""
-    alone = job(("a", "events", COUNTS))
-    now = job(("a", "events", COUNTS), ("b", "events", ROWS))
+    alone = reading(("a", "events", COUNTS))
+    now = reading(("a", "events", COUNTS), ("b", "events", ROWS))
     manifest = snapshot(alone, {}, stateful=("a",))
 
     assert needs_graft(now, manifest, A, dataflow((EVENTS,), {EVENTS: ChainUid(EVENTS)}), workdir)
@@ -143,8 +135,8 @@ def test_the_position_of_a_source_is_none_in_the_stream_of_the_chain_that_reads_
 
 def test_a_chain_goes_on_where_the_reader_stood_that_it_has_taken_in(workdir: Workdir) -> None:
     """Both had read the stream, and the one with the state farther than the one that reads it from here on."""
-    before = job(("a", "events", COUNTS), ("b", "events", ROWS), ("c", "events", ROWS))
-    now = job(("b", "events", ROWS), ("a", "b", COUNTS), ("c", "events", ROWS))
+    before = reading(("a", "events", COUNTS), ("b", "events", ROWS), ("c", "events", ROWS))
+    now = reading(("b", "events", ROWS), ("a", "b", COUNTS), ("c", "events", ROWS))
     query = dataflow((EVENTS,), {EVENTS: ChainUid(EVENTS)})
 
     assert needs_graft(now, snapshot(before, {"a": 9, "b": 7, "c": 9}, stateful=("a",)), A, query, workdir)
@@ -152,8 +144,8 @@ def test_a_chain_goes_on_where_the_reader_stood_that_it_has_taken_in(workdir: Wo
 
 
 def test_who_begins_to_read_what_has_finished_finds_its_end(workdir: Workdir) -> None:
-    before = job(("a", "events", ROWS), bounded=True)
-    now = job(("a", "events", ROWS), ("b", "events", ROWS), bounded=True)
+    before = reading(("a", "events", ROWS), bounded=True)
+    now = reading(("a", "events", ROWS), ("b", "events", ROWS), bounded=True)
     planned, start = restored(now, snapshot(before, {}, finished=True))
     restoration = Restoration(planned, start, workdir)
 
@@ -168,7 +160,7 @@ def test_who_begins_to_read_what_has_finished_finds_its_end(workdir: Workdir) ->
 
 @pytest.mark.parametrize("change", ["split", "closed to a loop"])
 def test_a_chain_that_has_finished_stands_at_the_end_of_a_stream_that_is_new(workdir: Workdir, change: str) -> None:
-    before = job(("a", "events", ROWS), ("b", "a", ROWS), bounded=True)
+    before = reading(("a", "events", ROWS), ("b", "a", ROWS), bounded=True)
     parts = before.model_dump(mode="json", by_alias=True, exclude_unset=True)
     a, b = parts["operators"]
     if change == "split":
@@ -193,7 +185,7 @@ def test_state_is_compared_again_behind_an_epoch_that_failed_without_a_checkpoin
     workdir: Workdir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failure in the first batch may come of state that does not fit, which only Spark can tell."""
-    spec = job(("a", "events", COUNTS))
+    spec = reading(("a", "events", COUNTS))
     planned, start = restored(spec, snapshot(spec, {}, stateful=("a",)))
     asked: list[ChainUid] = []
 

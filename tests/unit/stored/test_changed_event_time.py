@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.runtime.test_restoring import COUNTS, URI, job, query, snapshot, source
+from tests.jobs import job_spec, sql, timed_source
+from tests.unit.runtime.test_restoring import COUNTS, URI, snapshot
 
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import OutputModeChanged
@@ -19,13 +20,13 @@ AT = {"column": "at", "delay": "0s"}
 
 def counting(mode: str, watermark: dict[str, str] | None = AT, **fields: Any) -> JobSpec:
     """Return a job that counts in an output mode."""
-    events = source("events")
+    events = timed_source()
     if watermark is None:
         del events["watermark"]
     else:
         events["watermark"] = watermark
-    operators = (query("clean", "events"), query("counts", "clean", COUNTS, outputMode=mode, **fields))
-    spec = job(*operators, sources=[events]).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    operators = (sql("clean", "events"), sql("counts", "clean", COUNTS, outputMode=mode, **fields))
+    spec = job_spec(*operators, sources=[events]).model_dump(mode="json", by_alias=True, exclude_unset=True)
     spec["sinks"] = [{**sink, "delivery": "at-least-once"} for sink in spec["sinks"]]
     return JobSpec.model_validate(spec)
 
@@ -117,7 +118,9 @@ def test_an_operator_that_begins_anew_may_have_any_output_mode() -> None:
 
 def test_the_output_mode_of_what_keeps_no_aggregation_does_not_matter() -> None:
     def selecting(mode: str) -> JobSpec:
-        spec = job(query("clean", "events", outputMode=mode)).model_dump(mode="json", by_alias=True, exclude_unset=True)
+        spec = job_spec(sql("clean", "events", outputMode=mode)).model_dump(
+            mode="json", by_alias=True, exclude_unset=True
+        )
         spec["sinks"] = [{**sink, "delivery": "at-least-once"} for sink in spec["sinks"]]
         return JobSpec.model_validate(spec)
 
