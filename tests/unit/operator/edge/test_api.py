@@ -181,7 +181,7 @@ users: [{name: me, user: {token: abc}}]
 """
 
 
-def test_a_client_is_made_from_the_kubeconfig_that_the_environment_names_at_that_moment(tmp_path: Path) -> None:
+async def test_a_client_is_made_from_the_kubeconfig_that_the_environment_names_at_that_moment(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(KUBECONFIG)
 
@@ -191,10 +191,10 @@ def test_a_client_is_made_from_the_kubeconfig_that_the_environment_names_at_that
         found: str = client.configuration.host
         return found
 
-    assert asyncio.run(host()) == "http://127.0.0.1:1234"
+    assert await host() == "http://127.0.0.1:1234"
 
 
-def test_an_object_is_created_in_the_bytes_in_which_the_api_server_writes_it(tmp_path: Path) -> None:
+async def test_an_object_is_created_in_the_bytes_in_which_the_api_server_writes_it(tmp_path: Path) -> None:
     sent: list[bytes] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -202,28 +202,25 @@ def test_an_object_is_created_in_the_bytes_in_which_the_api_server_writes_it(tmp
         assert request.content_type == "application/json"
         return web.json_response({"metadata": {"name": "orders-1"}})
 
-    async def scenario() -> None:
-        app = web.Application()
-        app.router.add_post("/{path:.*}", answer)
-        runner = await serve(app, "127.0.0.1", 0)
-        file = tmp_path / "kubeconfig"
-        file.write_text(KUBECONFIG.replace(":1234", f":{runner.addresses[0][1]}"))
-        client = await connect({"KUBECONFIG": str(file)})
-        try:
-            await KubernetesCluster(client).create(CONTROLLER_REVISION, thing)
-        finally:
-            await client.close()  # type: ignore[no-untyped-call]
-            await runner.cleanup()
-
     thing = {"metadata": {"namespace": "a", "name": "x"}, "data": {"sql": "a < 1.0", "job": {"ä": 1.0, "b": [1e-7]}}}
-    asyncio.run(scenario())
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer)
+    runner = await serve(app, "127.0.0.1", 0)
+    file = tmp_path / "kubeconfig"
+    file.write_text(KUBECONFIG.replace(":1234", f":{runner.addresses[0][1]}"))
+    client = await connect({"KUBECONFIG": str(file)})
+    try:
+        await KubernetesCluster(client).create(CONTROLLER_REVISION, thing)
+    finally:
+        await client.close()  # type: ignore[no-untyped-call]
+        await runner.cleanup()
 
     data = b'{"job":{"b":[1e-7],"\xc3\xa4":1},"sql":"a \\u003c 1.0"}'
     assert sent == [b'{"data":' + data + b',"metadata":{"name":"x","namespace":"a"}}']
 
 
-def test_a_kubeconfig_that_is_not_there_is_an_error_that_says_how_to_name_one(tmp_path: Path) -> None:
+async def test_a_kubeconfig_that_is_not_there_is_an_error_that_says_how_to_name_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no Kubernetes cluster") as caught:
-        asyncio.run(connect({"KUBECONFIG": str(tmp_path / "none")}))
+        await connect({"KUBECONFIG": str(tmp_path / "none")})
 
     assert "set KUBECONFIG to a file" in caught.value.fix

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +57,11 @@ async def busy(bench: Bench, rate: float, *, looks: int) -> None:
         await bench.step()
 
 
-def test_a_driver_with_more_slots_takes_the_place_of_one_that_falls_behind(tmp_path: Path) -> None:
+async def test_a_driver_with_more_slots_takes_the_place_of_one_that_falls_behind(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
 
-    async def scenario() -> None:
-        await running(bench, **SCALED)
-        await busy(bench, 90_000, looks=60)
-
-    asyncio.run(scenario())
+    await running(bench, **SCALED)
+    await busy(bench, 90_000, looks=60)
 
     scaling, spec = bench.job["status"]["autoscaling"], bench.job["spec"]
     assert spec["parallelism"] == 4
@@ -77,7 +73,7 @@ def test_a_driver_with_more_slots_takes_the_place_of_one_that_falls_behind(tmp_p
     assert b'streamjob_controller_autoscaling_moves_total{means="Restart"' in bench.metrics.text()
 
 
-def test_a_second_controller_decides_from_what_the_first_one_left(tmp_path: Path) -> None:
+async def test_a_second_controller_decides_from_what_the_first_one_left(tmp_path: Path) -> None:
     first, second = Bench(tmp_path / "one"), Bench(tmp_path / "two")
 
     async def one() -> None:
@@ -97,21 +93,18 @@ def test_a_second_controller_decides_from_what_the_first_one_left(tmp_path: Path
             if number % 7 == 3:
                 second = Bench(tmp_path / "two", before=second)
 
-    asyncio.run(one())
-    asyncio.run(two())
+    await one()
+    await two()
 
     assert second.job["status"]["autoscaling"] == first.job["status"]["autoscaling"]
     assert first.job["status"]["autoscaling"]["state"] == "Steady"
 
 
-def test_mode_off_leaves_no_trace(tmp_path: Path) -> None:
+async def test_mode_off_leaves_no_trace(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
 
-    async def scenario() -> None:
-        await running(bench, **SCALED)
-        await busy(bench, 30_000, looks=10)
-        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | {"autoscaling": {"mode": "Off"}})
-        await bench.step()
-
-    asyncio.run(scenario())
+    await running(bench, **SCALED)
+    await busy(bench, 30_000, looks=10)
+    bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | {"autoscaling": {"mode": "Off"}})
+    await bench.step()
     assert "autoscaling" not in bench.job["status"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -74,11 +73,11 @@ class Calendar:
         return self.time
 
 
-def test_an_event_that_is_repeated_counts_up_instead_of_piling_up() -> None:
+async def test_an_event_that_is_repeated_counts_up_instead_of_piling_up() -> None:
     cluster, calendar = FakeCluster(), Calendar()
     recorder = EventRecorder(cluster, now=calendar)
     for _ in range(3):
-        asyncio.run(recorder.record(job(), "Normal", "Deployed", "attempt 1 was started"))
+        await recorder.record(job(), "Normal", "Deployed", "attempt 1 was started")
         calendar.time += timedelta(minutes=1)
 
     (event,) = [thing for (kind, _, _), thing in cluster.objects.items() if kind == EVENT]
@@ -86,58 +85,58 @@ def test_an_event_that_is_repeated_counts_up_instead_of_piling_up() -> None:
     assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:02:00Z")
 
 
-def test_a_storm_of_the_same_event_is_one_request() -> None:
+async def test_a_storm_of_the_same_event_is_one_request() -> None:
     cluster, calendar = FakeCluster(), Calendar()
     recorder = EventRecorder(cluster, now=calendar)
     for _ in range(100):
-        asyncio.run(recorder.record(job(), "Warning", "Restarting", "exit code 137"))
+        await recorder.record(job(), "Warning", "Restarting", "exit code 137")
 
     assert len(cluster.calls) == 1
 
 
-def test_different_events_are_kept_apart() -> None:
+async def test_different_events_are_kept_apart() -> None:
     cluster = FakeCluster()
     recorder = EventRecorder(cluster, now=Calendar())
-    asyncio.run(recorder.record(job(), "Normal", "Deployed", "attempt 1"))
-    asyncio.run(recorder.record(job(), "Normal", "Deployed", "attempt 2"))
-    asyncio.run(recorder.record(job(uid="u2"), "Normal", "Deployed", "attempt 1"))
+    await recorder.record(job(), "Normal", "Deployed", "attempt 1")
+    await recorder.record(job(), "Normal", "Deployed", "attempt 2")
+    await recorder.record(job(uid="u2"), "Normal", "Deployed", "attempt 1")
 
     assert len(cluster.names(EVENT)) == 3
 
 
-def test_an_event_that_cannot_be_recorded_fails_nothing() -> None:
+async def test_an_event_that_cannot_be_recorded_fails_nothing() -> None:
     cluster = FakeCluster()
     cluster.faults["create"] = [Unavailable("no answer")]
 
-    asyncio.run(EventRecorder(cluster, now=Calendar()).record(job(), "Normal", "Deployed", "attempt 1"))
+    await EventRecorder(cluster, now=Calendar()).record(job(), "Normal", "Deployed", "attempt 1")
 
     assert cluster.names(EVENT) == []
 
 
-def test_the_name_of_an_event_on_a_long_name_is_valid() -> None:
+async def test_the_name_of_an_event_on_a_long_name_is_valid() -> None:
     cluster = FakeCluster()
-    asyncio.run(EventRecorder(cluster, now=Calendar()).record(job("n" * 253), "Normal", "Deployed", "x" * 5000))
+    await EventRecorder(cluster, now=Calendar()).record(job("n" * 253), "Normal", "Deployed", "x" * 5000)
 
     (name,) = cluster.names(EVENT)
     assert len(name) <= 253
 
 
-def test_a_revision_is_stored_once_and_read_back() -> None:
+async def test_a_revision_is_stored_once_and_read_back() -> None:
     cluster = FakeCluster()
     revision = Revision("orders-0123456789", {"image": "a"})
     for _ in range(2):
-        asyncio.run(ensure_revision(cluster, job(), revision))
+        await ensure_revision(cluster, job(), revision)
 
-    assert asyncio.run(list_revisions(cluster, job())) == (revision,)
+    assert await list_revisions(cluster, job()) == (revision,)
     stored = cluster.objects[(CONTROLLER_REVISION, "a", revision.name)]
     assert stored["metadata"]["ownerReferences"][0]["uid"] == "u1"
 
 
-def test_revisions_of_a_job_of_that_name_that_is_gone_are_not_taken_for_its_own() -> None:
+async def test_revisions_of_a_job_of_that_name_that_is_gone_are_not_taken_for_its_own() -> None:
     cluster = FakeCluster()
     revision = Revision("orders-0123456789", {"image": "a"})
-    asyncio.run(ensure_revision(cluster, job(uid="old"), revision))
+    await ensure_revision(cluster, job(uid="old"), revision)
 
-    assert asyncio.run(list_revisions(cluster, job(uid="new"))) == ()
-    asyncio.run(ensure_revision(cluster, job(uid="new"), revision))
-    assert asyncio.run(list_revisions(cluster, job(uid="new"))) == (revision,)
+    assert await list_revisions(cluster, job(uid="new")) == ()
+    await ensure_revision(cluster, job(uid="new"), revision)
+    assert await list_revisions(cluster, job(uid="new")) == (revision,)

@@ -114,16 +114,16 @@ def test_the_token_is_not_taken_to_where_a_driver_points() -> None:
     assert seen == ["/v1/job"]
 
 
-def test_a_driver_that_is_not_there_is_unreachable() -> None:
+async def test_a_driver_that_is_not_there_is_unreachable() -> None:
     async def scenario() -> None:
         async with Drivers() as drivers:
             await drivers.report(DriverAddress(f"http://127.0.0.1:{free_port()}", "secret"))
 
     with pytest.raises(Unreachable):
-        asyncio.run(scenario())
+        await scenario()
 
 
-def test_a_driver_that_is_silent_is_unreachable() -> None:
+async def test_a_driver_that_is_silent_is_unreachable() -> None:
     async def scenario() -> None:
         silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
@@ -131,4 +131,4 @@ def test_a_driver_that_is_silent_is_unreachable() -> None:
             await drivers.report(DriverAddress(f"http://127.0.0.1:{port}", "secret"))
 
     with pytest.raises(Unreachable):
-        asyncio.run(scenario())
+        await scenario()

@@ -78,67 +78,49 @@ class Bench:
         await self.controller.loops.close()
 
 
-def test_a_change_of_a_job_wakes_it_and_its_snapshots() -> None:
-    async def scenario() -> None:
-        bench = Bench()
-        bench.index.put(snapshot("s1"))
-        bench.index.put(snapshot("s2", job="others"))
-        bench.controller.saw(STREAM_JOB, job())
-        await bench.rest({(STREAM_JOB, "orders"), (STREAM_SNAPSHOT, "s1")})
-
-    asyncio.run(scenario())
+async def test_a_change_of_a_job_wakes_it_and_its_snapshots() -> None:
+    bench = Bench()
+    bench.index.put(snapshot("s1"))
+    bench.index.put(snapshot("s2", job="others"))
+    bench.controller.saw(STREAM_JOB, job())
+    await bench.rest({(STREAM_JOB, "orders"), (STREAM_SNAPSHOT, "s1")})
 
 
-def test_a_change_of_a_snapshot_wakes_it_and_its_job() -> None:
-    async def scenario() -> None:
-        bench = Bench()
-        bench.controller.saw(STREAM_SNAPSHOT, snapshot("s1"))
-        await bench.rest({(STREAM_JOB, "orders"), (STREAM_SNAPSHOT, "s1")})
-        assert [each["metadata"]["name"] for each in bench.index.of("a", "orders")] == ["s1"]
-
-    asyncio.run(scenario())
+async def test_a_change_of_a_snapshot_wakes_it_and_its_job() -> None:
+    bench = Bench()
+    bench.controller.saw(STREAM_SNAPSHOT, snapshot("s1"))
+    await bench.rest({(STREAM_JOB, "orders"), (STREAM_SNAPSHOT, "s1")})
+    assert [each["metadata"]["name"] for each in bench.index.of("a", "orders")] == ["s1"]
 
 
-def test_what_the_controller_wrote_itself_wakes_only_the_snapshots_that_wait_for_it() -> None:
-    async def scenario() -> None:
-        bench = Bench()
-        bench.index.put(snapshot("waits"))
-        bench.index.put(snapshot("rests") | {"status": {"state": "Completed"}})
-        bench.own_writes.note(job(version=7))
-        bench.controller.saw(STREAM_JOB, job(version=7))
-        await bench.rest({(STREAM_SNAPSHOT, "waits")})
-
-    asyncio.run(scenario())
+async def test_what_the_controller_wrote_itself_wakes_only_the_snapshots_that_wait_for_it() -> None:
+    bench = Bench()
+    bench.index.put(snapshot("waits"))
+    bench.index.put(snapshot("rests") | {"status": {"state": "Completed"}})
+    bench.own_writes.note(job(version=7))
+    bench.controller.saw(STREAM_JOB, job(version=7))
+    await bench.rest({(STREAM_SNAPSHOT, "waits")})
 
 
-def test_what_somebody_else_wrote_wakes_the_job() -> None:
-    async def scenario() -> None:
-        bench = Bench()
-        bench.own_writes.note(job(version=7))
-        bench.controller.saw(STREAM_JOB, job(version=8))
-        await bench.rest({(STREAM_JOB, "orders")})
-
-    asyncio.run(scenario())
+async def test_what_somebody_else_wrote_wakes_the_job() -> None:
+    bench = Bench()
+    bench.own_writes.note(job(version=7))
+    bench.controller.saw(STREAM_JOB, job(version=8))
+    await bench.rest({(STREAM_JOB, "orders")})
 
 
-def test_a_snapshot_that_is_gone_is_forgotten() -> None:
-    async def scenario() -> None:
-        bench = Bench()
-        bench.index.put(snapshot("s1"))
-        bench.controller.saw(STREAM_SNAPSHOT, snapshot("s1", version=2), gone=True)
-        assert bench.index.of("a", "orders") == ()
-        await bench.controller.loops.close()
-
-    asyncio.run(scenario())
+async def test_a_snapshot_that_is_gone_is_forgotten() -> None:
+    bench = Bench()
+    bench.index.put(snapshot("s1"))
+    bench.controller.saw(STREAM_SNAPSHOT, snapshot("s1", version=2), gone=True)
+    assert bench.index.of("a", "orders") == ()
+    await bench.controller.loops.close()
 
 
-def test_a_pod_wakes_the_job_that_owns_it_also_if_its_label_is_cut() -> None:
-    async def scenario() -> None:
-        bench = Bench()
-        bench.controller.saw(POD, pod("p", label="orders-of-a-very", owner="orders-of-a-very-long-name"))
-        await bench.rest({(STREAM_JOB, "orders-of-a-very-long-name")})
-
-    asyncio.run(scenario())
+async def test_a_pod_wakes_the_job_that_owns_it_also_if_its_label_is_cut() -> None:
+    bench = Bench()
+    bench.controller.saw(POD, pod("p", label="orders-of-a-very", owner="orders-of-a-very-long-name"))
+    await bench.rest({(STREAM_JOB, "orders-of-a-very-long-name")})
 
 
 def test_an_older_version_of_a_snapshot_does_not_replace_a_newer_one() -> None:
@@ -149,66 +131,60 @@ def test_an_older_version_of_a_snapshot_does_not_replace_a_newer_one() -> None:
     assert index.of("a", "orders")[0]["status"]["state"] == "Completed"
 
 
-def test_what_a_watch_does_not_bring_a_listing_finds() -> None:
-    async def scenario() -> None:
-        cluster = FakeCluster()
-        for kind, thing in (
-            (STREAM_JOB, job()),
-            (STREAM_SNAPSHOT, snapshot("s1", job="other")),
-            (POD, pod("p", "orders")),
-        ):
-            await cluster.create(kind, thing)
-        bench = Bench(cluster)
-        await bench.controller.sweep()
+async def test_what_a_watch_does_not_bring_a_listing_finds() -> None:
+    cluster = FakeCluster()
+    for kind, thing in (
+        (STREAM_JOB, job()),
+        (STREAM_SNAPSHOT, snapshot("s1", job="other")),
+        (POD, pod("p", "orders")),
+    ):
+        await cluster.create(kind, thing)
+    bench = Bench(cluster)
+    await bench.controller.sweep()
 
-        assert len(bench.index.of("a", "other")) == 1
-        bench.now = 61.0
-        assert not bench.health.audit.alive(bench.now)
-        await bench.rest({(STREAM_JOB, "orders"), (STREAM_JOB, "other"), (STREAM_SNAPSHOT, "s1")})
-
-    asyncio.run(scenario())
+    assert len(bench.index.of("a", "other")) == 1
+    bench.now = 61.0
+    assert not bench.health.audit.alive(bench.now)
+    await bench.rest({(STREAM_JOB, "orders"), (STREAM_JOB, "other"), (STREAM_SNAPSHOT, "s1")})
 
 
-def test_a_cluster_that_does_not_know_the_resources_is_told_of() -> None:
+async def test_a_cluster_that_does_not_know_the_resources_is_told_of() -> None:
     cluster = FakeCluster()
     cluster.faults["list"] = [NotFound("GET /apis/streamjob.io/v1alpha1/streamjobs was answered with 404")]
 
     with pytest.raises(NotServed, match="Install their definitions"):
-        asyncio.run(Bench(cluster).controller.begin())
+        await Bench(cluster).controller.begin()
 
 
-def test_a_controller_that_can_list_nothing_for_long_is_to_be_replaced() -> None:
+async def test_a_controller_that_can_list_nothing_for_long_is_to_be_replaced() -> None:
     cluster = FakeCluster()
     cluster.faults["list"] = [Unavailable("no answer")] * 100
     bench = Bench(cluster)
-    asyncio.run(bench.controller.begin())
+    await bench.controller.begin()
 
     assert bench.health.problem() is None
     bench.now = 301.0
     assert bench.health.problem() == "no object was listed for 301 s"
 
 
-def test_behind_an_api_server_that_was_away_every_object_is_looked_at() -> None:
-    async def scenario() -> None:
-        cluster = FakeCluster()
-        bench = Bench(cluster, sweep_every=0.0)
-        bench.controller.saw(STREAM_JOB, job())
-        while not bench.reconciled:
-            await asyncio.sleep(0)
+async def test_behind_an_api_server_that_was_away_every_object_is_looked_at() -> None:
+    cluster = FakeCluster()
+    bench = Bench(cluster, sweep_every=0.0)
+    bench.controller.saw(STREAM_JOB, job())
+    while not bench.reconciled:
+        await asyncio.sleep(0)
 
-        cluster.faults["list"] = [Unavailable("no answer")] * 3
-        sweeping = asyncio.create_task(bench.controller.sweep_for_ever())
-        while bench.reconciled[(STREAM_JOB, "orders")] < 2:
-            await asyncio.sleep(0)
+    cluster.faults["list"] = [Unavailable("no answer")] * 3
+    sweeping = asyncio.create_task(bench.controller.sweep_for_ever())
+    while bench.reconciled[(STREAM_JOB, "orders")] < 2:
+        await asyncio.sleep(0)
 
-        assert not cluster.faults["list"]
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert bench.reconciled[(STREAM_JOB, "orders")] == 2
-        sweeping.cancel()
-        await bench.controller.loops.close()
-
-    asyncio.run(scenario())
+    assert not cluster.faults["list"]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert bench.reconciled[(STREAM_JOB, "orders")] == 2
+    sweeping.cancel()
+    await bench.controller.loops.close()
 
 
 def test_kopf_repeats_a_request_for_as_long_as_it_takes_and_soon() -> None:

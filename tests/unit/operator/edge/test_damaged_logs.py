@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, running
@@ -30,39 +29,33 @@ async def look(bench: Bench, times: int = 20) -> None:
         await bench.step()
 
 
-def test_no_driver_is_started_until_the_log_is_repaired(bench: Bench) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        await lose_a_record(bench)
-        await look(bench)
+async def test_no_driver_is_started_until_the_log_is_repaired(bench: Bench) -> None:
+    await running(bench)
+    await lose_a_record(bench)
+    await look(bench)
 
-        assert bench.cluster.names(POD) == []
-        told = bench.condition("Reconciling")
-        assert told["reason"] == "LogDamaged"
-        assert LOST in told["message"]
-        assert "streamjob log repair" in told["message"]
+    assert bench.cluster.names(POD) == []
+    told = bench.condition("Reconciling")
+    assert told["reason"] == "LogDamaged"
+    assert LOST in told["message"]
+    assert "streamjob log repair" in told["message"]
 
-        store, job = bench.job_store.store, bench.job_store.job
-        drive(store, repair(drive(store, plan_repair(job)), Owner("person"), time.time()))
-        await bench.until(lambda: bench.cluster.names(POD) != [])
-
-    asyncio.run(scenario())
+    store, job = bench.job_store.store, bench.job_store.job
+    drive(store, repair(drive(store, plan_repair(job)), Owner("person"), time.time()))
+    await bench.until(lambda: bench.cluster.names(POD) != [])
 
 
-def test_the_checkpoints_of_a_deleted_job_stay_until_its_log_is_repaired(bench: Bench) -> None:
-    async def scenario() -> None:
-        await running(bench, deletionPolicy="Delete")
-        await lose_a_record(bench)
-        before = bench.job_store.objects()
-        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
-        await look(bench)
+async def test_the_checkpoints_of_a_deleted_job_stay_until_its_log_is_repaired(bench: Bench) -> None:
+    await running(bench, deletionPolicy="Delete")
+    await lose_a_record(bench)
+    before = bench.job_store.objects()
+    await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+    await look(bench)
 
-        assert bench.job_store.objects() == before
-        assert LOST in bench.condition("Reconciling")["message"]
+    assert bench.job_store.objects() == before
+    assert LOST in bench.condition("Reconciling")["message"]
 
-        store, job = bench.job_store.store, bench.job_store.job
-        drive(store, repair(drive(store, plan_repair(job)), Owner("person"), time.time()))
-        await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects)
-
-    asyncio.run(scenario())
+    store, job = bench.job_store.store, bench.job_store.job
+    drive(store, repair(drive(store, plan_repair(job)), Owner("person"), time.time()))
+    await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects)
     assert not [key for key in bench.job_store.objects() if not key.startswith("log")]

@@ -58,97 +58,77 @@ def holder(cluster: FakeCluster) -> str:
     return str(cluster.objects[(LEASE, "system", "streamjob-controller")]["spec"]["holderIdentity"])
 
 
-def test_the_lease_is_renewed_while_the_main_loop_is_busy() -> None:
-    async def scenario() -> None:
-        cluster, process = FakeCluster(), Process()
-        renewals = Renewals(cluster)
-        election = an_election(cluster, process)
-        election.start()
-        await asyncio.wait_for(election.acquired.wait(), 30)
-        # It blocks the loop of this thread.
-        assert renewals.wait_for_more(20)
-        assert not election.lost.is_set()
-        await election.stop()
-        assert holder(cluster) == ""
-        assert not process.ended.is_set()
-
-    asyncio.run(scenario())
+async def test_the_lease_is_renewed_while_the_main_loop_is_busy() -> None:
+    cluster, process = FakeCluster(), Process()
+    renewals = Renewals(cluster)
+    election = an_election(cluster, process)
+    election.start()
+    await asyncio.wait_for(election.acquired.wait(), 30)
+    # It blocks the loop of this thread.
+    assert renewals.wait_for_more(20)
+    assert not election.lost.is_set()
+    await election.stop()
+    assert holder(cluster) == ""
+    assert not process.ended.is_set()
 
 
-def test_a_process_whose_main_loop_is_stuck_for_long_is_ended() -> None:
-    async def scenario() -> None:
-        process = Process()
-        settings = LeaseSettings(
-            namespace="system", identity="a", duration=3.0, renew_deadline=1.0, retry=0.01, stuck=0.1
-        )
-        election = an_election(FakeCluster(), process, settings)
-        election.start()
-        await asyncio.wait_for(election.acquired.wait(), 30)
-        assert process.ended.wait(30)
-        await election.stop()
-
-    asyncio.run(scenario())
+async def test_a_process_whose_main_loop_is_stuck_for_long_is_ended() -> None:
+    process = Process()
+    settings = LeaseSettings(namespace="system", identity="a", duration=3.0, renew_deadline=1.0, retry=0.01, stuck=0.1)
+    election = an_election(FakeCluster(), process, settings)
+    election.start()
+    await asyncio.wait_for(election.acquired.wait(), 30)
+    assert process.ended.wait(30)
+    await election.stop()
 
 
-def test_who_loses_the_lease_to_another_and_does_not_stop_acting_is_ended() -> None:
-    async def scenario() -> None:
-        cluster, process = FakeCluster(), Process()
-        settings = LeaseSettings(namespace="system", identity="a", duration=1.2, renew_deadline=1.0, retry=0.01)
-        election = an_election(cluster, process, settings)
-        election.start()
-        await asyncio.wait_for(election.acquired.wait(), 30)
-        lease = cluster.objects[(LEASE, "system", "streamjob-controller")]
-        cluster.edit(LEASE, "system", "streamjob-controller", spec=lease["spec"] | {"holderIdentity": "b"})
-        await asyncio.wait_for(election.lost.wait(), 30)
-        assert await asyncio.to_thread(process.ended.wait, 30)
-        await election.stop()
-        assert holder(cluster) == "b"
-
-    asyncio.run(scenario())
+async def test_who_loses_the_lease_to_another_and_does_not_stop_acting_is_ended() -> None:
+    cluster, process = FakeCluster(), Process()
+    settings = LeaseSettings(namespace="system", identity="a", duration=1.2, renew_deadline=1.0, retry=0.01)
+    election = an_election(cluster, process, settings)
+    election.start()
+    await asyncio.wait_for(election.acquired.wait(), 30)
+    lease = cluster.objects[(LEASE, "system", "streamjob-controller")]
+    cluster.edit(LEASE, "system", "streamjob-controller", spec=lease["spec"] | {"holderIdentity": "b"})
+    await asyncio.wait_for(election.lost.wait(), 30)
+    assert await asyncio.to_thread(process.ended.wait, 30)
+    await election.stop()
+    assert holder(cluster) == "b"
 
 
-def test_who_loses_the_lease_and_stops_acting_is_not_ended() -> None:
-    async def scenario() -> None:
-        cluster, process = FakeCluster(), Process()
-        election = an_election(cluster, process)
-        election.start()
-        await asyncio.wait_for(election.acquired.wait(), 30)
-        lease = cluster.objects[(LEASE, "system", "streamjob-controller")]
-        cluster.edit(LEASE, "system", "streamjob-controller", spec=lease["spec"] | {"holderIdentity": "b"})
-        await asyncio.wait_for(election.lost.wait(), 30)
-        election.rest()
-        await election.stop()
-        assert not process.ended.is_set()
-
-    asyncio.run(scenario())
+async def test_who_loses_the_lease_and_stops_acting_is_not_ended() -> None:
+    cluster, process = FakeCluster(), Process()
+    election = an_election(cluster, process)
+    election.start()
+    await asyncio.wait_for(election.acquired.wait(), 30)
+    lease = cluster.objects[(LEASE, "system", "streamjob-controller")]
+    cluster.edit(LEASE, "system", "streamjob-controller", spec=lease["spec"] | {"holderIdentity": "b"})
+    await asyncio.wait_for(election.lost.wait(), 30)
+    election.rest()
+    await election.stop()
+    assert not process.ended.is_set()
 
 
-def test_an_election_that_cannot_be_taken_part_in_is_lost() -> None:
+async def test_an_election_that_cannot_be_taken_part_in_is_lost() -> None:
     def connected() -> AbstractAsyncContextManager[Cluster]:
         raise RuntimeError("no cluster")
 
-    async def scenario() -> None:
-        process = Process()
-        election = Election(SETTINGS, connected, exit_process=process.exit)
-        election.start()
-        await asyncio.wait_for(election.lost.wait(), 30)
-        await election.stop()
-        assert not process.ended.is_set()
-
-    asyncio.run(scenario())
+    process = Process()
+    election = Election(SETTINGS, connected, exit_process=process.exit)
+    election.start()
+    await asyncio.wait_for(election.lost.wait(), 30)
+    await election.stop()
+    assert not process.ended.is_set()
 
 
-def test_who_stands_by_can_be_stopped() -> None:
-    async def scenario() -> None:
-        cluster, process = FakeCluster(), Process()
-        first = an_election(cluster, process)
-        second = an_election(cluster, process, LeaseSettings(namespace="system", identity="b"))
-        first.start()
-        await asyncio.wait_for(first.acquired.wait(), 30)
-        second.start()
-        await second.stop()
-        assert not second.acquired.is_set()
-        assert holder(cluster) == "a"
-        await first.stop()
-
-    asyncio.run(scenario())
+async def test_who_stands_by_can_be_stopped() -> None:
+    cluster, process = FakeCluster(), Process()
+    first = an_election(cluster, process)
+    second = an_election(cluster, process, LeaseSettings(namespace="system", identity="b"))
+    first.start()
+    await asyncio.wait_for(first.acquired.wait(), 30)
+    second.start()
+    await second.stop()
+    assert not second.acquired.is_set()
+    assert holder(cluster) == "a"
+    await first.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -96,75 +95,60 @@ def test_a_spec_that_is_nested_too_deeply_has_that_problem(spec: dict[str, Any])
 
 
 @pytest.mark.parametrize("name", ["parentheses", "a schedule of ages"])
-def test_a_spec_that_cannot_be_checked_stalls_its_resource_and_can_be_deleted(bench: Bench, name: str) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | DEPTHS[name])
-        await bench.step()
-        stalled = bench.condition("Stalled")
-        assert (stalled["status"], stalled["reason"]) == ("True", "InvalidSpec")
-        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
-        await bench.until(lambda: not bench.cluster.names(STREAM_JOB))
-
-    asyncio.run(scenario())
+async def test_a_spec_that_cannot_be_checked_stalls_its_resource_and_can_be_deleted(bench: Bench, name: str) -> None:
+    await running(bench)
+    bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | DEPTHS[name])
+    await bench.step()
+    stalled = bench.condition("Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "InvalidSpec")
+    await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+    await bench.until(lambda: not bench.cluster.names(STREAM_JOB))
 
 
-def test_an_unexpected_error_is_a_condition_and_an_event_until_it_is_over(bench: Bench, fickle: Fickle) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        fickle.error = ZeroDivisionError("division by zero")
-        for _ in range(3):
-            with pytest.raises(ZeroDivisionError):
-                await bench.jobs.reconcile(NAMESPACE, NAME)
-        for kind, status in (("Ready", "False"), ("Reconciling", "True")):
-            found = bench.condition(kind)
-            assert (found["status"], found["reason"]) == (status, "ReconcileFailed")
-            assert found["message"] == "ZeroDivisionError: division by zero"
-        assert "ReconcileFailed" in bench.events()
-        assert bench.lifecycle == "STABLE"
-        fickle.error = None
-        await bench.until(lambda: bool(bench.condition("Ready")["status"] == "True"))
-
-    asyncio.run(scenario())
-
-
-def test_an_action_that_is_refused_is_a_condition_for_as_long_as_it_is(bench: Bench) -> None:
-    async def scenario() -> None:
-        await bench.cluster.create(STREAM_JOB, a_job())
-        bench.cluster.faults["patch"] = [Refused("the finalizer is forbidden")] * 2
-        for _ in range(2):
-            with pytest.raises(Refused):
-                await bench.until(lambda: bench.lifecycle == "STABLE")
-            assert bench.condition("Ready")["message"] == "the finalizer is forbidden"
-        await bench.until(lambda: bench.condition("Ready")["reason"] != "ReconcileFailed")
-
-    asyncio.run(scenario())
-
-
-def test_an_api_server_that_is_silent_is_no_news_of_a_job(bench: Bench, fickle: Fickle) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        before = bench.job
-        fickle.error = Unavailable("no answer")
-        with pytest.raises(Unavailable):
+async def test_an_unexpected_error_is_a_condition_and_an_event_until_it_is_over(bench: Bench, fickle: Fickle) -> None:
+    await running(bench)
+    fickle.error = ZeroDivisionError("division by zero")
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
             await bench.jobs.reconcile(NAMESPACE, NAME)
-        assert bench.job == before
+    for kind, status in (("Ready", "False"), ("Reconciling", "True")):
+        found = bench.condition(kind)
+        assert (found["status"], found["reason"]) == (status, "ReconcileFailed")
+        assert found["message"] == "ZeroDivisionError: division by zero"
+    assert "ReconcileFailed" in bench.events()
+    assert bench.lifecycle == "STABLE"
+    fickle.error = None
+    await bench.until(lambda: bool(bench.condition("Ready")["status"] == "True"))
 
-    asyncio.run(scenario())
+
+async def test_an_action_that_is_refused_is_a_condition_for_as_long_as_it_is(bench: Bench) -> None:
+    await bench.cluster.create(STREAM_JOB, a_job())
+    bench.cluster.faults["patch"] = [Refused("the finalizer is forbidden")] * 2
+    for _ in range(2):
+        with pytest.raises(Refused):
+            await bench.until(lambda: bench.lifecycle == "STABLE")
+        assert bench.condition("Ready")["message"] == "the finalizer is forbidden"
+    await bench.until(lambda: bench.condition("Ready")["reason"] != "ReconcileFailed")
 
 
-def test_texts_that_are_others_each_time_do_not_keep_an_object_awake(bench: Bench, fickle: Fickle) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        versions = set()
-        for number in range(5):
-            fickle.error = ValueError(f"number {number}")
-            with pytest.raises(ValueError):
-                await bench.jobs.reconcile(NAMESPACE, NAME)
-            versions.add(bench.job["metadata"]["resourceVersion"])
-        assert len(versions) == 1
+async def test_an_api_server_that_is_silent_is_no_news_of_a_job(bench: Bench, fickle: Fickle) -> None:
+    await running(bench)
+    before = bench.job
+    fickle.error = Unavailable("no answer")
+    with pytest.raises(Unavailable):
+        await bench.jobs.reconcile(NAMESPACE, NAME)
+    assert bench.job == before
 
-    asyncio.run(scenario())
+
+async def test_texts_that_are_others_each_time_do_not_keep_an_object_awake(bench: Bench, fickle: Fickle) -> None:
+    await running(bench)
+    versions = set()
+    for number in range(5):
+        fickle.error = ValueError(f"number {number}")
+        with pytest.raises(ValueError):
+            await bench.jobs.reconcile(NAMESPACE, NAME)
+        versions.add(bench.job["metadata"]["resourceVersion"])
+    assert len(versions) == 1
 
 
 async def try_to_delete(bench: Bench, times: int) -> None:
@@ -176,72 +160,57 @@ async def try_to_delete(bench: Bench, times: int) -> None:
             await bench.jobs.reconcile(NAMESPACE, NAME)
 
 
-def test_a_job_that_is_deleted_goes_although_the_controller_has_a_defect(bench: Bench, fickle: Fickle) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        fickle.error = KeyError("a defect")
-        await try_to_delete(bench, 20)
-        assert bench.cluster.names(STREAM_JOB) == bench.cluster.names(POD) == []
-        assert "CleanupFailed" in bench.events()
-
-    asyncio.run(scenario())
+async def test_a_job_that_is_deleted_goes_although_the_controller_has_a_defect(bench: Bench, fickle: Fickle) -> None:
+    await running(bench)
+    fickle.error = KeyError("a defect")
+    await try_to_delete(bench, 20)
+    assert bench.cluster.names(STREAM_JOB) == bench.cluster.names(POD) == []
+    assert "CleanupFailed" in bench.events()
 
 
-def test_a_job_that_cannot_be_deleted_for_a_known_cause_says_so_and_waits(bench: Bench, fickle: Fickle) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        fickle.error = Refused("no rights")
-        await try_to_delete(bench, 20)
-        assert bench.cluster.names(STREAM_JOB) == [NAME]
-        assert bench.condition("Ready")["message"].startswith("no rights; to let it go without, take its finalizer off")
-
-    asyncio.run(scenario())
+async def test_a_job_that_cannot_be_deleted_for_a_known_cause_says_so_and_waits(bench: Bench, fickle: Fickle) -> None:
+    await running(bench)
+    fickle.error = Refused("no rights")
+    await try_to_delete(bench, 20)
+    assert bench.cluster.names(STREAM_JOB) == [NAME]
+    assert bench.condition("Ready")["message"].startswith("no rights; to let it go without, take its finalizer off")
 
 
-def test_a_status_that_cannot_be_read_is_told_beside_it_and_does_not_outlive_its_job(bench: Bench) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        broken = bench.job["status"] | {"lifecycleState": "DANCING"}
-        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, status=broken)
-        with pytest.raises(ValueError):
-            await bench.jobs.reconcile(NAMESPACE, NAME)
-        assert "lifecycleState" in bench.condition("Ready")["message"]
-        assert bench.job["status"]["jobStatus"] == broken["jobStatus"]
-        await try_to_delete(bench, 20)
-        assert bench.cluster.names(STREAM_JOB) == []
-
-    asyncio.run(scenario())
+async def test_a_status_that_cannot_be_read_is_told_beside_it_and_does_not_outlive_its_job(bench: Bench) -> None:
+    await running(bench)
+    broken = bench.job["status"] | {"lifecycleState": "DANCING"}
+    bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, status=broken)
+    with pytest.raises(ValueError):
+        await bench.jobs.reconcile(NAMESPACE, NAME)
+    assert "lifecycleState" in bench.condition("Ready")["message"]
+    assert bench.job["status"]["jobStatus"] == broken["jobStatus"]
+    await try_to_delete(bench, 20)
+    assert bench.cluster.names(STREAM_JOB) == []
 
 
-def test_a_snapshot_that_cannot_be_read_says_so_and_can_be_deleted(bench: Bench) -> None:
-    async def scenario() -> None:
-        thing = snapshot("odd")
-        thing["metadata"]["finalizers"] = ["streamjob.io/finalizer"]
-        thing["spec"]["backoffLimit"] = "often"
-        await bench.cluster.create(STREAM_SNAPSHOT, thing)
-        with pytest.raises(ValueError):
-            await bench.snapshots.reconcile(NAMESPACE, "odd")
-        (ready, _) = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "odd")]["status"]["conditions"]
-        assert ready["reason"] == "ReconcileFailed"
-        assert "backoffLimit" in ready["message"]
-        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "odd")
-        for _ in range(20):
-            if bench.cluster.names(STREAM_SNAPSHOT):
-                with pytest.raises(ValueError):
-                    await bench.snapshots.reconcile(NAMESPACE, "odd")
-        assert bench.cluster.names(STREAM_SNAPSHOT) == []
-
-    asyncio.run(scenario())
+async def test_a_snapshot_that_cannot_be_read_says_so_and_can_be_deleted(bench: Bench) -> None:
+    thing = snapshot("odd")
+    thing["metadata"]["finalizers"] = ["streamjob.io/finalizer"]
+    thing["spec"]["backoffLimit"] = "often"
+    await bench.cluster.create(STREAM_SNAPSHOT, thing)
+    with pytest.raises(ValueError):
+        await bench.snapshots.reconcile(NAMESPACE, "odd")
+    (ready, _) = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "odd")]["status"]["conditions"]
+    assert ready["reason"] == "ReconcileFailed"
+    assert "backoffLimit" in ready["message"]
+    await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "odd")
+    for _ in range(20):
+        if bench.cluster.names(STREAM_SNAPSHOT):
+            with pytest.raises(ValueError):
+                await bench.snapshots.reconcile(NAMESPACE, "odd")
+    assert bench.cluster.names(STREAM_SNAPSHOT) == []
 
 
-def test_a_job_that_is_deleted_disposes_of_its_checkpoints_although_its_spec_became_invalid(bench: Bench) -> None:
-    async def scenario() -> None:
-        await running(bench)
-        invalid = SPEC | {"deletionPolicy": "Delete", "job": job_with(sql="SELEC value")}
-        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=invalid)
-        await bench.step()
-        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
-        await bench.until(lambda: not bench.cluster.names(STREAM_JOB))
-        assert {key.partition("/")[0] for key in bench.job_store.objects()} == {"log", "log-copies"}
-
-    asyncio.run(scenario())
+async def test_a_job_that_is_deleted_disposes_of_its_checkpoints_although_its_spec_became_invalid(bench: Bench) -> None:
+    await running(bench)
+    invalid = SPEC | {"deletionPolicy": "Delete", "job": job_with(sql="SELEC value")}
+    bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=invalid)
+    await bench.step()
+    await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+    await bench.until(lambda: not bench.cluster.names(STREAM_JOB))
+    assert {key.partition("/")[0] for key in bench.job_store.objects()} == {"log", "log-copies"}

@@ -47,117 +47,99 @@ def lease(cluster: FakeCluster) -> Object:
     return cluster.objects[(LEASE, "system", "streamjob-controller")]
 
 
-def test_the_first_replica_leads() -> None:
+async def test_the_first_replica_leads() -> None:
     cluster = FakeCluster()
 
-    asyncio.run(replica(cluster, "a", Time()).acquire())
+    await replica(cluster, "a", Time()).acquire()
 
     assert lease(cluster)["spec"]["holderIdentity"] == "a"
     assert lease(cluster)["spec"]["leaseDurationSeconds"] == 15
 
 
-def test_a_second_replica_waits_while_the_first_renews() -> None:
-    async def scenario() -> None:
-        cluster, time = FakeCluster(), Time()
-        first, second = replica(cluster, "a", time), replica(cluster, "b", Time())
-        await first.acquire()
-        leading = asyncio.create_task(first.keep())
-        waiting = asyncio.create_task(second.acquire())
-        while time.slept < 20:
-            await asyncio.sleep(0)
-
-        assert not waiting.done()
-        assert lease(cluster)["spec"]["holderIdentity"] == "a"
-        leading.cancel()
-        waiting.cancel()
-
-    asyncio.run(scenario())
-
-
-def test_a_replica_takes_over_from_one_that_is_silent_for_as_long_as_the_lease_lasts() -> None:
+async def test_a_second_replica_waits_while_the_first_renews() -> None:
     cluster, time = FakeCluster(), Time()
-    asyncio.run(replica(cluster, "a", Time()).acquire())
+    first, second = replica(cluster, "a", time), replica(cluster, "b", Time())
+    await first.acquire()
+    leading = asyncio.create_task(first.keep())
+    waiting = asyncio.create_task(second.acquire())
+    while time.slept < 20:
+        await asyncio.sleep(0)
 
-    asyncio.run(replica(cluster, "b", time).acquire())
+    assert not waiting.done()
+    assert lease(cluster)["spec"]["holderIdentity"] == "a"
+    leading.cancel()
+    waiting.cancel()
+
+
+async def test_a_replica_takes_over_from_one_that_is_silent_for_as_long_as_the_lease_lasts() -> None:
+    cluster, time = FakeCluster(), Time()
+    await replica(cluster, "a", Time()).acquire()
+
+    await replica(cluster, "b", time).acquire()
 
     assert lease(cluster)["spec"]["holderIdentity"] == "b"
     assert lease(cluster)["spec"]["leaseTransitions"] == 1
     assert time.seconds - 100 >= 15
 
 
-def test_a_released_lease_is_taken_over_without_waiting() -> None:
-    async def scenario() -> None:
-        cluster, time = FakeCluster(), Time()
-        first = replica(cluster, "a", Time())
-        await first.acquire()
-        await first.release()
+async def test_a_released_lease_is_taken_over_without_waiting() -> None:
+    cluster, time = FakeCluster(), Time()
+    first = replica(cluster, "a", Time())
+    await first.acquire()
+    await first.release()
 
-        await replica(cluster, "b", time).acquire()
+    await replica(cluster, "b", time).acquire()
 
-        assert time.slept == 0
-
-    asyncio.run(scenario())
+    assert time.slept == 0
 
 
-def test_a_leader_that_finds_another_in_its_place_stops_at_once() -> None:
-    async def scenario() -> None:
-        cluster, time = FakeCluster(), Time()
-        first = replica(cluster, "a", time)
-        await first.acquire()
-        cluster.edit(LEASE, "system", "streamjob-controller", spec={"holderIdentity": "b", "leaseDurationSeconds": 15})
+async def test_a_leader_that_finds_another_in_its_place_stops_at_once() -> None:
+    cluster, time = FakeCluster(), Time()
+    first = replica(cluster, "a", time)
+    await first.acquire()
+    cluster.edit(LEASE, "system", "streamjob-controller", spec={"holderIdentity": "b", "leaseDurationSeconds": 15})
 
-        await first.keep()
+    await first.keep()
 
-        assert time.slept == 1
-        assert lease(cluster)["spec"]["holderIdentity"] == "b"
-
-    asyncio.run(scenario())
+    assert time.slept == 1
+    assert lease(cluster)["spec"]["holderIdentity"] == "b"
 
 
-def test_a_leader_that_cannot_renew_stops_before_another_may_take_over() -> None:
-    async def scenario() -> None:
-        cluster, time = FakeCluster(), Time()
-        first = replica(cluster, "a", time)
-        await first.acquire()
-        cluster.faults["get"] = [Unavailable("no answer")] * 20
+async def test_a_leader_that_cannot_renew_stops_before_another_may_take_over() -> None:
+    cluster, time = FakeCluster(), Time()
+    first = replica(cluster, "a", time)
+    await first.acquire()
+    cluster.faults["get"] = [Unavailable("no answer")] * 20
 
-        await first.keep()
+    await first.keep()
 
-        assert 10 <= time.seconds - 100 < 15
-
-    asyncio.run(scenario())
+    assert 10 <= time.seconds - 100 < 15
 
 
-def test_a_short_outage_does_not_end_a_leadership() -> None:
-    async def scenario() -> None:
-        cluster, time = FakeCluster(), Time()
-        first = replica(cluster, "a", time)
-        await first.acquire()
-        cluster.faults["get"] = [Unavailable("no answer")] * 3
-        leading = asyncio.create_task(first.keep())
-        while time.slept < 10:
-            await asyncio.sleep(0)
+async def test_a_short_outage_does_not_end_a_leadership() -> None:
+    cluster, time = FakeCluster(), Time()
+    first = replica(cluster, "a", time)
+    await first.acquire()
+    cluster.faults["get"] = [Unavailable("no answer")] * 3
+    leading = asyncio.create_task(first.keep())
+    while time.slept < 10:
+        await asyncio.sleep(0)
 
-        assert not leading.done()
-        leading.cancel()
-
-    asyncio.run(scenario())
+    assert not leading.done()
+    leading.cancel()
 
 
-def test_a_lost_reply_to_a_renewal_is_no_loss_of_the_lease() -> None:
-    async def scenario() -> None:
-        cluster, time = FakeCluster(), Time()
-        first = replica(cluster, "a", time)
-        await first.acquire()
-        cluster.lost_replies["replace"] = [Unavailable("reset")]
-        leading = asyncio.create_task(first.keep())
-        while time.slept < 10:
-            await asyncio.sleep(0)
+async def test_a_lost_reply_to_a_renewal_is_no_loss_of_the_lease() -> None:
+    cluster, time = FakeCluster(), Time()
+    first = replica(cluster, "a", time)
+    await first.acquire()
+    cluster.lost_replies["replace"] = [Unavailable("reset")]
+    leading = asyncio.create_task(first.keep())
+    while time.slept < 10:
+        await asyncio.sleep(0)
 
-        assert not leading.done()
-        leading.cancel()
-
-    asyncio.run(scenario())
+    assert not leading.done()
+    leading.cancel()
 
 
 class HangingCluster(FakeCluster):
@@ -171,30 +153,24 @@ class HangingCluster(FakeCluster):
         return await super().get(kind, namespace, name)
 
 
-def test_a_request_that_hangs_does_not_keep_a_leader_in_office() -> None:
-    async def scenario() -> None:
-        cluster = HangingCluster()
-        settings = LeaseSettings(namespace="system", identity="a", duration=0.5, renew_deadline=0.2, retry=0.05)
-        first = Leadership(cluster, settings)
-        await first.acquire()
-        cluster.hangs = True
+async def test_a_request_that_hangs_does_not_keep_a_leader_in_office() -> None:
+    cluster = HangingCluster()
+    settings = LeaseSettings(namespace="system", identity="a", duration=0.5, renew_deadline=0.2, retry=0.05)
+    first = Leadership(cluster, settings)
+    await first.acquire()
+    cluster.hangs = True
 
-        await asyncio.wait_for(first.keep(), timeout=30)
-
-    asyncio.run(scenario())
+    await asyncio.wait_for(first.keep(), timeout=30)
 
 
-def test_of_many_that_start_together_one_leads() -> None:
-    async def scenario() -> None:
-        cluster = FakeCluster()
-        tasks = [asyncio.create_task(replica(cluster, name, Time()).acquire()) for name in "abcdef"]
-        done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+async def test_of_many_that_start_together_one_leads() -> None:
+    cluster = FakeCluster()
+    tasks = [asyncio.create_task(replica(cluster, name, Time()).acquire()) for name in "abcdef"]
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-        assert len(done) == 1
-        for task in waiting:
-            task.cancel()
-
-    asyncio.run(scenario())
+    assert len(done) == 1
+    for task in waiting:
+        task.cancel()
 
 
 def test_a_lease_that_ends_before_its_holder_gives_up_is_refused() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -57,8 +55,9 @@ class Bench:
         return calls
 
 
-def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
-    asyncio.run(scenario(Bench()))  # type: ignore[arg-type]
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
 
 
 async def watched(bench: Bench, kind: Kind, *things: Object) -> None:
@@ -69,167 +68,131 @@ async def watched(bench: Bench, kind: Kind, *things: Object) -> None:
     bench.asked()
 
 
-def test_what_the_watch_has_brought_costs_no_request() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.api.create(STREAM_JOB, job())
-        await watched(bench, POD, pod(), pod("other-driver-1", "u2"))
+async def test_what_the_watch_has_brought_costs_no_request(bench: Bench) -> None:
+    await bench.api.create(STREAM_JOB, job())
+    await watched(bench, POD, pod(), pod("other-driver-1", "u2"))
 
-        assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["metadata"]["uid"] == "u1"
-        found = await bench.cluster.list(POD, "a", labels=OF_JOB)
-        assert [each["metadata"]["name"] for each in found] == ["orders-driver-1"]
-        with pytest.raises(NotFound):
-            await bench.cluster.get(STREAM_JOB, "a", "payments")
-        assert await bench.cluster.list(CONTROLLER_REVISION, "a", labels=OF_JOB) == []
-        assert bench.asked() == []
-
-    run(scenario)
+    assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["metadata"]["uid"] == "u1"
+    found = await bench.cluster.list(POD, "a", labels=OF_JOB)
+    assert [each["metadata"]["name"] for each in found] == ["orders-driver-1"]
+    with pytest.raises(NotFound):
+        await bench.cluster.get(STREAM_JOB, "a", "payments")
+    assert await bench.cluster.list(CONTROLLER_REVISION, "a", labels=OF_JOB) == []
+    assert bench.asked() == []
 
 
-def test_of_a_pod_only_what_is_read_is_kept() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, POD, pod())
-        (found,) = await bench.cluster.list(POD, "a", labels=OF_JOB)
+async def test_of_a_pod_only_what_is_read_is_kept(bench: Bench) -> None:
+    await watched(bench, POD, pod())
+    (found,) = await bench.cluster.list(POD, "a", labels=OF_JOB)
 
-        assert "spec" not in found
-        assert "managedFields" not in found["metadata"]
-        assert found["status"] == {"phase": "Running"}
-
-    run(scenario)
+    assert "spec" not in found
+    assert "managedFields" not in found["metadata"]
+    assert found["status"] == {"phase": "Running"}
 
 
-def test_before_everything_was_listed_the_api_is_asked() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.api.create(STREAM_JOB, job())
-        bench.watch()
-        bench.asked()
+async def test_before_everything_was_listed_the_api_is_asked(bench: Bench) -> None:
+    await bench.api.create(STREAM_JOB, job())
+    bench.watch()
+    bench.asked()
 
-        await bench.cluster.get(STREAM_JOB, "a", "orders")
-        await bench.cluster.list(POD, "a", labels=OF_JOB)
-        assert bench.asked() == [("get", "streamjobs", "orders"), ("list", "pods", "a")]
-
-    run(scenario)
+    await bench.cluster.get(STREAM_JOB, "a", "orders")
+    await bench.cluster.list(POD, "a", labels=OF_JOB)
+    assert bench.asked() == [("get", "streamjobs", "orders"), ("list", "pods", "a")]
 
 
-def test_what_a_listing_shows_and_the_watch_has_not_brought_is_read_once_from_the_api() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, STREAM_JOB, job())
-        bench.api.edit(STREAM_JOB, "a", "orders", spec={"suspend": True})
-        await bench.api.create(POD, pod())
-        assert "spec" not in await bench.cluster.get(STREAM_JOB, "a", "orders")
+async def test_what_a_listing_shows_and_the_watch_has_not_brought_is_read_once_from_the_api(bench: Bench) -> None:
+    await watched(bench, STREAM_JOB, job())
+    bench.api.edit(STREAM_JOB, "a", "orders", spec={"suspend": True})
+    await bench.api.create(POD, pod())
+    assert "spec" not in await bench.cluster.get(STREAM_JOB, "a", "orders")
 
-        await bench.sweep()
-        bench.asked()
-        for _ in range(2):
-            assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["spec"] == {"suspend": True}
-            assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
-        assert bench.asked() == [("get", "streamjobs", "orders"), ("list", "pods", "a")]
-
-    run(scenario)
-
-
-def test_what_was_written_is_seen_at_once() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, STREAM_JOB, job())
-        read = await bench.cluster.get(STREAM_JOB, "a", "orders")
-        await bench.cluster.replace(STREAM_JOB, read | {"status": {"attempt": 1}}, subresource="status")
-        await bench.cluster.create(POD, pod())
-        bench.asked()
-
-        assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["status"] == {"attempt": 1}
-        assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
-        assert bench.asked() == []
-
-    run(scenario)
-
-
-def test_an_older_version_that_the_watch_brings_late_replaces_nothing() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, STREAM_JOB, job())
-        old = await bench.cluster.get(STREAM_JOB, "a", "orders")
-        await bench.cluster.replace(STREAM_JOB, old | {"status": {"attempt": 1}}, subresource="status")
-
-        bench.mirror.put(STREAM_JOB, old)
-        bench.mirror.drop(STREAM_JOB, old)
-        assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["status"] == {"attempt": 1}
-
-    run(scenario)
-
-
-def test_behind_a_conflict_the_object_is_read_from_the_api() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, STREAM_JOB, job())
-        read = await bench.cluster.get(STREAM_JOB, "a", "orders")
-        bench.api.edit(STREAM_JOB, "a", "orders", spec={"suspend": True})
-        with pytest.raises(Conflict):
-            await bench.cluster.replace(STREAM_JOB, read | {"status": {}}, subresource="status")
-
+    await bench.sweep()
+    bench.asked()
+    for _ in range(2):
         assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["spec"] == {"suspend": True}
-
-    run(scenario)
-
-
-def test_a_pod_that_exists_already_is_looked_for() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, STREAM_JOB, job())
-        await bench.api.create(POD, pod())
-        with pytest.raises(AlreadyExists):
-            await bench.cluster.create(POD, pod())
-
         assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
-
-    run(scenario)
-
-
-def test_what_is_gone_without_a_word_of_the_watch_a_listing_finds() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, POD, pod())
-        await bench.api.delete(POD, "a", "orders-driver-1")
-        assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
-
-        gone = await bench.sweep()
-        assert [each["metadata"]["name"] for each in gone] == ["orders-driver-1"]
-        assert await bench.cluster.list(POD, "a", labels=OF_JOB) == []
-
-    run(scenario)
+    assert bench.asked() == [("get", "streamjobs", "orders"), ("list", "pods", "a")]
 
 
-def test_what_came_while_a_listing_was_under_way_is_not_taken_for_gone() -> None:
-    async def scenario(bench: Bench) -> None:
-        await watched(bench, STREAM_JOB, job())
-        before = bench.mirror.versions(POD)
-        listing = await bench.api.list(POD, metadata_only=True)
+async def test_what_was_written_is_seen_at_once(bench: Bench) -> None:
+    await watched(bench, STREAM_JOB, job())
+    read = await bench.cluster.get(STREAM_JOB, "a", "orders")
+    await bench.cluster.replace(STREAM_JOB, read | {"status": {"attempt": 1}}, subresource="status")
+    await bench.cluster.create(POD, pod())
+    bench.asked()
+
+    assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["status"] == {"attempt": 1}
+    assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
+    assert bench.asked() == []
+
+
+async def test_an_older_version_that_the_watch_brings_late_replaces_nothing(bench: Bench) -> None:
+    await watched(bench, STREAM_JOB, job())
+    old = await bench.cluster.get(STREAM_JOB, "a", "orders")
+    await bench.cluster.replace(STREAM_JOB, old | {"status": {"attempt": 1}}, subresource="status")
+
+    bench.mirror.put(STREAM_JOB, old)
+    bench.mirror.drop(STREAM_JOB, old)
+    assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["status"] == {"attempt": 1}
+
+
+async def test_behind_a_conflict_the_object_is_read_from_the_api(bench: Bench) -> None:
+    await watched(bench, STREAM_JOB, job())
+    read = await bench.cluster.get(STREAM_JOB, "a", "orders")
+    bench.api.edit(STREAM_JOB, "a", "orders", spec={"suspend": True})
+    with pytest.raises(Conflict):
+        await bench.cluster.replace(STREAM_JOB, read | {"status": {}}, subresource="status")
+
+    assert (await bench.cluster.get(STREAM_JOB, "a", "orders"))["spec"] == {"suspend": True}
+
+
+async def test_a_pod_that_exists_already_is_looked_for(bench: Bench) -> None:
+    await watched(bench, STREAM_JOB, job())
+    await bench.api.create(POD, pod())
+    with pytest.raises(AlreadyExists):
         await bench.cluster.create(POD, pod())
 
-        assert bench.mirror.listed(POD, listing, before) == []
-        assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
-
-    run(scenario)
+    assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
 
 
-def test_a_job_whose_last_finalizer_was_taken_off_is_gone() -> None:
-    async def scenario(bench: Bench) -> None:
-        held = job()
-        held["metadata"]["finalizers"] = ["streamjob.io/finalizer"]
-        await watched(bench, STREAM_JOB, held)
-        await bench.cluster.delete(STREAM_JOB, "a", "orders")
-        await bench.cluster.patch(STREAM_JOB, "a", "orders", {"metadata": {"finalizers": []}})
+async def test_what_is_gone_without_a_word_of_the_watch_a_listing_finds(bench: Bench) -> None:
+    await watched(bench, POD, pod())
+    await bench.api.delete(POD, "a", "orders-driver-1")
+    assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
 
-        with pytest.raises(NotFound):
-            await bench.cluster.get(STREAM_JOB, "a", "orders")
-
-    run(scenario)
+    gone = await bench.sweep()
+    assert [each["metadata"]["name"] for each in gone] == ["orders-driver-1"]
+    assert await bench.cluster.list(POD, "a", labels=OF_JOB) == []
 
 
-def test_a_revision_that_was_deleted_is_seen_at_once() -> None:
-    async def scenario(bench: Bench) -> None:
-        revision = pod("orders-abc") | {"kind": "ControllerRevision"}
-        await watched(bench, CONTROLLER_REVISION, revision)
-        assert len(await bench.cluster.list(CONTROLLER_REVISION, "a", labels=OF_JOB)) == 1
-        await bench.cluster.delete(CONTROLLER_REVISION, "a", "orders-abc")
+async def test_what_came_while_a_listing_was_under_way_is_not_taken_for_gone(bench: Bench) -> None:
+    await watched(bench, STREAM_JOB, job())
+    before = bench.mirror.versions(POD)
+    listing = await bench.api.list(POD, metadata_only=True)
+    await bench.cluster.create(POD, pod())
 
-        assert await bench.cluster.list(CONTROLLER_REVISION, "a", labels=OF_JOB) == []
+    assert bench.mirror.listed(POD, listing, before) == []
+    assert len(await bench.cluster.list(POD, "a", labels=OF_JOB)) == 1
 
-    run(scenario)
+
+async def test_a_job_whose_last_finalizer_was_taken_off_is_gone(bench: Bench) -> None:
+    held = job()
+    held["metadata"]["finalizers"] = ["streamjob.io/finalizer"]
+    await watched(bench, STREAM_JOB, held)
+    await bench.cluster.delete(STREAM_JOB, "a", "orders")
+    await bench.cluster.patch(STREAM_JOB, "a", "orders", {"metadata": {"finalizers": []}})
+
+    with pytest.raises(NotFound):
+        await bench.cluster.get(STREAM_JOB, "a", "orders")
+
+
+async def test_a_revision_that_was_deleted_is_seen_at_once(bench: Bench) -> None:
+    revision = pod("orders-abc") | {"kind": "ControllerRevision"}
+    await watched(bench, CONTROLLER_REVISION, revision)
+    assert len(await bench.cluster.list(CONTROLLER_REVISION, "a", labels=OF_JOB)) == 1
+    await bench.cluster.delete(CONTROLLER_REVISION, "a", "orders-abc")
+
+    assert await bench.cluster.list(CONTROLLER_REVISION, "a", labels=OF_JOB) == []
 
 
 @pytest.mark.parametrize(

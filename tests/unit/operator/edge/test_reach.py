@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -44,37 +43,31 @@ async def make_stable(bench: Bench, spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("spec", "reason"), [({}, "NoCredentials"), (on_a_volume(), "OnVolume")], ids=str)
-def test_a_job_runs_is_upgraded_and_says_that_its_store_is_out_of_reach(
+async def test_a_job_runs_is_upgraded_and_says_that_its_store_is_out_of_reach(
     bench: Bench, spec: dict[str, Any], reason: str
 ) -> None:
-    async def scenario() -> None:
-        await make_stable(bench, spec)
-        assert bench.condition("Ready")["status"] == "True"
-        assert (bench.condition("StoreInReach")["status"], bench.condition("StoreInReach")["reason"]) == (
-            "False",
-            reason,
-        )
-        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | {"image": "example/two"})
-        await bench.until(lambda: bench.job["status"]["jobStatus"]["attempt"] == 2)
-        await bench.until(lambda: bench.lifecycle == "DEPLOYED")
-
-    asyncio.run(scenario())
+    await make_stable(bench, spec)
+    assert bench.condition("Ready")["status"] == "True"
+    assert (bench.condition("StoreInReach")["status"], bench.condition("StoreInReach")["reason"]) == (
+        "False",
+        reason,
+    )
+    bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | {"image": "example/two"})
+    await bench.until(lambda: bench.job["status"]["jobStatus"]["attempt"] == 2)
+    await bench.until(lambda: bench.lifecycle == "DEPLOYED")
 
 
 @pytest.mark.parametrize("spec", [{}, on_a_volume()], ids=["no credentials", "volume"])
-def test_what_is_out_of_reach_is_left_when_the_job_is_deleted_and_that_is_said(
+async def test_what_is_out_of_reach_is_left_when_the_job_is_deleted_and_that_is_said(
     bench: Bench, spec: dict[str, Any]
 ) -> None:
-    async def scenario() -> None:
-        await make_stable(bench, spec | {"deletionPolicy": "Delete"})
-        await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
-        await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects, rounds=100)
-
-    asyncio.run(scenario())
+    await make_stable(bench, spec | {"deletionPolicy": "Delete"})
+    await bench.cluster.delete(STREAM_JOB, NAMESPACE, NAME)
+    await bench.until(lambda: (STREAM_JOB, NAMESPACE, NAME) not in bench.cluster.objects, rounds=100)
     assert "CleanupFailed" in bench.events()
 
 
-def test_a_savepoint_out_of_reach_is_let_go_with_its_files_left(bench: Bench) -> None:
+async def test_a_savepoint_out_of_reach_is_let_go_with_its_files_left(bench: Bench) -> None:
     snapshot = {
         "apiVersion": "streamjob.io/v1alpha1",
         "kind": "StreamSnapshot",
@@ -82,24 +75,21 @@ def test_a_savepoint_out_of_reach_is_let_go_with_its_files_left(bench: Bench) ->
         "spec": {"jobRef": {"name": NAME}, "savepoint": {"disposeOnDelete": True}},
     }
 
-    async def scenario() -> None:
-        await make_stable(bench, {})
-        made = await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
+    await make_stable(bench, {})
+    made = await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
 
-        def state() -> str | None:
-            stored = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, made["metadata"]["name"])]
-            found = (stored.get("status") or {}).get("state")
-            return None if found is None else str(found)
+    def state() -> str | None:
+        stored = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, made["metadata"]["name"])]
+        found = (stored.get("status") or {}).get("state")
+        return None if found is None else str(found)
 
-        await bench.until(lambda: state() == "Completed")
-        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "one")
-        await bench.until(lambda: "one" not in bench.cluster.names(STREAM_SNAPSHOT))
-
-    asyncio.run(scenario())
+    await bench.until(lambda: state() == "Completed")
+    await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "one")
+    await bench.until(lambda: "one" not in bench.cluster.names(STREAM_SNAPSHOT))
     assert "Cleanup" in bench.events()
 
 
-def test_a_savepoint_that_cannot_be_deleted_says_why_to_whom_waits_for_it(tmp_path: Path) -> None:
+async def test_a_savepoint_that_cannot_be_deleted_says_why_to_whom_waits_for_it(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     other = Job(tmp_path / "bucket" / "snapshots", JobId("elsewhere", NAME))
     directory = other.savepoint(1, b"state")
@@ -113,20 +103,17 @@ def test_a_savepoint_that_cannot_be_deleted_says_why_to_whom_waits_for_it(tmp_pa
         },
     }
 
-    async def scenario() -> None:
-        await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
-        assert await bench.snapshots.reconcile(NAMESPACE, "theirs") != WorkLoops.GONE
-        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "theirs")
-        with pytest.raises(NotDisposable):
-            await bench.snapshots.reconcile(NAMESPACE, "theirs")
-
-    asyncio.run(scenario())
+    await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
+    assert await bench.snapshots.reconcile(NAMESPACE, "theirs") != WorkLoops.GONE
+    await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, "theirs")
+    with pytest.raises(NotDisposable):
+        await bench.snapshots.reconcile(NAMESPACE, "theirs")
     assert "CleanupFailed" in bench.events()
     assert "theirs" in bench.cluster.names(STREAM_SNAPSHOT)
     assert (directory / "manifest.json").exists()
 
 
-def test_a_snapshot_of_a_place_without_a_savepoint_is_not_complete_until_there_is_one(tmp_path: Path) -> None:
+async def test_a_snapshot_of_a_place_without_a_savepoint_is_not_complete_until_there_is_one(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     stored = Job(tmp_path / "bucket" / "snapshots", JobId(NAMESPACE, NAME))
     directory = stored.savepoint(1, b"state")
@@ -145,39 +132,33 @@ def test_a_snapshot_of_a_place_without_a_savepoint_is_not_complete_until_there_i
         found: dict[str, Any] = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, "old")]["status"]
         return found
 
-    async def scenario() -> None:
-        await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
-        await bench.snapshots.reconcile(NAMESPACE, "old")
-        assert status()["state"] == "Pending"
-        assert f"there is no savepoint at s3://bucket/snapshots/savepoints/{directory.name}" in status()["error"]
-        away.rename(directory)
-        bench.now += 3600
-        await bench.snapshots.reconcile(NAMESPACE, "old")
-        assert status()["state"] == "Completed"
-        assert (status()["id"], status()["sizeBytes"]) == (1, len(b"state"))
-
-    asyncio.run(scenario())
+    await bench.cluster.create(STREAM_SNAPSHOT, snapshot)
+    await bench.snapshots.reconcile(NAMESPACE, "old")
+    assert status()["state"] == "Pending"
+    assert f"there is no savepoint at s3://bucket/snapshots/savepoints/{directory.name}" in status()["error"]
+    away.rename(directory)
+    bench.now += 3600
+    await bench.snapshots.reconcile(NAMESPACE, "old")
+    assert status()["state"] == "Completed"
+    assert (status()["id"], status()["sizeBytes"]) == (1, len(b"state"))
 
 
-def test_a_job_does_not_leave_a_place_of_which_nobody_knows_the_newest_snapshot(bench: Bench) -> None:
+async def test_a_job_does_not_leave_a_place_of_which_nobody_knows_the_newest_snapshot(bench: Bench) -> None:
     elsewhere = {"checkpointing": {"interval": "10s", "location": "s3://elsewhere/snapshots"}}
 
-    async def scenario() -> None:
-        await make_stable(bench, {})
-        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | elsewhere)
-        for _ in range(10):
-            await bench.step()
-        assert (bench.condition("Stalled")["status"], bench.condition("Stalled")["reason"]) == (
-            "True",
-            "StateIncompatible",
-        )
-        assert bench.job["status"]["jobStatus"]["attempt"] == 1
+    await make_stable(bench, {})
+    bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | elsewhere)
+    for _ in range(10):
+        await bench.step()
+    assert (bench.condition("Stalled")["status"], bench.condition("Stalled")["reason"]) == (
+        "True",
+        "StateIncompatible",
+    )
+    assert bench.job["status"]["jobStatus"]["attempt"] == 1
 
-        named = {"initialSavepointPath": "s3://bucket/snapshots/a/manifest.json", "savepointRedeployNonce": 1}
-        bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | named)
-        await bench.until(lambda: bench.job["status"]["jobStatus"]["attempt"] == 2)
-
-    asyncio.run(scenario())
+    named = {"initialSavepointPath": "s3://bucket/snapshots/a/manifest.json", "savepointRedeployNonce": 1}
+    bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | named)
+    await bench.until(lambda: bench.job["status"]["jobStatus"]["attempt"] == 2)
 
 
 def problems(**spec: Any) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from tests.unit.operator.edge.bench import NAME, NAMESPACE, Bench, a_job
 
 from streamjob_operator.cluster.kinds import STREAM_JOB, STREAM_SNAPSHOT
@@ -33,29 +31,23 @@ async def take_two(bench: Bench) -> str:
     return first
 
 
-def test_a_savepoint_that_need_not_be_kept_any_longer_leaves_no_files(bench: Bench) -> None:
-    async def scenario() -> None:
-        first = await take_two(bench)
-        await bench.until(lambda: first not in bench.cluster.names(STREAM_SNAPSHOT), rounds=5)
-
-    asyncio.run(scenario())
+async def test_a_savepoint_that_need_not_be_kept_any_longer_leaves_no_files(bench: Bench) -> None:
+    first = await take_two(bench)
+    await bench.until(lambda: first not in bench.cluster.names(STREAM_SNAPSHOT), rounds=5)
     assert len(manifests(bench)) == len(completed(bench)) == 1
 
 
-def test_a_savepoint_of_the_schedule_that_a_person_deletes_keeps_its_files(bench: Bench) -> None:
-    async def scenario() -> None:
-        await bench.cluster.create(STREAM_JOB, a_job(savepoints={"schedule": "1m"}))
-        await bench.until(lambda: len(completed(bench)) == 1, rounds=200)
-        (only,) = completed(bench)
-        await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, only)
-        for _ in range(3):
-            await bench.step()
-
-    asyncio.run(scenario())
+async def test_a_savepoint_of_the_schedule_that_a_person_deletes_keeps_its_files(bench: Bench) -> None:
+    await bench.cluster.create(STREAM_JOB, a_job(savepoints={"schedule": "1m"}))
+    await bench.until(lambda: len(completed(bench)) == 1, rounds=200)
+    (only,) = completed(bench)
+    await bench.cluster.delete(STREAM_SNAPSHOT, NAMESPACE, only)
+    for _ in range(3):
+        await bench.step()
     assert len(manifests(bench)) >= 1
 
 
-def test_savepoints_of_upgrades_are_kept_as_retention_says(bench: Bench) -> None:
+async def test_savepoints_of_upgrades_are_kept_as_retention_says(bench: Bench) -> None:
     async def upgraded(image: str) -> None:
         attempt = bench.job["status"]["jobStatus"]["attempt"]
         bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=bench.job["spec"] | {"image": image})
@@ -65,21 +57,18 @@ def test_savepoints_of_upgrades_are_kept_as_retention_says(bench: Bench) -> None
         bench.driver.checkpoint(bench.now)
         await bench.until(lambda: bench.lifecycle == "STABLE")
 
-    async def scenario() -> None:
-        await bench.cluster.create(STREAM_JOB, a_job(savepoints={"retention": {"maxCount": 1}}))
-        await bench.until(lambda: bench.lifecycle == "DEPLOYED")
-        await upgraded("example/two")
-        (first,) = completed(bench)
-        reference = bench.job["status"]["savepoint"]["upgradeSnapshotReference"]
-        recorded = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, first)]
-        assert reference == {"name": first, "path": recorded["status"]["path"]}
-        assert recorded["metadata"]["labels"]["streamjob.io/origin"] == "upgrade"
+    await bench.cluster.create(STREAM_JOB, a_job(savepoints={"retention": {"maxCount": 1}}))
+    await bench.until(lambda: bench.lifecycle == "DEPLOYED")
+    await upgraded("example/two")
+    (first,) = completed(bench)
+    reference = bench.job["status"]["savepoint"]["upgradeSnapshotReference"]
+    recorded = bench.cluster.objects[(STREAM_SNAPSHOT, NAMESPACE, first)]
+    assert reference == {"name": first, "path": recorded["status"]["path"]}
+    assert recorded["metadata"]["labels"]["streamjob.io/origin"] == "upgrade"
 
-        bench.now += 60
-        await upgraded("example/three")
-        await bench.until(lambda: first not in bench.cluster.names(STREAM_SNAPSHOT))
-
-    asyncio.run(scenario())
+    bench.now += 60
+    await upgraded("example/three")
+    await bench.until(lambda: first not in bench.cluster.names(STREAM_SNAPSHOT))
     (kept,) = completed(bench)
     assert kept == bench.job["status"]["savepoint"]["upgradeSnapshotReference"]["name"]
     assert len(manifests(bench)) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 from aiohttp import web
 
@@ -96,14 +94,14 @@ async def fetch(app: web.Application, *paths: str) -> list[httpx.Response]:
         await runner.cleanup()
 
 
-def test_the_probes_answer_over_http() -> None:
+async def test_the_probes_answer_over_http() -> None:
     health = Health(WatchAudit(patience=60), clock=lambda: 100.0)
-    healthz, readyz = asyncio.run(fetch(probe_server(health), "/healthz", "/readyz"))
+    healthz, readyz = await fetch(probe_server(health), "/healthz", "/readyz")
     assert (healthz.status_code, readyz.status_code) == (200, 503)
 
     health.ready = True
     health.audit.listed(STREAM_JOB, [thing("x", 5)], now=0)
-    healthz, readyz = asyncio.run(fetch(probe_server(health), "/healthz", "/readyz"))
+    healthz, readyz = await fetch(probe_server(health), "/healthz", "/readyz")
     assert (healthz.status_code, readyz.status_code) == (503, 200)
     assert healthz.text == "a watch has not delivered a change for 100 s"
 
@@ -124,7 +122,7 @@ def test_metrics_have_the_load_of_scaled_jobs_and_count_their_moves() -> None:
     assert 'name="y"' not in text
 
 
-def test_metrics_count_jobs_by_state_and_know_the_age_of_their_checkpoints() -> None:
+async def test_metrics_count_jobs_by_state_and_know_the_age_of_their_checkpoints() -> None:
     metrics = Metrics(now=lambda: 130.0)
     metrics.job("a", "x", JobSample("STABLE", checkpointed=100.0))
     metrics.job("a", "y", JobSample("STABLE"))
@@ -132,7 +130,7 @@ def test_metrics_count_jobs_by_state_and_know_the_age_of_their_checkpoints() -> 
     metrics.job("b", "z", None)
     metrics.request("get", "pods", 0.1)
 
-    (answer,) = asyncio.run(fetch(metrics_server(metrics.text), "/metrics"))
+    (answer,) = await fetch(metrics_server(metrics.text), "/metrics")
 
     assert 'streamjob_controller_jobs{namespace="a",state="STABLE"} 2.0' in answer.text
     assert 'streamjob_controller_checkpoint_age_seconds{name="x",namespace="a"} 30.0' in answer.text

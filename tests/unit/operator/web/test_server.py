@@ -27,6 +27,8 @@ from tests.unit.operator.web.bench import (
 from streamjob_operator.cluster.driver_api import DriverAddress
 from streamjob_operator.cluster.kinds import EVENT, STREAM_JOB
 
+pytestmark = pytest.mark.timeout(60)
+
 TOKEN = token(NOW + 3600)
 CHANGES = ("update", "shop", "*")
 
@@ -86,176 +88,139 @@ def cluster_with(*rights: tuple[str, str, str], **audience: Any) -> PageCluster:
     return cluster
 
 
-def run(test: Any) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
+async def test_a_viewer_sees_the_jobs_of_the_namespaces_that_it_may_list() -> None:
+    cluster = cluster_with()
+    await put(cluster, job("views"), job("fraud", "secret"))
+    async with opened(cluster) as browser:
+        status, found, _ = await browser.ask("/v1/jobs")
+
+        assert status == 200
+        assert list(found["jobs"]) == ["shop/views"]
+        assert (found["viewer"], found["everyNamespace"]) == (VIEWER[0], False)
+        assert "secret" not in json.dumps(found)
 
 
-def test_a_viewer_sees_the_jobs_of_the_namespaces_that_it_may_list() -> None:
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"), job("fraud", "secret"))
-        async with opened(cluster) as browser:
-            status, found, _ = await browser.ask("/v1/jobs")
+async def test_whoever_may_list_all_is_asked_about_no_namespace() -> None:
+    cluster = cluster_with(("list", "*", "*"))
+    await put(cluster, job("views"), job("fraud", "secret"))
+    async with opened(cluster) as browser:
+        _, found, _ = await browser.ask("/v1/jobs")
 
-            assert status == 200
-            assert list(found["jobs"]) == ["shop/views"]
-            assert (found["viewer"], found["everyNamespace"]) == (VIEWER[0], False)
-            assert "secret" not in json.dumps(found)
-
-    run(test())
-
-
-def test_whoever_may_list_all_is_asked_about_no_namespace() -> None:
-    async def test() -> None:
-        cluster = cluster_with(("list", "*", "*"))
-        await put(cluster, job("views"), job("fraud", "secret"))
-        async with opened(cluster) as browser:
-            _, found, _ = await browser.ask("/v1/jobs")
-
-        assert list(found["jobs"]) == ["secret/fraud", "shop/views"]
-        asked = [spec["resourceAttributes"] for kind, spec in cluster.reviews if kind == "SubjectAccessReview"]
-        assert asked == [{"group": "streamjob.io", "resource": "streamjobs", "verb": "list"}]
-
-    run(test())
+    assert list(found["jobs"]) == ["secret/fraud", "shop/views"]
+    asked = [spec["resourceAttributes"] for kind, spec in cluster.reviews if kind == "SubjectAccessReview"]
+    assert asked == [{"group": "streamjob.io", "resource": "streamjobs", "verb": "list"}]
 
 
 @pytest.mark.parametrize("shown", [None, "unknown", "", token(NOW - 1), "x" * 8_000])
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/stream", "/v1/session", "/jobs/shop/views/v1/job", "/v1/none"])
-def test_nothing_is_shown_without_a_valid_token(shown: str | None, path: str) -> None:
-    async def test() -> None:
-        cluster = cluster_with()
-        cluster.account(token(NOW - 1), "expired", ("list", "*", "*"), **READER)
-        await put(cluster, job("views"))
-        async with opened(cluster, shown=shown) as browser:
-            status, problem, headers = await browser.ask(path)
+async def test_nothing_is_shown_without_a_valid_token(shown: str | None, path: str) -> None:
+    cluster = cluster_with()
+    cluster.account(token(NOW - 1), "expired", ("list", "*", "*"), **READER)
+    await put(cluster, job("views"))
+    async with opened(cluster, shown=shown) as browser:
+        status, problem, headers = await browser.ask(path)
 
-            assert status == 401
-            assert problem["title"] == "Unauthorized"
-            assert headers["WWW-Authenticate"] == 'Bearer realm="streamjob"'
-
-    run(test())
+        assert status == 401
+        assert problem["title"] == "Unauthorized"
+        assert headers["WWW-Authenticate"] == 'Bearer realm="streamjob"'
 
 
-def test_the_api_server_is_asked_once_about_a_token_and_a_right() -> None:
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"))
-        async with opened(cluster) as browser:
-            for _ in range(3):
-                await browser.ask("/v1/jobs")
+async def test_the_api_server_is_asked_once_about_a_token_and_a_right() -> None:
+    cluster = cluster_with()
+    await put(cluster, job("views"))
+    async with opened(cluster) as browser:
+        for _ in range(3):
+            await browser.ask("/v1/jobs")
 
-        assert [kind for kind, _ in cluster.reviews] == ["TokenReview", "SubjectAccessReview", "SubjectAccessReview"]
-
-    run(test())
+    assert [kind for kind, _ in cluster.reviews] == ["TokenReview", "SubjectAccessReview", "SubjectAccessReview"]
 
 
-def test_a_token_of_the_api_server_is_accepted_only_after_one_for_the_page() -> None:
-    async def test() -> None:
-        cluster = PageCluster()
-        cluster.account(TOKEN, "alice", ("list", "*", "*"))
-        async with opened(cluster) as browser:
-            status, _, _ = await browser.ask("/v1/session")
+async def test_a_token_of_the_api_server_is_accepted_only_after_one_for_the_page() -> None:
+    cluster = PageCluster()
+    cluster.account(TOKEN, "alice", ("list", "*", "*"))
+    async with opened(cluster) as browser:
+        status, _, _ = await browser.ask("/v1/session")
 
-        assert status == 200
-        assert ["audiences" in spec for _, spec in cluster.reviews] == [True, False]
-
-    run(test())
+    assert status == 200
+    assert ["audiences" in spec for _, spec in cluster.reviews] == [True, False]
 
 
-def test_the_files_need_no_token_and_come_with_a_strict_policy() -> None:
-    async def test() -> None:
-        async with opened(PageCluster(), shown=None) as browser:
-            for path in ("/ui/", "/ui/app.js", "/ui/app.css", "/jobs/shop/views/ui/", "/jobs/shop/views/ui/app.js"):
-                status, _, headers = await browser.ask(path)
+async def test_the_files_need_no_token_and_come_with_a_strict_policy() -> None:
+    async with opened(PageCluster(), shown=None) as browser:
+        for path in ("/ui/", "/ui/app.js", "/ui/app.css", "/jobs/shop/views/ui/", "/jobs/shop/views/ui/app.js"):
+            status, _, headers = await browser.ask(path)
 
-                assert status == 200
-                assert "default-src 'none'" in headers["Content-Security-Policy"]
-                assert headers["X-Content-Type-Options"] == "nosniff"
-                assert "Set-Cookie" not in headers
-            assert [(await browser.ask(path))[2]["Location"] for path in ("/", "/ui", "/jobs/shop/views/ui")] == (
-                ["ui/"] * 3
-            )
-            assert (await browser.ask("/ui/..%2f..%2fetc"))[0] == 404
-
-    run(test())
+            assert status == 200
+            assert "default-src 'none'" in headers["Content-Security-Policy"]
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert "Set-Cookie" not in headers
+        assert [(await browser.ask(path))[2]["Location"] for path in ("/", "/ui", "/jobs/shop/views/ui")] == (
+            ["ui/"] * 3
+        )
+        assert (await browser.ask("/ui/..%2f..%2fetc"))[0] == 404
 
 
-def test_a_code_brings_the_token_to_the_page_once() -> None:
-    async def test() -> None:
-        async with opened(cluster_with()) as browser:
-            status, given, _ = await browser.ask("/v1/sessions/codes", method="POST")
-            assert status == 201
-            status, session, _ = await browser.ask(
-                "/v1/sessions", method="POST", body={"code": given["code"]}, headers={"X-Streamjob-Token": ""}
-            )
-            assert (status, session) == (201, {"token": TOKEN, "expiresAt": NOW + 3600, "write": False})
-            assert (await browser.ask("/v1/sessions", method="POST", body={"code": given["code"]}))[0] == 401
-            assert (await browser.ask("/v1/sessions", method="POST", body=b"{"))[0] == 422
-
-    run(test())
+async def test_a_code_brings_the_token_to_the_page_once() -> None:
+    async with opened(cluster_with()) as browser:
+        status, given, _ = await browser.ask("/v1/sessions/codes", method="POST")
+        assert status == 201
+        status, session, _ = await browser.ask(
+            "/v1/sessions", method="POST", body={"code": given["code"]}, headers={"X-Streamjob-Token": ""}
+        )
+        assert (status, session) == (201, {"token": TOKEN, "expiresAt": NOW + 3600, "write": False})
+        assert (await browser.ask("/v1/sessions", method="POST", body={"code": given["code"]}))[0] == 401
+        assert (await browser.ask("/v1/sessions", method="POST", body=b"{"))[0] == 422
 
 
-def test_a_code_needs_a_valid_token() -> None:
-    async def test() -> None:
-        async with opened(cluster_with(), shown="unknown") as browser:
-            assert (await browser.ask("/v1/sessions/codes", method="POST"))[0] == 401
-
-    run(test())
+async def test_a_code_needs_a_valid_token() -> None:
+    async with opened(cluster_with(), shown="unknown") as browser:
+        assert (await browser.ask("/v1/sessions/codes", method="POST"))[0] == 401
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil"])
-def test_a_name_of_a_stranger_that_leads_here_gets_nothing(host: str) -> None:
-    async def test() -> None:
-        async with opened(cluster_with()) as browser:
-            for path in ("/ui/", "/v1/jobs"):
-                assert (await browser.ask(path, headers={"Host": host}))[0] == 421
-            for good in ("localhost:9000", "[::1]:80", "10.0.0.7:8090", "jobs.example.org"):
-                assert (await browser.ask("/v1/jobs", headers={"Host": good}))[0] == 200
-
-    run(test())
+async def test_a_name_of_a_stranger_that_leads_here_gets_nothing(host: str) -> None:
+    async with opened(cluster_with()) as browser:
+        for path in ("/ui/", "/v1/jobs"):
+            assert (await browser.ask(path, headers={"Host": host}))[0] == 421
+        for good in ("localhost:9000", "[::1]:80", "10.0.0.7:8090", "jobs.example.org"):
+            assert (await browser.ask("/v1/jobs", headers={"Host": good}))[0] == 200
 
 
-def test_a_page_of_another_site_cannot_use_the_session_of_a_proxy() -> None:
-    async def test() -> None:
-        cluster = cluster_with(CHANGES, ("get", "shop", "*"), **WRITER)
-        await put(cluster, job("views"))
-        async with opened(cluster) as browser:
-            foreign = {"Sec-Fetch-Site": "cross-site"}
-            path = "/jobs/shop/views/v1/suspend"
-            status, _, _ = await browser.ask(path, method="POST", body={"suspend": True}, headers=foreign)
+async def test_a_page_of_another_site_cannot_use_the_session_of_a_proxy() -> None:
+    cluster = cluster_with(CHANGES, ("get", "shop", "*"), **WRITER)
+    await put(cluster, job("views"))
+    async with opened(cluster) as browser:
+        foreign = {"Sec-Fetch-Site": "cross-site"}
+        path = "/jobs/shop/views/v1/suspend"
+        status, _, _ = await browser.ask(path, method="POST", body={"suspend": True}, headers=foreign)
 
-        assert status == 403
-        assert "suspend" not in cluster.objects[(STREAM_JOB, "shop", "views")]["spec"]
-
-    run(test())
+    assert status == 403
+    assert "suspend" not in cluster.objects[(STREAM_JOB, "shop", "views")]["spec"]
 
 
-def test_a_stream_brings_the_jobs_and_then_their_changes() -> None:
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"), job("fraud", "secret"))
-        async with opened(cluster) as browser:
-            reading = asyncio.create_task(browser.events("/v1/stream", 2))
-            while not [each for each in cluster.reviews if each[0] == "SubjectAccessReview"]:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.1)
-            failing = [condition("CheckpointHealthy", "False", "CheckpointsFail", "3 failed")]
-            for namespace, name in (("shop", "views"), ("secret", "fraud")):
-                found = cluster.objects[(STREAM_JOB, namespace, name)]
-                change = {"status": {**found["status"], "conditions": failing}}
-                await cluster.patch(STREAM_JOB, namespace, name, change)
-            (first, whole), (second, patch) = await reading
+async def test_a_stream_brings_the_jobs_and_then_their_changes() -> None:
+    cluster = cluster_with()
+    await put(cluster, job("views"), job("fraud", "secret"))
+    async with opened(cluster) as browser:
+        reading = asyncio.create_task(browser.events("/v1/stream", 2))
+        while not [each for each in cluster.reviews if each[0] == "SubjectAccessReview"]:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        failing = [condition("CheckpointHealthy", "False", "CheckpointsFail", "3 failed")]
+        for namespace, name in (("shop", "views"), ("secret", "fraud")):
+            found = cluster.objects[(STREAM_JOB, namespace, name)]
+            change = {"status": {**found["status"], "conditions": failing}}
+            await cluster.patch(STREAM_JOB, namespace, name, change)
+        (first, whole), (second, patch) = await reading
 
-        assert (first, second) == ("jobs", "patch")
-        assert list(whole["jobs"]) == ["shop/views"]
-        assert patch["jobs"]["shop/views"] == {
-            "tone": "critical",
-            "sentence": "3 failed",
-            "troubles": ["CheckpointHealthy"],
-        }
-        assert list(patch["jobs"]) == ["shop/views"]
-
-    run(test())
+    assert (first, second) == ("jobs", "patch")
+    assert list(whole["jobs"]) == ["shop/views"]
+    assert patch["jobs"]["shop/views"] == {
+        "tone": "critical",
+        "sentence": "3 failed",
+        "troubles": ["CheckpointHealthy"],
+    }
+    assert list(patch["jobs"]) == ["shop/views"]
 
 
 @asynccontextmanager
@@ -282,56 +247,47 @@ async def driver(answers: dict[str, Any]) -> AsyncIterator[tuple[DriverAddress, 
         await runner.cleanup()
 
 
-def test_a_request_reaches_the_driver_with_its_token_and_without_the_viewers() -> None:
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"))
-        async with (
-            driver({"/v1/job": {"name": "views"}}) as (address, asked),
-            opened(cluster, {"views": address}) as browser,
-        ):
-            headers = {"Cookie": "a=b", "X-Forwarded-For": "::1", "Authorization": f"Bearer {TOKEN}"}
-            status, found, got = await browser.ask("/jobs/shop/views/v1/job?include=checkpoints", headers=headers)
+async def test_a_request_reaches_the_driver_with_its_token_and_without_the_viewers() -> None:
+    cluster = cluster_with()
+    await put(cluster, job("views"))
+    async with (
+        driver({"/v1/job": {"name": "views"}}) as (address, asked),
+        opened(cluster, {"views": address}) as browser,
+    ):
+        headers = {"Cookie": "a=b", "X-Forwarded-For": "::1", "Authorization": f"Bearer {TOKEN}"}
+        status, found, got = await browser.ask("/jobs/shop/views/v1/job?include=checkpoints", headers=headers)
 
-            assert (status, found) == (200, {"name": "views"})
-            (request, sent, _) = asked[-1]
-            assert request == "GET /v1/job?include=checkpoints"
-            assert sent["Authorization"] == "Bearer driver-secret"
-            assert TOKEN not in str(sent)
-            assert "Cookie" not in sent
-            assert "driver-secret" not in str((found, got))
-
-    run(test())
+        assert (status, found) == (200, {"name": "views"})
+        (request, sent, _) = asked[-1]
+        assert request == "GET /v1/job?include=checkpoints"
+        assert sent["Authorization"] == "Bearer driver-secret"
+        assert TOKEN not in str(sent)
+        assert "Cookie" not in sent
+        assert "driver-secret" not in str((found, got))
 
 
-def test_whoever_may_not_read_a_job_does_not_learn_that_it_exists() -> None:
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("fraud", "secret"))
-        async with driver({"/v1/job": {}}) as (address, asked), opened(cluster, {"fraud": address}) as browser:
-            hidden = await browser.ask("/jobs/secret/fraud/v1/job")
-            missing = await browser.ask("/jobs/secret/none/v1/job")
+async def test_whoever_may_not_read_a_job_does_not_learn_that_it_exists() -> None:
+    cluster = cluster_with()
+    await put(cluster, job("fraud", "secret"))
+    async with driver({"/v1/job": {}}) as (address, asked), opened(cluster, {"fraud": address}) as browser:
+        hidden = await browser.ask("/jobs/secret/fraud/v1/job")
+        missing = await browser.ask("/jobs/secret/none/v1/job")
 
-            assert (hidden[0], missing[0]) == (404, 404)
-            assert hidden[1]["detail"].replace("fraud", "none") == missing[1]["detail"]
-            assert asked == []
-
-    run(test())
+        assert (hidden[0], missing[0]) == (404, 404)
+        assert hidden[1]["detail"].replace("fraud", "none") == missing[1]["detail"]
+        assert asked == []
 
 
 @pytest.mark.parametrize(
     "place",
     ["shop/..%2f..%2fsecrets", "..%2f..%2fapi/views", "shop/views%3Fx", "shop/VIEWS", "shop/%00", f"shop/{'a' * 300}"],
 )
-def test_a_name_that_is_none_reaches_neither_the_api_server_nor_a_driver(place: str) -> None:
-    async def test() -> None:
-        cluster = cluster_with(("get", "*", "*"))
-        async with opened(cluster) as browser:
-            assert (await browser.ask(f"/jobs/{place}/v1/resource"))[0] == 404
+async def test_a_name_that_is_none_reaches_neither_the_api_server_nor_a_driver(place: str) -> None:
+    cluster = cluster_with(("get", "*", "*"))
+    async with opened(cluster) as browser:
+        assert (await browser.ask(f"/jobs/{place}/v1/resource"))[0] == 404
 
-        assert [each for each in cluster.calls if each[0] == "get"] == []
-
-    run(test())
+    assert [each for each in cluster.calls if each[0] == "get"] == []
 
 
 @pytest.mark.parametrize(
@@ -343,112 +299,94 @@ def test_a_name_that_is_none_reaches_neither_the_api_server_nor_a_driver(place: 
         ((CHANGES,), WRITER, 404),
     ],
 )
-def test_a_change_needs_the_right_and_a_token_for_changes(rights: Any, audience: Any, status: int) -> None:
+async def test_a_change_needs_the_right_and_a_token_for_changes(rights: Any, audience: Any, status: int) -> None:
     async def accept(_request: web.Request) -> web.Response:
         return web.json_response({"triggerId": "1"}, status=202)
 
-    async def test() -> None:
-        cluster = cluster_with(*rights, **audience)
-        await put(cluster, job("views"))
-        async with (
-            driver({"/v1/checkpoints": accept}) as (address, asked),
-            opened(cluster, {"views": address}) as browser,
-        ):
-            assert (await browser.ask("/jobs/shop/views/v1/checkpoints", method="POST", body={}))[0] == status
-            assert len([each for each in asked if each[0].startswith("POST")]) == (1 if status == 202 else 0)
-            if status != 404:
-                found = (await browser.ask("/jobs/shop/views/v1/session"))[1]
-                assert found["write"] is (status == 202)
-
-    run(test())
+    cluster = cluster_with(*rights, **audience)
+    await put(cluster, job("views"))
+    async with (
+        driver({"/v1/checkpoints": accept}) as (address, asked),
+        opened(cluster, {"views": address}) as browser,
+    ):
+        assert (await browser.ask("/jobs/shop/views/v1/checkpoints", method="POST", body={}))[0] == status
+        assert len([each for each in asked if each[0].startswith("POST")]) == (1 if status == 202 else 0)
+        if status != 404:
+            found = (await browser.ask("/jobs/shop/views/v1/session"))[1]
+            assert found["write"] is (status == 202)
 
 
-def test_a_savepoint_of_the_page_is_written_nowhere_else() -> None:
-    async def test() -> None:
-        cluster = cluster_with(("get", "shop", "*"), CHANGES, **WRITER)
-        await put(cluster, job("views"))
-        async with driver({}) as (address, asked), opened(cluster, {"views": address}) as browser:
-            body = {"location": "s3://elsewhere"}
-            status, _, _ = await browser.ask("/jobs/shop/views/v1/savepoints", method="POST", body=body)
+async def test_a_savepoint_of_the_page_is_written_nowhere_else() -> None:
+    cluster = cluster_with(("get", "shop", "*"), CHANGES, **WRITER)
+    await put(cluster, job("views"))
+    async with driver({}) as (address, asked), opened(cluster, {"views": address}) as browser:
+        body = {"location": "s3://elsewhere"}
+        status, _, _ = await browser.ask("/jobs/shop/views/v1/savepoints", method="POST", body=body)
 
-            assert status == 422
-            assert asked == []
-
-    run(test())
+        assert status == 422
+        assert asked == []
 
 
 @pytest.mark.parametrize(
     ("kind", "status"),
     [("text/html", 200), ("image/svg+xml", 200), ("application/javascript", 200), ("text/html", 401)],
 )
-def test_a_hostile_driver_makes_a_browser_run_nothing_and_end_no_session(kind: str, status: int) -> None:
+async def test_a_hostile_driver_makes_a_browser_run_nothing_and_end_no_session(kind: str, status: int) -> None:
     async def hostile(_request: web.Request) -> web.Response:
         text = "<script>alert(1)</script>"
         return web.Response(text=text, content_type=kind, status=status, headers={"Set-Cookie": "a=b"})
 
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"))
-        async with driver({"/v1/job": hostile}) as (address, _), opened(cluster, {"views": address}) as browser:
-            found, problem, headers = await browser.ask("/jobs/shop/views/v1/job")
+    cluster = cluster_with()
+    await put(cluster, job("views"))
+    async with driver({"/v1/job": hostile}) as (address, _), opened(cluster, {"views": address}) as browser:
+        found, problem, headers = await browser.ask("/jobs/shop/views/v1/job")
 
-            assert found == 502
-            assert "alert" not in json.dumps(problem)
-            assert "Set-Cookie" not in headers
-
-    run(test())
+        assert found == 502
+        assert "alert" not in json.dumps(problem)
+        assert "Set-Cookie" not in headers
 
 
-def test_a_driver_sends_browsers_to_nobody() -> None:
+async def test_a_driver_sends_browsers_to_nobody() -> None:
     async def elsewhere(_request: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": "http://evil.example"}, content_type="application/json")
 
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"))
-        async with driver({"/v1/job": elsewhere}) as (address, _), opened(cluster, {"views": address}) as browser:
-            status, _, headers = await browser.ask("/jobs/shop/views/v1/job")
-            assert (status, "Location" in headers) == (502, False)
-
-    run(test())
+    cluster = cluster_with()
+    await put(cluster, job("views"))
+    async with driver({"/v1/job": elsewhere}) as (address, _), opened(cluster, {"views": address}) as browser:
+        status, _, headers = await browser.ask("/jobs/shop/views/v1/job")
+        assert (status, "Location" in headers) == (502, False)
 
 
 @pytest.mark.parametrize(("address", "status"), [(None, 503), (DriverAddress("http://127.0.0.1:1", "t"), 502)])
-def test_what_is_known_of_a_job_is_shown_while_its_driver_is_away(address: Any, status: int) -> None:
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"))
-        async with opened(cluster, {} if address is None else {"views": address}) as browser:
-            assert (await browser.ask("/jobs/shop/views/v1/job"))[0] == status
-            assert (await browser.ask("/jobs/shop/views/v1/stream"))[0] == status
-            found, resource, _ = await browser.ask("/jobs/shop/views/v1/resource")
-            assert (found, resource["checkpointPath"]) == (200, "s3://state/views/12")
-
-    run(test())
+async def test_what_is_known_of_a_job_is_shown_while_its_driver_is_away(address: Any, status: int) -> None:
+    cluster = cluster_with()
+    await put(cluster, job("views"))
+    async with opened(cluster, {} if address is None else {"views": address}) as browser:
+        assert (await browser.ask("/jobs/shop/views/v1/job"))[0] == status
+        assert (await browser.ask("/jobs/shop/views/v1/stream"))[0] == status
+        found, resource, _ = await browser.ask("/jobs/shop/views/v1/resource")
+        assert (found, resource["checkpointPath"]) == (200, "s3://state/views/12")
 
 
-def test_the_figures_of_a_driver_come_into_the_row_and_stay_when_it_goes() -> None:
+async def test_the_figures_of_a_driver_come_into_the_row_and_stay_when_it_goes() -> None:
     diagnosis = {"severity": "attention", "sentence": "Behind by 4 min", "reasons": []}
     history = {"intervalSeconds": 5, "points": [{"at": NOW - 5, "lagSeconds": 9}, {"at": NOW, "lagSeconds": 240}]}
 
-    async def test() -> None:
-        cluster, drivers = cluster_with(), {}
-        await put(cluster, job("views"))
-        async with driver({"/v1/diagnosis": diagnosis, "/v1/history": history}) as (address, _):
-            drivers["views"] = address
-            async with opened(cluster, drivers) as browser:
-                async with asyncio.timeout(20):
-                    row: Any = {}
-                    while "lagSeconds" not in row:
-                        row = (await browser.ask("/v1/jobs"))[1]["jobs"]["shop/views"]
-                assert (row["tone"], row["sentence"], row["lagSeconds"]) == ("attention", "Behind by 4 min", 240)
-                drivers.clear()
-                assert (await browser.ask("/v1/jobs"))[1]["jobs"]["shop/views"]["lagSeconds"] == 240
-
-    run(test())
+    cluster, drivers = cluster_with(), {}
+    await put(cluster, job("views"))
+    async with driver({"/v1/diagnosis": diagnosis, "/v1/history": history}) as (address, _):
+        drivers["views"] = address
+        async with opened(cluster, drivers) as browser:
+            async with asyncio.timeout(20):
+                row: Any = {}
+                while "lagSeconds" not in row:
+                    row = (await browser.ask("/v1/jobs"))[1]["jobs"]["shop/views"]
+            assert (row["tone"], row["sentence"], row["lagSeconds"]) == ("attention", "Behind by 4 min", 240)
+            drivers.clear()
+            assert (await browser.ask("/v1/jobs"))[1]["jobs"]["shop/views"]["lagSeconds"] == 240
 
 
-def test_a_stream_of_a_driver_is_passed_on() -> None:
+async def test_a_stream_of_a_driver_is_passed_on() -> None:
     async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -456,45 +394,36 @@ def test_a_stream_of_a_driver_is_passed_on() -> None:
         await response.write(b'event: patch\ndata: {"a": 2}\n\n')
         return response
 
-    async def test() -> None:
-        cluster = cluster_with()
-        await put(cluster, job("views"))
-        async with driver({"/v1/stream": stream}) as (address, _), opened(cluster, {"views": address}) as browser:
-            found = await browser.events("/jobs/shop/views/v1/stream", 2)
-            assert found == [("job", {"a": 1}), ("patch", {"a": 2})]
-
-    run(test())
+    cluster = cluster_with()
+    await put(cluster, job("views"))
+    async with driver({"/v1/stream": stream}) as (address, _), opened(cluster, {"views": address}) as browser:
+        found = await browser.events("/jobs/shop/views/v1/stream", 2)
+        assert found == [("job", {"a": 1}), ("patch", {"a": 2})]
 
 
-def test_a_job_is_rescaled_and_suspended_and_an_event_names_the_viewer() -> None:
-    async def test() -> None:
-        cluster = cluster_with(("get", "shop", "*"), CHANGES, **WRITER)
-        await put(cluster, job("views"))
-        async with opened(cluster) as browser:
-            base = "/jobs/shop/views/v1"
-            assert (await browser.ask(f"{base}/scale", method="POST", body={"parallelism": 6}))[0] == 200
-            assert (await browser.ask(f"{base}/suspend", method="POST", body={"suspend": True}))[0] == 200
-            for wrong in ({"parallelism": 0}, {"parallelism": "6"}, {"parallelism": 6, "suspend": True}, {}):
-                assert (await browser.ask(f"{base}/scale", method="POST", body=wrong))[0] == 422
+async def test_a_job_is_rescaled_and_suspended_and_an_event_names_the_viewer() -> None:
+    cluster = cluster_with(("get", "shop", "*"), CHANGES, **WRITER)
+    await put(cluster, job("views"))
+    async with opened(cluster) as browser:
+        base = "/jobs/shop/views/v1"
+        assert (await browser.ask(f"{base}/scale", method="POST", body={"parallelism": 6}))[0] == 200
+        assert (await browser.ask(f"{base}/suspend", method="POST", body={"suspend": True}))[0] == 200
+        for wrong in ({"parallelism": 0}, {"parallelism": "6"}, {"parallelism": 6, "suspend": True}, {}):
+            assert (await browser.ask(f"{base}/scale", method="POST", body=wrong))[0] == 422
 
-        spec = cluster.objects[(STREAM_JOB, "shop", "views")]["spec"]
-        assert (spec["parallelism"], spec["suspend"]) == (6, True)
-        events = [thing for (kind, _, _), thing in cluster.objects.items() if kind == EVENT]
-        assert sorted(each["reason"] for each in events) == ["ScaledByViewer", "SuspendedByViewer"]
-        assert all(VIEWER[0] in each["message"] for each in events)
-
-    run(test())
+    spec = cluster.objects[(STREAM_JOB, "shop", "views")]["spec"]
+    assert (spec["parallelism"], spec["suspend"]) == (6, True)
+    events = [thing for (kind, _, _), thing in cluster.objects.items() if kind == EVENT]
+    assert sorted(each["reason"] for each in events) == ["ScaledByViewer", "SuspendedByViewer"]
+    assert all(VIEWER[0] in each["message"] for each in events)
 
 
-def test_a_job_that_scales_itself_is_not_rescaled_by_hand() -> None:
-    async def test() -> None:
-        cluster = cluster_with(("get", "shop", "*"), CHANGES, **WRITER)
-        await put(cluster, job("views", autoscaling={"mode": "Act", "reason": "lag grows"}))
-        async with opened(cluster) as browser:
-            status, problem, _ = await browser.ask("/jobs/shop/views/v1/scale", method="POST", body={"parallelism": 6})
+async def test_a_job_that_scales_itself_is_not_rescaled_by_hand() -> None:
+    cluster = cluster_with(("get", "shop", "*"), CHANGES, **WRITER)
+    await put(cluster, job("views", autoscaling={"mode": "Act", "reason": "lag grows"}))
+    async with opened(cluster) as browser:
+        status, problem, _ = await browser.ask("/jobs/shop/views/v1/scale", method="POST", body={"parallelism": 6})
 
-        assert status == 409
-        assert "automatic scaling" in problem["detail"]
-        assert "parallelism" not in cluster.objects[(STREAM_JOB, "shop", "views")]["spec"]
-
-    run(test())
+    assert status == 409
+    assert "automatic scaling" in problem["detail"]
+    assert "parallelism" not in cluster.objects[(STREAM_JOB, "shop", "views")]["spec"]

@@ -68,42 +68,36 @@ async def reviewed(url: str, authority: str, content: bytes, timeout: str = "5s"
     return response
 
 
-def test_a_spec_is_judged_as_the_controller_judges_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with serving(Evaluator(), tmp_path) as (url, authority):
-            # The process that evaluates has to start first, however busy the machine is.
-            valid = await reviewed(url, authority, body(VALID), "30s")
-            assert valid == {"uid": "u-1", "allowed": True}
-            refused = await reviewed(url, authority, body(INVALID), "30s")
-            assert not refused["allowed"]
-            assert "spec.savepoints.schedule" in refused["status"]["message"]
-            assert (await reviewed(url, authority, body(INVALID, before=INVALID)))["allowed"]
-
-    asyncio.run(scenario())
+async def test_a_spec_is_judged_as_the_controller_judges_it(tmp_path: Path) -> None:
+    async with serving(Evaluator(), tmp_path) as (url, authority):
+        # The process that evaluates has to start first, however busy the machine is.
+        valid = await reviewed(url, authority, body(VALID), "30s")
+        assert valid == {"uid": "u-1", "allowed": True}
+        refused = await reviewed(url, authority, body(INVALID), "30s")
+        assert not refused["allowed"]
+        assert "spec.savepoints.schedule" in refused["status"]["message"]
+        assert (await reviewed(url, authority, body(INVALID, before=INVALID)))["allowed"]
 
 
-def test_a_spec_that_takes_too_long_is_allowed_with_a_warning_and_holds_up_nobody(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        release = asyncio.Event()
+async def test_a_spec_that_takes_too_long_is_allowed_with_a_warning_and_holds_up_nobody(tmp_path: Path) -> None:
+    release = asyncio.Event()
 
-        def evaluate(thing: Any) -> Any:
-            async def late() -> Any:
-                await release.wait()
-                return None, ("late",)
+    def evaluate(thing: Any) -> Any:
+        async def late() -> Any:
+            await release.wait()
+            return None, ("late",)
 
-            return late() if thing["spec"] == INVALID else (None, ())
+        return late() if thing["spec"] == INVALID else (None, ())
 
-        evaluator = Scripted(evaluate)
-        async with serving(evaluator, tmp_path) as (url, authority):
-            slow = await reviewed(url, authority, body(INVALID), "100ms")
-            assert slow == {"uid": "u-1", "allowed": True, "warnings": UNCHECKED}
-            assert await reviewed(url, authority, body(VALID)) == {"uid": "u-1", "allowed": True}
-        assert evaluator.closed
-
-    asyncio.run(scenario())
+    evaluator = Scripted(evaluate)
+    async with serving(evaluator, tmp_path) as (url, authority):
+        slow = await reviewed(url, authority, body(INVALID), "100ms")
+        assert slow == {"uid": "u-1", "allowed": True, "warnings": UNCHECKED}
+        assert await reviewed(url, authority, body(VALID)) == {"uid": "u-1", "allowed": True}
+    assert evaluator.closed
 
 
-def test_more_slow_specs_than_may_be_checked_at_once_are_allowed_with_a_warning(
+async def test_more_slow_specs_than_may_be_checked_at_once_are_allowed_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_MOST_CHECKED", 1)
@@ -113,7 +107,7 @@ def test_more_slow_specs_than_may_be_checked_at_once_are_allowed_with_a_warning(
             # It would be waited for for half a minute otherwise, longer than the test may take.
             assert (await reviewed(url, authority, body(VALID), "30s"))["warnings"] == UNCHECKED
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    await asyncio.wait_for(scenario(), 20)
 
 
 @pytest.mark.parametrize(
@@ -136,15 +130,12 @@ def test_more_slow_specs_than_may_be_checked_at_once_are_allowed_with_a_warning(
         ),
     ],
 )
-def test_a_spec_that_cannot_be_evaluated(tmp_path: Path, error: Exception, answer: dict[str, Any]) -> None:
+async def test_a_spec_that_cannot_be_evaluated(tmp_path: Path, error: Exception, answer: dict[str, Any]) -> None:
     def evaluate(_: Any) -> Any:
         raise error
 
-    async def scenario() -> None:
-        async with serving(Scripted(evaluate), tmp_path) as (url, authority):
-            assert await reviewed(url, authority, body(VALID)) == {"uid": "u-1", **answer}
-
-    asyncio.run(scenario())
+    async with serving(Scripted(evaluate), tmp_path) as (url, authority):
+        assert await reviewed(url, authority, body(VALID)) == {"uid": "u-1", **answer}
 
 
 @pytest.mark.parametrize(
@@ -155,68 +146,55 @@ def test_a_spec_that_cannot_be_evaluated(tmp_path: Path, error: Exception, answe
         pytest.param(b" " * (LARGEST_BODY + 1), 413, id="too large"),
     ],
 )
-def test_a_request_that_is_no_review_is_refused(tmp_path: Path, content: bytes, status: int) -> None:
-    async def scenario() -> None:
-        async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
-            assert (await post(url, authority, content))[0] == status
-
-    asyncio.run(scenario())
+async def test_a_request_that_is_no_review_is_refused(tmp_path: Path, content: bytes, status: int) -> None:
+    async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
+        assert (await post(url, authority, content))[0] == status
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
-            port = int(url.rpartition(":")[2].partition("/")[0])
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority))
-            head = f"POST {PATH}?timeout=100ms HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
-            writer.write(head.encode())
-            assert b" 408 " in await reader.readline()
-            writer.close()
-
-    asyncio.run(scenario())
+async def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:
+    async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority))
+        head = f"POST {PATH}?timeout=100ms HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 408 " in await reader.readline()
+        writer.close()
 
 
-def test_beyond_the_limit_the_oldest_connection_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beyond_the_limit_the_oldest_connection_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "_MOST_CONNECTIONS", 2)
 
-    async def scenario() -> None:
-        async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
-            port = int(url.rpartition(":")[2].partition("/")[0])
-            silent = [
-                await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority), server_hostname="127.0.0.1")
-                for _ in range(2)
-            ]
-            assert (await reviewed(url, authority, body(VALID)))["allowed"]
-            assert await silent[0][0].read() == b""
-            assert not silent[1][0].at_eof()
-            for _, writer in silent:
-                writer.close()
-
-    asyncio.run(scenario())
+    async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        silent = [
+            await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority), server_hostname="127.0.0.1")
+            for _ in range(2)
+        ]
+        assert (await reviewed(url, authority, body(VALID)))["allowed"]
+        assert await silent[0][0].read() == b""
+        assert not silent[1][0].at_eof()
+        for _, writer in silent:
+            writer.close()
 
 
-def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, before):
-            after = write_certificate(tmp_path)
-            assert (await reviewed(url, after, body(VALID)))["allowed"]
-            with pytest.raises(aiohttp.ClientConnectorCertificateError):
-                await post(url, before, body(VALID))
-
-    asyncio.run(scenario())
+async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
+    async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, before):
+        after = write_certificate(tmp_path)
+        assert (await reviewed(url, after, body(VALID)))["allowed"]
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await post(url, before, body(VALID))
 
 
-def test_a_renewed_certificate_that_cannot_be_read_leaves_the_one_before(
+async def test_a_renewed_certificate_that_cannot_be_read_leaves_the_one_before(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
-            (tmp_path / "tls.crt").write_text("nothing")
-            with caplog.at_level(logging.ERROR):
-                assert (await reviewed(url, authority, body(VALID)))["allowed"]
-            assert "the renewed certificate cannot be served" in caplog.text
-
-    asyncio.run(scenario())
+    async with serving(Scripted(lambda _: (None, ())), tmp_path) as (url, authority):
+        (tmp_path / "tls.crt").write_text("nothing")
+        with caplog.at_level(logging.ERROR):
+            assert (await reviewed(url, authority, body(VALID)))["allowed"]
+        assert "the renewed certificate cannot be served" in caplog.text
 
 
 def test_a_directory_without_a_certificate_cannot_be_served(tmp_path: Path) -> None:
