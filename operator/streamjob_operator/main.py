@@ -26,9 +26,9 @@ from streamjob_operator.controller import Controller, OwnWrites
 from streamjob_operator.decisions import decide, wanted_successor, wanted_trials, wanted_triggers
 from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight
 from streamjob_operator.decisions.values.revision import Revision
-from streamjob_operator.evaluation.cache import Evaluations
-from streamjob_operator.evaluation.evaluator import Evaluate, Evaluator
-from streamjob_operator.evaluation.validation import Resources
+from streamjob_operator.evaluation.cache import Evaluate, Evaluations
+from streamjob_operator.evaluation.evaluator import Evaluator
+from streamjob_operator.evaluation.reading import Resources
 from streamjob_operator.handlers import watch
 from streamjob_operator.machinery.election import Election, OpenCluster
 from streamjob_operator.machinery.mirror import Mirror, MirroredCluster

@@ -10,13 +10,24 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from streamjob.errors import StreamJobError
-from streamjob_operator.evaluation.evaluator import Evaluate, NotEvaluated
 
 _Result = TypeVar("_Result")
 _SOON = 0.25
+
+
+class Evaluate(Protocol):
+    """Calls a function and returns its result. Raises NotEvaluated and EvaluationUnavailable."""
+
+    async def __call__(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """Call it."""
+        ...
+
+
+class NotEvaluated(StreamJobError):
+    """A spec takes more time or memory than it may, or its evaluation has failed."""
 
 
 class StillEvaluating(StreamJobError):

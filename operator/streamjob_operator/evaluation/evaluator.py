@@ -11,35 +11,27 @@ import asyncio
 import heapq
 import itertools
 import logging
-import os
+import multiprocessing
 import pickle
-import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from pebble import ProcessExpired, ProcessPool
 
 from streamjob.errors import StreamJobError
-from streamjob_operator.evaluation.process import HEADER, Kind
+from streamjob_operator.evaluation import process, state_fit, validation
+from streamjob_operator.evaluation.cache import NotEvaluated
+from streamjob_operator.evaluation.limits import excess
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _WALL = 10
 """A machine that is busy gives a process less than all of its time."""
 _START = 60.0
-
-
-class Evaluate(Protocol):
-    """Calls a function and returns its result. Raises NotEvaluated and EvaluationUnavailable."""
-
-    async def __call__(self, function: Callable[..., _Result], *arguments: object) -> _Result:
-        """Call it."""
-        ...
-
-
-class NotEvaluated(StreamJobError):
-    """A spec takes more time or memory than it may, or its evaluation has failed."""
+# Processes are forked from one that has imported everything: the next is there in milliseconds instead of seconds.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([process.__name__, state_fit.__name__, validation.__name__])
 
 
 class EvaluationUnavailable(StreamJobError):
@@ -66,15 +58,18 @@ class Evaluator:
         """Call a function, and return its result.
 
         Raises:
-            NotEvaluated: it raises, or takes too much time or memory; the message says which.
+            NotEvaluated: it raises, takes too much time or memory, or is given too much; the message says which.
             EvaluationUnavailable: no process can be started.
         """
+        if (refusal := excess(arguments)) is not None:
+            raise NotEvaluated(refusal)
+        content = pickle.dumps((function, arguments))
         try:
-            return await self._quick.call(function, arguments)  # type: ignore[no-any-return]
+            return await self._quick.call(content)  # type: ignore[no-any-return]
         except _TooMuch:
             _log.info("%s takes long, and is called again with more time", function.__name__)
         try:
-            return await self._patient.call(function, arguments)  # type: ignore[no-any-return]
+            return await self._patient.call(content)  # type: ignore[no-any-return]
         except _TooMuch:
             raise NotEvaluated(
                 f"it takes more than {self._patience:g} s of processor time, or more memory than there is",
@@ -126,30 +121,30 @@ class _Lane:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._process: Process | None = None
+        self._pool: ProcessPool | None = None
         self._turn = _Turn()
 
-    async def call(self, function: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
-        try:
-            content = pickle.dumps((self._seconds, function, arguments))
-        except RecursionError:
-            raise NotEvaluated("it is nested too deeply") from None
+    async def call(self, content: bytes) -> Any:
         async with self._turn.of(len(content)):
-            process = self._process or await self._start()
+            pool = self._pool = self._pool or ProcessPool(1, initializer=process.limit, context=_PROCESSES)
+            wall = self._seconds * _WALL
             try:
-                assert process.stdin is not None
-                process.stdin.write(HEADER.pack(len(content), Kind.CALL) + content)
-                kind, answer = await asyncio.wait_for(_answer(process), self._seconds * _WALL)
-            except (OSError, EOFError, TimeoutError):
+                async with asyncio.timeout(_START + wall):
+                    # It starts the process where there is none.
+                    called = await asyncio.to_thread(
+                        pool.schedule, process.call, (self._seconds, content), timeout=wall
+                    )
+                    try:
+                        succeeded, answer = await asyncio.wrap_future(called)
+                    except (ProcessExpired, TimeoutError):
+                        raise _TooMuch from None
+            except (OSError, RuntimeError) as error:
                 await self._end()
-                raise _TooMuch from None
-            except BaseException:
-                # The caller no longer waits, and the next call must not receive this answer.
-                await asyncio.shield(self._end())
-                raise
-        if kind is Kind.ENDED:
-            raise _TooMuch
-        if kind is Kind.ERROR:
+                raise EvaluationUnavailable(
+                    f"no process for the evaluation of specs can be started: {error or type(error).__name__}",
+                    "check the limits of the controller's pod for memory and processes",
+                ) from None
+        if not succeeded:
             raise NotEvaluated(answer.decode())
         return pickle.loads(answer)
 
@@ -157,34 +152,12 @@ class _Lane:
         async with self._turn.of(0):
             await self._end()
 
-    async def _start(self) -> Process:
-        command = (sys.executable, "-m", "streamjob_operator.evaluation.process")
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, start_new_session=True
-            )
-            await asyncio.wait_for(_answer(self._process), _START)
-        except (OSError, EOFError, TimeoutError) as error:
-            await self._end()
-            raise EvaluationUnavailable(
-                f"no process for the evaluation of specs can be started: {error or type(error).__name__}",
-                "check the limits of the controller's pod for memory and processes",
-            ) from None
-        except BaseException:
-            await asyncio.shield(self._end())
-            raise
-        return self._process
-
     async def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            with suppress(ProcessLookupError):
-                # The worker is in the same process group.
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await asyncio.to_thread(_stop, pool)
 
 
-async def _answer(process: Process) -> tuple[Kind, bytes]:
-    assert process.stdout is not None
-    size, kind = HEADER.unpack(await process.stdout.readexactly(HEADER.size))
-    return Kind(kind), await process.stdout.readexactly(size)
+def _stop(pool: ProcessPool) -> None:
+    pool.stop()
+    pool.join()

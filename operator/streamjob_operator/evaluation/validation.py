@@ -18,16 +18,11 @@ from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executo
 from streamjob.job.planning.plan import plan
 from streamjob.savepoint_schedule import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
-from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.decisions.values.revision import Revision, revision_of
-from streamjob_operator.decisions.values.slots import effective
-from streamjob_operator.evaluation.cache import Evaluations, Question
-from streamjob_operator.evaluation.evaluator import NotEvaluated
 from streamjob_operator.evaluation.volumes import place_problems
 from streamjob_operator.objects.spark_settings import HEAP
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.pods import HEAP_SHARE
-from streamjob_operator.resources.status import StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 
 Judgement = tuple[StreamJobSpec | None, tuple[str, ...], Revision | None]
@@ -40,46 +35,6 @@ _IN_THE_POD = Path("/")
 _CHECKS = tuple(check for check in CHECKS if check is not functions.functions)
 
 
-class Resources:
-    """Reads StreamJobs.
-
-    Args:
-        evaluations: evaluates specs.
-    """
-
-    def __init__(self, evaluations: Evaluations) -> None:
-        self._evaluations = evaluations
-
-    async def read(self, thing: Object) -> Resource:
-        """Return a StreamJob as decisions take it; a wrong spec is no error.
-
-        Raises:
-            ValidationError: the status cannot be read.
-            StillEvaluating: the spec takes longer than a moment.
-            EvaluationUnavailable: no process can be started that evaluates the spec.
-        """
-        metadata, status = Metadata.model_validate(thing["metadata"]), read_status(thing)
-        content = {"metadata": thing["metadata"], "spec": thing.get("spec")}
-        question = Question(metadata.namespace, metadata.name, metadata.uid, metadata.generation, judge, (content,))
-        try:
-            spec, problems, revision = await self._evaluations.answer(question)
-        except NotEvaluated as error:
-            spec, problems, revision = None, (f"spec: cannot be checked: {error}",), None
-        if spec is not None and revision is not None and (scaled := effective(spec, status)) is not spec:
-            revision = revision_of(metadata.name, scaled)
-        return Resource(
-            name=metadata.name,
-            namespace=metadata.namespace,
-            uid=metadata.uid,
-            generation=metadata.generation,
-            deleted=metadata.deletion_timestamp is not None,
-            spec=spec,
-            problems=problems,
-            status=status,
-            revision=revision,
-        )
-
-
 def judge(thing: Object) -> Judgement:
     """Return the spec of a StreamJob, all that is wrong with it, and if nothing is, its revision; never raises."""
     spec, problems = read_problems(thing)
@@ -89,11 +44,6 @@ def judge(thing: Object) -> Judgement:
         return spec, (), revision_of(thing["metadata"]["name"], spec)
     except Exception as error:
         return spec, (_unexpected("cannot be made a revision of", error),), None
-
-
-def read_status(thing: Object) -> StreamJobStatus:
-    """Return the stored status."""
-    return StreamJobStatus.model_validate(thing.get("status") or {})
 
 
 def read_problems(thing: Object) -> tuple[StreamJobSpec | None, tuple[str, ...]]:

@@ -22,7 +22,7 @@ from streamjob_operator.decisions.values.decision import Decision, Resource
 from streamjob_operator.decisions.values.observation import Observation
 from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.evaluation.cache import StillEvaluating
-from streamjob_operator.evaluation.validation import Resources
+from streamjob_operator.evaluation.reading import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.metrics import JobSample, Metrics, ScalingSample
 from streamjob_operator.objects.names import ATTEMPT_LABEL, UID_LABEL

@@ -20,7 +20,7 @@ from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.decisions.values.observation import Observation, Reach
 from streamjob_operator.decisions.values.situation import Limits
 from streamjob_operator.evaluation.cache import StillEvaluating
-from streamjob_operator.evaluation.validation import Resources
+from streamjob_operator.evaluation.reading import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.reconciling.acting import Actor, set_finalizer
 from streamjob_operator.reconciling.failing import Failures

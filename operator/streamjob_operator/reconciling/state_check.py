@@ -6,8 +6,7 @@ from streamjob.errors import StreamJobError
 from streamjob.snapshot.manifest import Manifest
 from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.decisions.values.observation import Compatibility, StoredLog
-from streamjob_operator.evaluation.cache import Evaluations, Question
-from streamjob_operator.evaluation.evaluator import NotEvaluated
+from streamjob_operator.evaluation.cache import Evaluations, NotEvaluated, Question
 from streamjob_operator.evaluation.state_fit import mismatches
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.streamjob import StreamJobSpec

@@ -11,7 +11,8 @@ from aiohttp import web
 
 from streamjob.durations import parse_duration
 from streamjob_operator.cluster.kinds import Object
-from streamjob_operator.evaluation.evaluator import EvaluationUnavailable, Evaluator, NotEvaluated
+from streamjob_operator.evaluation.cache import NotEvaluated
+from streamjob_operator.evaluation.evaluator import EvaluationUnavailable, Evaluator
 from streamjob_operator.evaluation.validation import read_problems
 from streamjob_operator.serving import BoundedSite
 from streamjob_operator.webhook.certificate import Certificate

@@ -25,7 +25,7 @@ from streamjob_operator.cluster.events import EventRecorder
 from streamjob_operator.cluster.kinds import EVENT, POD, SECRET, STATEFUL_SET, STREAM_JOB, STREAM_SNAPSHOT, Object
 from streamjob_operator.decisions import decide, wanted_successor, wanted_trials, wanted_triggers
 from streamjob_operator.evaluation.cache import Evaluations
-from streamjob_operator.evaluation.validation import Resources
+from streamjob_operator.evaluation.reading import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.main import DriverBuilder
 from streamjob_operator.metrics import Metrics

@@ -15,7 +15,8 @@ import pytest
 from tests.unit.operator.webhook.reviews import INVALID, VALID, body, trusting, write_certificate
 
 from streamjob.errors import InvalidInput
-from streamjob_operator.evaluation.evaluator import EvaluationUnavailable, Evaluator, NotEvaluated
+from streamjob_operator.evaluation.cache import NotEvaluated
+from streamjob_operator.evaluation.evaluator import EvaluationUnavailable, Evaluator
 from streamjob_operator.webhook import server
 from streamjob_operator.webhook.certificate import Certificate
 from streamjob_operator.webhook.server import LARGEST_BODY, PATH, admission_server, serve_reviews
