@@ -179,7 +179,7 @@ def java_of_executors(directory: Path) -> dict[str, int]:
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_text().split("\0")
-            for word in words if "io.streamjob.ExecutorProcess" in words else ():
+            for word in words if "io.streamjob.executors.ExecutorProcess" in words else ():
                 files = word.removeprefix("-Dstreamjob.files=")
                 if files != word and Path(files).is_relative_to(directory):
                     found[Path(files).relative_to(directory).parts[0]] = int(entry.name)

@@ -1,6 +1,6 @@
 """The end of a bounded Kafka source: an offset for each partition that its topics had at the first start.
 
-Spark's stream of a topic has no end. `io.streamjob.BoundedKafkaSource` is that stream limited to the partitions that
+Spark's stream of a topic has no end. `BoundedKafkaSource.java` is that stream limited to the partitions that
 have an end, and to positions up to it.
 """
 
@@ -24,11 +24,12 @@ from streamjob_runtime.kafka.positions import Offsets, assignment, read_offsets,
 from streamjob_runtime.kafka.starting import earliest_by_default
 from streamjob_runtime.kafka.subscribing import subscribed
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets as log_entry
+from streamjob_runtime.spark.jvm import CLASSES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT = "io.streamjob.BoundedKafkaSource"
+FORMAT = CLASSES["BoundedKafkaSource"]
 
 Latest = Callable[[Mapping[str, str]], Offsets]
 """Returns the current ends of the partitions that a stream with these options would read."""

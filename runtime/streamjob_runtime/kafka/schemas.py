@@ -17,6 +17,7 @@ from streamjob_runtime.spark.gateway import (
     our_java,
     thrown,
 )
+from streamjob_runtime.spark.jvm import CLASSES
 from streamjob_runtime.spark.text.text_records import UnusableSchema, message, text_decoder
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class SchemaRegistry:
         self._who = who
         self._type = form.upper()
         self._options = options
-        self._package = our_java(spark)
-        self._schemas = self._package.ProtobufSchemas if form == PROTOBUF else self._package.AvroSchemas
-        self.java = self._package.SchemaRegistry(dict(options))
+        java = our_java(spark)
+        self._schemas = java.ProtobufSchemas if form == PROTOBUF else java.AvroSchemas
+        self.java = java.SchemaRegistry(dict(options))
 
     def schema(self, subject: str, version: str) -> tuple[int, str]:
         """Return the id of a version of a subject, and the schema with those that it refers to.
@@ -113,8 +114,8 @@ class SchemaRegistry:
     def _failure(self, error: Exception, missing: str, fix: str) -> StreamJobError:
         exception = thrown(error)
         name = self.java.toString()
-        package = "io.streamjob.SchemaRegistry$"
-        if (refused := first_of_class(exception, package + "Refused")) is not None:
+        errors = CLASSES["SchemaRegistry"] + "$"
+        if (refused := first_of_class(exception, errors + "Refused")) is not None:
             if refused.status() == _NOT_FOUND:
                 return SchemaMissing(f"{self._who}: the {name} {missing}", fix)
             said = self._without_secrets(refused.getMessage())
@@ -125,7 +126,7 @@ class SchemaRegistry:
                 return RegistryUnreachable(f"{self._who}: the {name} fails: {said}", "look at its log")
             fix = "correct basic.auth.user.info, bearer.auth.token or ssl.… in registry.options"
             return RegistryRefuses(f"{self._who}: the {name} refuses (HTTP {refused.status()}): {said}", fix)
-        if (silent := first_of_class(exception, package + "Unavailable")) is not None:
+        if (silent := first_of_class(exception, errors + "Unavailable")) is not None:
             said = self._without_secrets(silent.getMessage())
             return RegistryUnreachable(f"{self._who}: the {name} cannot be asked: {said}", "check registry.url")
         return UnusableSchema(f"{self._who}: its schema cannot be used: {message(exception)}", "correct the schema")

@@ -14,8 +14,11 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from streamjob_runtime.spark.jvm import CLASSES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,9 +64,19 @@ def types_unparsed() -> Iterator[None]:
         UserDefinedFunction.returnType = parsed  # type: ignore[method-assign]
 
 
-def our_java(spark: SparkSession) -> Any:
-    """Return the package of our own Java classes: `our_java(spark).Channels` is one of them."""
-    return java_of(spark).io.streamjob
+@dataclass(frozen=True, slots=True)
+class OurJava:
+    """Our own Java classes, by their names without packages: `our_java(spark).Channels` is one of them."""
+
+    root: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return reduce(getattr, CLASSES[name].split("."), self.root)
+
+
+def our_java(spark: SparkSession) -> OurJava:
+    """Return our own Java classes."""
+    return OurJava(java_of(spark))
 
 
 def java_session(spark: SparkSession) -> Any:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from streamjob.job.model.spark_settings import Owner, values_of
+from streamjob_runtime.spark.jvm import CLASSES
 
 ENABLED = "spark.ui.enabled"
 HEADER = "X-Streamjob-Spark-Page"
 VARIABLE = "_STREAMJOB_SPARK_PAGE"
 """The environment variable from which Java knows the secret: command lines and Spark's page would show a setting."""
-_FILTER = "io.streamjob.OnlyDriver"
+_FILTER = CLASSES["OnlyDriver"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ ON_TWO = ("--executors", "2", "--executor-memory", "600m")
 
 def java_of_executors(workdir: Path) -> dict[str, int]:
     """Return the Java processes of executors below a work directory, by the name of the executor."""
-    return _processes(workdir, b"io.streamjob.ExecutorProcess")
+    return _processes(workdir, b"io.streamjob.executors.ExecutorProcess")
 
 
 def agents_of_executors(workdir: Path) -> dict[str, int]:

@@ -41,7 +41,7 @@ class Disk:
     @property
     def conf(self) -> Any:
         conf = self.jvm.org.apache.hadoop.conf.Configuration()
-        conf.set("fs.job.impl", "io.streamjob.JobFileSystem")
+        conf.set("fs.job.impl", "io.streamjob.files.JobFileSystem")
         return conf
 
     @property
@@ -50,7 +50,7 @@ class Disk:
 
     @property
     def manager(self) -> Any:
-        return self.jvm.io.streamjob.JobFileManager(self.path(""), self.conf)
+        return self.jvm.io.streamjob.files.JobFileManager(self.path(""), self.conf)
 
     def write(self, name: str, content: str, *, overwrite: bool) -> None:
         stream = self.manager.createAtomic(self.path(name), overwrite)

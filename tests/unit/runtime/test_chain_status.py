@@ -68,7 +68,8 @@ def chain_of(tmp_path: Path, emission: EmissionLock, statuses: list[ChainStatus]
         ends={SOURCE: {"root": "/in", "files": ["0"]}},
     )
     watermarks = SimpleNamespace(prepare=lambda session: None)
-    jvm = SimpleNamespace(io=SimpleNamespace(streamjob=SimpleNamespace(Watermarks=watermarks)))
+    packages = SimpleNamespace(eventtime=SimpleNamespace(Watermarks=watermarks))
+    jvm = SimpleNamespace(io=SimpleNamespace(streamjob=packages))
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     plan = ChainPlan(uid=UID, sources=(), operators=(), sinks=(), output=UID, output_mode="append", bounded=True)
     return Chain(

@@ -16,12 +16,13 @@ from streamjob.ids import BatchId
 from streamjob.protocol.emissions.channels import Segment
 from streamjob_runtime.chain.event_time.watermarks import with_event_time, without_event_time
 from streamjob_runtime.spark.gateway import java_frame, our_java
+from streamjob_runtime.spark.jvm import CLASSES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-FORMAT = "io.streamjob.ChannelSource"
+FORMAT = CLASSES["ChannelSource"]
 
 SEGMENT_RECORDS = 10_000
 _SEGMENT_BYTES = 16 << 20

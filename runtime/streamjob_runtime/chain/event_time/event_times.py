@@ -72,7 +72,7 @@ class ObservedInput:
     """An input whose rows move its watermark.
 
     Args:
-        times: what observes their event time, `io.streamjob.ObservedTimes`.
+        times: what observes their event time, `ObservedTimes.java`.
         watermark: the watermark that is declared for them.
         by_partition: whether its partitions have watermarks of their own.
     """

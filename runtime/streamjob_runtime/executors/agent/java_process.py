@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamjob_runtime.executors.messages import Welcome
 from streamjob_runtime.spark import class_data
-from streamjob_runtime.spark.jvm import JAR, JOB_FILES
+from streamjob_runtime.spark.jvm import CLASSES, JAR, JOB_FILES
 from streamjob_runtime.spark.process.descriptors import ensure_descriptors
 from streamjob_runtime.spark.process.java import Java, find_java
 from streamjob_runtime.spark.process.java_logging import logging_options, logging_variables
@@ -21,7 +21,7 @@ from streamjob_runtime.spark.session import COMPILER, EXIT_WHEN_FULL, SECRET
 
 log = logging.getLogger("streamjob")
 
-_MAIN = "io.streamjob.ExecutorProcess"
+_MAIN = CLASSES["ExecutorProcess"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from streamjob.errors import InvalidInput
 from streamjob_runtime.spark.connectors.artifacts import Artifact
-from streamjob_runtime.spark.jvm import JAR
+from streamjob_runtime.spark.jvm import CLASSES, JAR
 from streamjob_runtime.spark.process.java import find_java
 
 DIRECTORY_VARIABLE = "STREAMJOB_CONNECTORS_DIR"
@@ -105,7 +105,7 @@ def _retrieve(
         settings.write_text(_settings(repositories.more))
     java = find_java(environment, scratch / "java").executable
     command = [
-        *(str(java), "-cp", os.pathsep.join([str(JAR), *map(str, spark_jars("ivy-*.jar"))]), "io.streamjob.Fetch"),
+        *(str(java), "-cp", os.pathsep.join([str(JAR), *map(str, spark_jars("ivy-*.jar"))]), CLASSES["Fetch"]),
         *("-settings", str(settings), "-ivy", str(scratch / "ivy.xml"), "-cache", str(scratch / "cache")),
         *("-retrieve", str(scratch / "[artifact]-[revision].[ext]"), "-types", "jar", "bundle"),
     ]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
 from streamjob_runtime.spark.connectors.finding import jars
-from streamjob_runtime.spark.jvm import JAR, SOURCES
+from streamjob_runtime.spark.jvm import CLASSES, JAR, SOURCES
 
-SERVICES = {"org.apache.spark.scheduler.ExternalClusterManager": "io.streamjob.LocalExecutors"}
+SERVICES = {"org.apache.spark.scheduler.ExternalClusterManager": CLASSES["LocalExecutors"]}
 """Classes that Java finds by the interface that they implement."""
 SOURCE_HASH_ENTRY = "META-INF/streamjob-source.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources give the same jar

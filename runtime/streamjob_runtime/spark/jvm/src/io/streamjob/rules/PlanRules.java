@@ -1,6 +1,5 @@
 package io.streamjob.rules;
 
-import io.streamjob.FoundExtensions;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;

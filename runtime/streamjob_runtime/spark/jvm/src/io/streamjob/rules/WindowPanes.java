@@ -1,6 +1,6 @@
 package io.streamjob.rules;
 
-import io.streamjob.Plans;
+import io.streamjob.plans.Plans;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
