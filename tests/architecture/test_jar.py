@@ -1,7 +1,11 @@
+import shutil
+from pathlib import Path
 from zipfile import ZipFile
 
+import pytest
+
 from streamjob_runtime.spark.jvm import JAR, SOURCES
-from streamjob_runtime.spark.jvm.build import SOURCE_HASH_ENTRY, source_hash
+from streamjob_runtime.spark.jvm.build import SOURCE_HASH_ENTRY, build, source_hash
 
 
 def test_the_jar_was_built_from_the_java_sources_beside_it() -> None:
@@ -16,3 +20,11 @@ def test_the_jar_holds_a_class_for_every_java_source() -> None:
         classes = set(jar.namelist())
 
     assert {f"{each.relative_to(SOURCES).with_suffix('')}.class" for each in SOURCES.rglob("*.java")} <= classes
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("javac") is None, reason="needs javac")
+def test_building_again_gives_the_same_jar(tmp_path: Path) -> None:
+    build(tmp_path / "again.jar")
+
+    assert (tmp_path / "again.jar").read_bytes() == JAR.read_bytes()

@@ -51,7 +51,7 @@ def build(jar: Path = JAR) -> None:
             scratch,
         ]
         subprocess.run([*command, *map(str, _sources())], check=True)
-        with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(jar, "w") as archive:
             archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", _EPOCH), "Manifest-Version: 1.0\r\n\r\n")
             archive.writestr(zipfile.ZipInfo(SOURCE_HASH_ENTRY, _EPOCH), source_hash())
             for service, provider in SERVICES.items():
