@@ -24,6 +24,7 @@ from streamjob_operator.objects.pod import (
     variables,
 )
 from streamjob_operator.objects.sizes import resources
+from streamjob_operator.objects.startup import driver_startup
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
@@ -90,11 +91,10 @@ def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image
         "resources": resources(driver, 1 + driver.standby),
         "volumeMounts": by_key(driver.volume_mounts, own_mounts, "mountPath"),
         "securityContext": container_security(driver),
-        # Java and Python are imported before the job answers: minutes where processors are scarce. Kubernetes warns of
-        # each probe that fails; most jobs run by the time of the first one. The controller itself waits for no probe.
-        "startupProbe": {"initialDelaySeconds": 30, **_probe("/healthz", period=2, failures=135)},
-        "livenessProbe": _probe("/healthz", period=10, failures=6),
-        "readinessProbe": _probe("/readyz", period=5, failures=2),
+        # The controller itself waits for no probe. They are rare: one that finds the process just ended is a warning.
+        "startupProbe": driver_startup(),
+        "livenessProbe": _probe("/healthz", failures=2),
+        "readinessProbe": _probe("/readyz", failures=1),
         "terminationMessagePath": _TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
@@ -138,10 +138,10 @@ def _variables(owner: Metadata, spec: StreamJobSpec, parent: SpanContext | None)
     return list((given | {each["name"]: each for each in own}).values())
 
 
-def _probe(path: str, *, period: int, failures: int) -> Object:
+def _probe(path: str, *, failures: int) -> Object:
     return {
         "httpGet": {"path": path, "port": "metrics"},
-        "periodSeconds": period,
+        "periodSeconds": 30,
         "timeoutSeconds": 5,
         "failureThreshold": failures,
     }

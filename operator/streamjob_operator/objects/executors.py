@@ -25,6 +25,7 @@ from streamjob_operator.objects.pod import (
 )
 from streamjob_operator.objects.sizes import grace_of_process, resources
 from streamjob_operator.objects.spark_settings import heap
+from streamjob_operator.objects.startup import executor_startup
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.pods import ExecutorSpec
 from streamjob_operator.resources.streamjob import StreamJobSpec
@@ -33,6 +34,7 @@ _POD_NAME = "STREAMJOB_POD_NAME"
 _RESTART_ANNOTATION = "streamjob.io/restart-nonce"
 _WORK = "work"
 _WORK_DIRECTORY = f"{names.WORK_DIRECTORY}/work"
+_REGISTERED = f"{_WORK_DIRECTORY}/registered"
 _DIGITS = 10
 _SPREAD_OVER = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
@@ -199,9 +201,10 @@ def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, ima
         "resources": resources(executor),
         "volumeMounts": by_key(executor.volume_mounts, _mounts(spec), "mountPath"),
         "securityContext": container_security(executor),
+        "startupProbe": executor_startup(_REGISTERED),
         # The process removes the file when it has had no driver for two minutes.
         "readinessProbe": {
-            "exec": {"command": ["test", "-f", f"{_WORK_DIRECTORY}/registered"]},
+            "exec": {"command": ["test", "-f", _REGISTERED]},
             "periodSeconds": 5,
             "timeoutSeconds": 5,
         },

@@ -155,6 +155,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     work, store = place.work, place.location.store()
     describe_process(job=place.job.name, namespace=place.job.namespace, attempt=options.attempt)
     scratch = _make_scratch(work)
+    probes = ExitStack()
     try:
         executors = None
         if options.executors is not None:
@@ -176,8 +177,6 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
             log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
             on_started=executors.spark_started if executors else partial(load_early, loaded.spec),
         )
-        # Probes are answered until Spark has stopped, so that an orderly end fails no probe.
-        probes = ExitStack()
         try:
             if not drive(store, read(place.job, checkpoints=1)).finished:
                 # Java takes longest. Start it before the imports, which would compete with it.
@@ -187,11 +186,12 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
             probe(store, uuid.uuid4().hex, time.time())
             return _run_job(options, loaded, place.job, store, work, spark, executors, termination, probes)
         finally:
-            with probes:
-                spark.stop()
-                store.close()
+            spark.stop()
+            store.close()
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        # Probes are answered until all else is done, so that an orderly end fails none.
+        with probes:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _run_job(
