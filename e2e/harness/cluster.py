@@ -141,11 +141,17 @@ class Cluster:
         found = self._resource(kind).get(namespace=namespace, label_selector=labels).to_dict()
         return list(found["items"])
 
-    def delete(self, where: Where, *, grace: int | None = None) -> None:
-        """Ask for an object's deletion; `grace` is in seconds."""
+    def delete(self, where: Where, *, grace: int | None = None, cascade: str = "background") -> None:
+        """Ask for an object's deletion.
+
+        Args:
+            where: the object.
+            grace: seconds that it may take to end.
+            cascade: what becomes of the objects that it owns, as `kubectl delete --cascade` names it.
+        """
         from kubernetes.dynamic.exceptions import NotFoundError
 
-        options: Object = {"propagationPolicy": "Background"}
+        options: Object = {"propagationPolicy": cascade.capitalize()}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         try:

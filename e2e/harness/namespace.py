@@ -99,9 +99,9 @@ class Namespace:
         """Apply a JSON merge patch."""
         return self.cluster.patch(self._where(kind, name), change)
 
-    def delete(self, kind: str, name: str, *, grace: int | None = None) -> None:
-        """Ask for an object's deletion."""
-        self.cluster.delete(self._where(kind, name), grace=grace)
+    def delete(self, kind: str, name: str, *, grace: int | None = None, cascade: str = "background") -> None:
+        """Ask for an object's deletion, as `Cluster.delete` does."""
+        self.cluster.delete(self._where(kind, name), grace=grace, cascade=cascade)
 
     def wait(
         self, kind: str, name: str, condition: Callable[[Object], object], *, within: float = 120.0, what: str

@@ -47,11 +47,11 @@ def last_visit() -> dict[str, str]:
     return {"visits/zzz.csv": "seen,page\n2024-01-02 00:00:00,home\n"}
 
 
-def expected(end: int) -> Counter[tuple[str, str]]:
-    """Return what there is to be counted in the files of that many seconds."""
+def expected(end: int, start: int = 0) -> Counter[tuple[str, str]]:
+    """Return what there is to be counted in the files of these seconds."""
     return Counter(
         (f"{_stamp(number // 10 * 10).replace(' ', 'T')}.000000Z", PAGES[row % 3])
-        for number in range(end)
+        for number in range(start, end)
         for row in range(number % 10 + 1)
     )
 
