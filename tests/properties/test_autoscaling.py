@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from random import Random
 
@@ -19,8 +18,8 @@ from streamjob.autoscaling import (
     Period,
     Policy,
     decide,
-    read_memory,
-    write_memory,
+    pack_memory,
+    unpack_memory,
 )
 from streamjob.autoscaling.capacity import limit_of, pause_of
 
@@ -108,7 +107,7 @@ def test_there_are_never_two_moves_within_two_restarts(life: Life) -> None:
 @given(lives())
 def test_a_controller_that_restarts_decides_as_before(life: Life) -> None:
     def stored(memory: Memory) -> Memory:
-        return read_memory(json.loads(json.dumps(write_memory(memory))))
+        return unpack_memory(pack_memory(memory))
 
     without = life.run()
     life.recorded = stored

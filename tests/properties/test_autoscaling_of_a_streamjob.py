@@ -14,8 +14,8 @@ from tests.simulation.operator.objects import Stored
 from tests.simulation.operator.world import Mishap
 from tests.unit.operator.decisions.user import SPEC, merged
 
-from streamjob.autoscaling import unpack_memory
-from streamjob.autoscaling.capacity import restart_seconds
+from streamjob.autoscaling import Means, unpack_memory
+from streamjob.autoscaling.capacity import pause_of
 from streamjob_operator.decisions import Decision, Resource
 from streamjob_operator.resources.status import StreamJobStatus
 
@@ -96,7 +96,7 @@ def test_a_job_stays_within_its_bounds_and_moves_rarely(
     for before, after in pairwise(chosen):
         assert after.time - before.time > 60
     assert len({(move.time, move.after) for move in memory.moves}) == len(memory.moves)
-    assert restart_seconds(memory) < 1800
+    assert pause_of(memory, Means.RESTART) < 1800
 
 
 class OneLife(LoadedCluster):

@@ -5,10 +5,10 @@ slots and the memory for the next decision. The memory is all of the state: a ca
 after a restart.
 """
 
-from streamjob.autoscaling.advising import advise, take_back, undo
-from streamjob.autoscaling.deciding import Decision, Rule, State, decide
+from streamjob.autoscaling.advising import advise, take_back
+from streamjob.autoscaling.deciding import Decision, Rule, State, decide, undo
 from streamjob.autoscaling.load import ChainLoad, LoadReport, SourceLoad, read_load, write_load
-from streamjob.autoscaling.memory import Memory, Move, pack_memory, read_memory, unpack_memory, write_memory
+from streamjob.autoscaling.memory import Memory, Move, pack_memory, unpack_memory
 from streamjob.autoscaling.policy import Means, Period, Policy
 from streamjob.autoscaling.reasons import sentence
 
@@ -28,11 +28,9 @@ __all__ = [
     "decide",
     "pack_memory",
     "read_load",
-    "read_memory",
     "sentence",
     "take_back",
     "undo",
     "unpack_memory",
     "write_load",
-    "write_memory",
 ]

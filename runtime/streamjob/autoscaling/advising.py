@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob.autoscaling.deciding import PAUSE_AFTER_FAILURE, Decision, Rule, decide
+from streamjob.autoscaling.deciding import Decision, decide
 from streamjob.autoscaling.load import LoadReport
-from streamjob.autoscaling.memory import Memory, Move
+from streamjob.autoscaling.memory import Memory
 from streamjob.autoscaling.policy import Policy
 
 _PAUSE_AFTER_REJECTION = 600.0
+"""Seconds before a move that the cluster forbids is tried again, as documented."""
 
 
 def advise(policy: Policy, memory: Memory, load: LoadReport) -> Decision:
@@ -44,16 +45,3 @@ def take_back(memory: Memory, now: float) -> Memory:
         now: seconds since 1970.
     """
     return replace(memory, moves=memory.moves[:-1], paused_until=now + _PAUSE_AFTER_REJECTION)
-
-
-def undo(memory: Memory, slots: int, now: float) -> Memory:
-    """Return the memory with the move that undoes the last one, because the job did not run with its slots.
-
-    Args:
-        memory: the memory with the move.
-        slots: the number of slots from now on.
-        now: seconds since 1970.
-    """
-    last = memory.moves[-1]
-    undone = Move(now, last.after, slots, last.means, Rule.FAILED, last.capacity, 1.0)
-    return replace(memory, moves=(*memory.moves, undone), paused_until=now + PAUSE_AFTER_FAILURE)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, log, sqrt
 
-from streamjob.autoscaling.arrivals import highest_mean, worst_lag
-from streamjob.autoscaling.capacity import Capacity, Limit, capacity_of, limit_of, pause_of
+from streamjob.autoscaling.arrivals import MINUTES_KEPT, highest_mean, worst_lag
+from streamjob.autoscaling.capacity import DAY, Capacity, Limit, capacity_of, limit_of, pause_of
 from streamjob.autoscaling.load import LoadReport
 from streamjob.autoscaling.memory import Memory, Move
-from streamjob.autoscaling.observing import DAY, HELPED, JUDGED_SECONDS, observe
+from streamjob.autoscaling.observing import HELPED, JUDGED_SECONDS, observe
 from streamjob.autoscaling.policy import Means, Policy
 
 
@@ -70,30 +70,46 @@ class Decision:
     limit: str = ""
 
 
-_SETTLED = 60.0
 _FEWEST_SAMPLES = 5
-_NEW_LEVEL = 3.0
-"""Standard deviations of the noise above which a rate is no burst of the known noise."""
+"""Reports, one every ten seconds, that say something of the load."""
+_SETTLED = 60.0
+"""Seconds after a move before the next: the mean that decides is that of a minute."""
+_FULL = 0.9
+"""Share of the capacity above which batches have become too long, or a source that hides its lag may have some."""
 _SUDDEN = 4.5
+"""Standard deviations above the level of what is no noise: a rise that is once in 300,000 by chance."""
+_SHORT_SECONDS, _SHORT_BATCHES = 20.0, 4.0
+"""Seconds, and batches, whose rate is the latest one: two reports; counters move with batches, and each end of the time
+may be half a batch off, so that _BATCH_ERROR batches are its error."""
+_BATCH_ERROR, _NEWEST_ERROR = 0.7, 0.2
+"""Errors of a rate: by the ends of its time, in batches; and of the newest report, a second of batches: it covers half
+of the latest time."""
 _NO_LAG = 2.0
-"""Seconds of lag up to which a job keeps up."""
+"""Seconds of lag up to which a job keeps up: a batch reads what has arrived during the one before it."""
+_BLIND_GAIN = 1.5
+"""How many times the processed rate a job gets that does not report how much more has arrived."""
 _GAIN = {Means.RESTART: 0.2, Means.EXECUTORS: 0.1, Means.IN_PLACE: 0.1}
-"""Share of the slots that a reduction saves at least."""
+"""Share of the slots that a reduction saves at least; as specified."""
 _MUCH = 0.5
 """Share of the slots that a reduction saves for which it need not wait as long."""
 _SHORTEST_DELAY = 180.0
+"""Seconds of that shorter wait at least: three minutes tell a lower load from noise."""
+_ROOM = 0.1
+"""Utilization above its target that the present rate may cause: a peak of the last minutes is less sure to last."""
 _DELAYS = {Means.RESTART: 1.0, Means.EXECUTORS: 3.0, Means.IN_PLACE: 6.0}
-"""How many times shorter the delay before a reduction is."""
+"""How many times shorter the delay before a reduction is; as specified: half an hour, and 5 minutes in place."""
 _PEAK_MINUTES = {Means.RESTART: 10, Means.EXECUTORS: 3, Means.IN_PLACE: 3}
+"""Minutes whose mean must fit into fewer slots; shorter peaks only must not make the job late."""
 _MOST_PATIENCE = 3
-_REGRET = 4.0
-"""Delays within which more slots after fewer mean that the reduction was too early."""
-_FORGIVE = 12.0
-_LOOK_AHEAD = 600.0
+"""Doublings of the delay, so that the minutes of its arrivals are kept."""
+_REGRET, _FORGIVE = 4.0, 12.0
+"""Delays within which more slots after fewer mean that the reduction was too early, and after which one is forgiven."""
 PAUSE_AFTER_FAILURE = 3600.0
+"""Seconds without another change: people or the cluster have to make room."""
 _LONGEST_START = 600.0
+"""Seconds that a driver may need until its first checkpoint: it may wait for a node and an image."""
 _SHORT = 0.8
-"""Share of the expected throughput below which a move is judged before the next one."""
+"""Share of the expected throughput below which a move is judged before the next one: two errors of a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +122,32 @@ class _Case:
     limit: Limit
     means: Means
     pause: float
-    lag_records: float | None
     rate: float
     batch: float
     sudden: bool
-    here: float
+
+    @property
+    def here(self) -> float:
+        return self.capacity.at(self.load.slots)
 
     @property
     def lag(self) -> float:
-        return (self.lag_records or 0.0) / max(self.rate, 1.0)
+        return (self.load.lag or 0.0) / max(self.rate, 1.0)
 
     @property
     def delay(self) -> float:
-        base = self.policy.scale_down_delay / _DELAYS[self.means]
-        return float(base * 2**self.memory.patience)
+        return float(self.policy.scale_down_delay / _DELAYS[self.means] * 2**self.memory.patience)
+
+    @property
+    def is_out_of_budget(self) -> bool:
+        return self.restarts >= self.policy.max_moves_per_day
+
+    @property
+    def restarts(self) -> int:
+        """The restarts of the last day; 0 where a move is none."""
+        if self.means is not Means.RESTART:
+            return 0
+        return sum(move.time > self.now - DAY and move.means is Means.RESTART for move in self.memory.moves)
 
 
 def decide(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Decision:
@@ -131,9 +159,8 @@ def decide(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Deci
         load: the job at present.
         now: seconds since 1970.
     """
-    closed = len(memory.arrivals.minutes), memory.arrivals.open_seconds
-    memory = observe(memory, load)
-    a_minute_closed = memory.arrivals.open_seconds < closed[1] or len(memory.arrivals.minutes) != closed[0]
+    before, memory = memory.arrivals.minutes, observe(memory, load)
+    a_minute_closed = memory.arrivals.minutes is not before
     numbers: dict[str, float] = {"slots": load.slots}
     if (failed := _failed_move(policy, memory, load, now)) is not None:
         return failed
@@ -141,14 +168,15 @@ def decide(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Deci
         return Decision(memory, Rule.NOT_RUNNING, State.PAUSED, numbers)
     if load.hindrance:
         return Decision(memory, Rule.BUSY, State.PAUSED, numbers)
-    capacity = capacity_of(policy, memory, load, now)
-    if capacity is None or len(memory.arrivals.recent) < _FEWEST_SAMPLES:
-        return Decision(memory, Rule.NO_DATA, State.LEARNING, numbers | {"samples": len(memory.arrivals.recent)})
+    capacity, samples = capacity_of(policy, memory, now), len(memory.arrivals.recent)
+    if capacity is None or samples < _FEWEST_SAMPLES:
+        return Decision(memory, Rule.NO_DATA, State.LEARNING, numbers | {"samples": samples})
     case = _case(policy, memory, load, now, capacity)
-    last = memory.moves[-1] if memory.moves else None
-    rest = max(_SETTLED, 2 * case.pause, 2 * pause_of(memory, last.means) if last else 0.0)
-    if last is not None and now - last.time <= rest:
-        return _hold(case, Rule.SETTLING, State.STEADY if case.lag < policy.max_lag else State.BEHIND, rest=rest)
+    if memory.moves:
+        last = memory.moves[-1]
+        rest = max(_SETTLED, 2 * case.pause, 2 * pause_of(memory, last.means))
+        if now - last.time <= rest:
+            return _hold(case, Rule.SETTLING, State.STEADY if case.lag < policy.max_lag else State.BEHIND, rest=rest)
     if now < memory.paused_until:
         return _hold(case, Rule.PAUSED, State.PAUSED, seconds=memory.paused_until - now)
     if any(period.contains(now) for period in policy.excluded_periods):
@@ -158,50 +186,43 @@ def decide(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Deci
     within = case.limit.up(load.slots)
     if within != load.slots:
         return _move(case, within, Rule.OUT_OF_BOUNDS, State.LIMITED)
-    if capacity.knee is not None and load.slots > case.limit.up(capacity.knee):
-        spent = _moves_today(memory, now)
-        if case.means is Means.RESTART and spent >= policy.max_moves_per_day:
-            return _hold(case, Rule.BUDGET, State.SATURATED, moves=spent)
-        return _move(case, case.limit.up(capacity.knee), Rule.UNDO, State.SATURATED)
+    if capacity.knee is not None and load.slots > (knee := case.limit.up(capacity.knee)):
+        if case.is_out_of_budget:
+            return _hold(case, Rule.BUDGET, State.SATURATED, moves=case.restarts)
+        return _move(case, knee, Rule.UNDO, State.SATURATED)
     if _is_behind(case):
         return _more(case)
-    return _fewer(case) if a_minute_closed else _fits(case)
+    return (_fewer(case) if a_minute_closed else None) or _hold(
+        case, Rule.RIDING if case.rate > case.here else Rule.FITS, State.STEADY
+    )
 
 
 def _case(policy: Policy, memory: Memory, load: LoadReport, now: float, capacity: Capacity) -> _Case:
     arrivals = memory.arrivals
     batch = max(chain.batch_seconds for chain in memory.chains)
-    # Counters move with batches, so a rate over few of them is a rough one.
-    short = max(20.0, 4 * batch)
+    short = max(_SHORT_SECONDS, _SHORT_BATCHES * batch)
     minute, latest = arrivals.rate(max(60.0, short)), arrivals.rate(short)
-    level = max(arrivals.level or 0.0, arrivals.minutes[-1] if arrivals.minutes else 0.0) or arrivals.rate(300.0)
-    noise = sqrt(2.0 * arrivals.noise**2 + (0.7 * batch / short) ** 2)
+    level = max((arrivals.level or 0.0, *arrivals.minutes[-1:])) or arrivals.rate(300.0)
+    noise = sqrt(2.0 * arrivals.noise**2 + (_BATCH_ERROR * batch / short) ** 2)
     sudden = latest > level > 0 and log(latest / level) > _SUDDEN * noise
-    limit = limit_of(policy, load)
-    means = _means(policy, load, load.slots)
     rate = minute
     if sudden:
         # The last sample is the only one behind the rise, and the rougher the fewer batches it has.
         newest = arrivals.rate(10.0)
-        rate = max(minute, latest, latest + (newest - latest) / (1.0 + (0.2 * batch) ** 2))
-    here, proven = capacity.at(load.slots), arrivals.rate(120.0)
-    if load.lag is not None and proven > here and load.lag < _NO_LAG * proven:
-        capacity = replace(capacity, busy=capacity.busy * proven / here)
-        here = proven
+        rate = max(minute, latest, latest + (newest - latest) / (1.0 + (_NEWEST_ERROR * batch) ** 2))
+    means = _means(policy, load, load.slots)
     return _Case(
         policy=policy,
         memory=memory,
         load=load,
         now=now,
         capacity=capacity,
-        limit=limit,
+        limit=limit_of(policy, load),
         means=means,
         pause=pause_of(memory, means),
-        lag_records=load.lag,
         rate=rate,
         batch=batch,
         sudden=sudden,
-        here=here,
     )
 
 
@@ -222,57 +243,36 @@ def _set_back(case: _Case) -> float:
 
 
 def _is_behind(case: _Case) -> bool:
-    policy, rate, here = case.policy, case.rate, case.here
-    excess = (rate - here) / rate if rate > here else 0.0
-    if case.batch > policy.batch_limit and rate > 0.9 * here:
+    policy, rate, here, lag = case.policy, case.rate, case.here, case.lag
+    if (case.batch > policy.batch_limit or case.load.lag is None) and rate > _FULL * here:
         return True
-    if case.lag_records is None:
-        return rate > 0.9 * here
-    lag = case.lag
-    if excess <= 0.0:
-        drain = case.lag_records / max(here - rate, 1e-9)
-        return lag > policy.max_lag / 2 and drain > policy.catch_up
-    set_back = _set_back(case)
-    if case.sudden:
-        return excess > 0.2 or lag + 20 * excess > (policy.max_lag - 1.3 * set_back) / 3
-    if lag < _NO_LAG:
+    if rate <= here:
+        return lag > policy.max_lag / 2 and lag * rate > policy.catch_up * (here - rate)
+    if not case.sudden and lag < _NO_LAG:
         return False
-    # Ignore a burst within the known noise if another minute of it is harmless, or if moving is no better.
-    return lag + 60 * excess > max(policy.max_lag - 1.3 * set_back, policy.max_lag / 3) / 2
+    # A burst is ignored as long as another minute of it is harmless, with a move after it, or if moving is no better.
+    return lag + 60 * (1 - here / rate) > max(policy.max_lag - _set_back(case), policy.max_lag / 3) / 2
 
 
 def _more(case: _Case) -> Decision:
-    policy, load, memory = case.policy, case.load, case.memory
-    arrivals, rate, lag_records = memory.arrivals, case.rate, case.lag_records or 0.0
-    is_restart = case.means is Means.RESTART
+    policy, load, rate = case.policy, case.load, case.rate
     if _falls_short(case):
         return _hold(case, Rule.SETTLING, State.BEHIND)
-    level = arrivals.level
-    known = level is not None and arrivals.surprise(rate, level) <= _NEW_LEVEL and not case.sudden
-    five = arrivals.rate(300.0)
-    steady = max(five, level or 0.0) if known else rate
-    trend = 0.0 if case.sudden or known else arrivals.trend()
-    ahead = steady + trend * (_LOOK_AHEAD if is_restart else 60.0 + case.pause)
-    drain = (lag_records + rate * _set_back(case)) / policy.catch_up
-    wanted = max(ahead / policy.target_utilization, max(ahead, rate) + drain)
-    if case.lag_records is None:
-        wanted = max(wanted, rate * 1.5)
-    most, unit = case.limit.most, case.limit.unit
-    ceiling = most if case.capacity.knee is None else case.limit.up(case.capacity.knee)
+    unread = (load.lag or 0.0) + rate * _set_back(case)
+    wanted = max(rate / policy.target_utilization, rate + unread / policy.catch_up)
+    if load.lag is None:
+        wanted = max(wanted, rate * _BLIND_GAIN)
+    most, unit, knee = case.limit.most, case.limit.unit, case.capacity.knee
+    ceiling = most if knee is None else case.limit.up(knee)
     more = range(load.slots + unit, ceiling + 1, unit)
     slots = next((q for q in more if case.capacity.at(q) >= wanted), ceiling)
-    if known and slots < ceiling:
-        window = arrivals.minutes[-int(max(case.delay, 3600.0) // 60) :]
-        while slots < ceiling and worst_lag(window, case.capacity.at(slots)) > policy.max_lag / 4:
-            slots += unit
     if slots <= load.slots:
-        if case.capacity.knee is not None and load.slots >= case.capacity.knee:
+        if knee is not None and load.slots >= knee:
             return _hold(case, Rule.SATURATED, State.SATURATED, wanted=wanted)
         return _hold(case, Rule.LIMITED, State.LIMITED, limit=case.limit.cause, wanted=wanted)
     limit = case.limit.cause if slots == most and case.capacity.at(slots) < wanted else ""
-    spent = _moves_today(memory, case.now)
-    if is_restart and spent >= policy.max_moves_per_day and case.lag <= policy.max_lag / 2:
-        return _hold(case, Rule.BUDGET, State.BEHIND, moves=spent)
+    if case.is_out_of_budget and case.lag <= policy.max_lag / 2:
+        return _hold(case, Rule.BUDGET, State.BEHIND, moves=case.restarts)
     return _move(case, slots, Rule.BEHIND, State.LIMITED if limit else State.BEHIND, limit=limit, wanted=wanted)
 
 
@@ -280,9 +280,7 @@ def _falls_short(case: _Case) -> bool:
     """Return whether the last move brings less than expected, and it is not clear yet that it does not help."""
     memory = case.memory
     move = memory.moves[-1] if memory.moves else None
-    if move is None or move.after <= move.before or move.after != case.load.slots:
-        return False
-    if case.now - move.time >= _LONGEST_START:
+    if move is None or not move.before < move.after == case.load.slots or case.now - move.time >= _LONGEST_START:
         return False
     if move.reached is not None:
         # It was judged, and nothing was concluded: more slots on top would only blur what they bring.
@@ -291,57 +289,61 @@ def _falls_short(case: _Case) -> bool:
     return full is not None and full.seconds < JUDGED_SECONDS and full.rate < _SHORT * move.capacity * move.expected
 
 
-def _fewer(case: _Case) -> Decision:
+def _fewer(case: _Case) -> Decision | None:
     """Return fewer slots if these would have been enough since the delay began; replays the arrivals."""
     policy, load, memory, now = case.policy, case.load, case.memory, case.now
-    arrivals, least_slots, unit = memory.arrivals, case.limit.least, case.limit.unit
-    gain = _GAIN[case.means]
-    if load.slots <= least_slots or case.lag >= policy.max_lag / 4:
-        return _fits(case)
-    least = max(arrivals.rate(60.0) * min(1.0, policy.target_utilization + 0.1), arrivals.an_hour_of_yesterday(now))
-    allowed = policy.max_lag / 4
-    start = arrivals.rate(300.0) * _set_back(case) if case.means is Means.RESTART else 0.0
-    trend = arrivals.trend()
+    arrivals, unit, least_slots = memory.arrivals, case.limit.unit, case.limit.least
+    gain, peak_minutes, allowed = _GAIN[case.means], _PEAK_MINUTES[case.means], policy.max_lag / 4
+    if load.slots <= least_slots or case.lag >= allowed:
+        return None
+    at_present = arrivals.rate(60.0) * min(1.0, policy.target_utilization + _ROOM)
 
-    def enough(slots: int, minutes: Sequence[float], delay: float) -> bool:
-        sustained = max(highest_mean(minutes, _PEAK_MINUTES[case.means]), least) + trend * delay
+    def enough(slots: int, minutes: Sequence[float]) -> bool:
         capacity = case.capacity.at(slots)
-        if capacity * policy.target_utilization < sustained:
-            return False
-        if (capacity - sustained) * policy.catch_up < start:
-            return False
-        return worst_lag(minutes, capacity, allowed) <= allowed
+        sustained = max(highest_mean(minutes, peak_minutes), at_present)
+        return capacity * policy.target_utilization >= sustained and worst_lag(minutes, capacity) <= allowed
 
     since = now - (memory.moves[-1].time if memory.moves else -inf)
     # Idle slots may cost as much as a move costs: the more of them there are, the sooner they go.
     for saved in (_MUCH, gain):
         delay = max(case.delay * gain / saved, _SHORTEST_DELAY) if saved > gain else case.delay
-        minutes = int(delay // 60)
+        minutes = min(int(delay // 60), MINUTES_KEPT)
         window = arrivals.minutes[-minutes:]
         slots = min(int(load.slots * (1 - saved)), load.slots - 1) // unit * unit
-        if slots < least_slots or since <= delay or len(window) < minutes or not enough(slots, window, delay):
+        if slots < least_slots or since <= delay or len(window) < minutes or not enough(slots, window):
             continue
-        while slots > least_slots and enough(slots - unit, window, delay):
+        while slots > least_slots and enough(slots - unit, window):
             slots -= unit
         much_fewer = int(slots * (1 - gain)) // unit * unit
-        if least_slots <= much_fewer < slots and enough(much_fewer, window[-(minutes // 2) :], delay):
+        if least_slots <= much_fewer < slots and enough(much_fewer, window[-(minutes // 2) :]):
             # The peak is about to leave the window: one move then, and not two.
             continue
-        spent = _moves_today(memory, now)
-        if case.means is Means.RESTART and spent >= policy.max_moves_per_day // 2:
-            return _hold(case, Rule.BUDGET, State.STEADY, moves=spent)
-        peak = highest_mean(window, _PEAK_MINUTES[case.means])
+        if case.restarts >= policy.max_moves_per_day // 2 and case.means is Means.RESTART:
+            return _hold(case, Rule.BUDGET, State.STEADY, moves=case.restarts)
+        peak = highest_mean(window, peak_minutes)
         return _move(case, slots, Rule.IDLE, State.STEADY, peak=peak, minutes=minutes)
-    return _fits(case)
+    return None
 
 
-def _fits(case: _Case) -> Decision:
-    rule = Rule.RIDING if case.rate > case.here else Rule.FITS
-    return _hold(case, rule, State.STEADY)
+def _hold(case: _Case, rule: Rule, state: State, *, limit: str = "", **more: float) -> Decision:
+    return Decision(case.memory, rule, state, _numbers(case) | more, limit=limit)
 
 
-def _moves_today(memory: Memory, now: float) -> int:
-    return sum(move.time > now - DAY and move.means is Means.RESTART for move in memory.moves)
+def _move(case: _Case, slots: int, rule: Rule, state: State, *, limit: str = "", **more: float) -> Decision:
+    memory, now, means = case.memory, case.now, _means(case.policy, case.load, slots)
+    move = Move(now, case.load.slots, slots, means, rule, case.here, case.capacity.gain(slots))
+    patience, since = memory.patience, memory.patience_since
+    base = case.delay / 2**patience
+    previous = memory.moves[-1] if memory.moves else None
+    if rule is Rule.BEHIND and previous is not None and previous.rule == Rule.IDLE:
+        # Were the slots still there, they would have been enough.
+        if now - previous.time < _REGRET * base and case.capacity.at(previous.before) >= case.rate:
+            patience, since = min(patience + 1, _MOST_PATIENCE), now
+    elif rule is Rule.IDLE and patience and now - since > _FORGIVE * base:
+        patience, since = patience - 1, now
+    remembered = replace(memory, moves=(*memory.moves, move), patience=patience, patience_since=since)
+    numbers = _numbers(case) | {"target": slots, "reached": case.capacity.at(slots)} | more
+    return Decision(remembered, rule, state, numbers, slots, means, limit)
 
 
 def _numbers(case: _Case) -> dict[str, float]:
@@ -355,38 +357,17 @@ def _numbers(case: _Case) -> dict[str, float]:
     }
 
 
-def _hold(case: _Case, rule: Rule, state: State, *, limit: str = "", **more: float) -> Decision:
-    return Decision(case.memory, rule, state, _numbers(case) | more, limit=limit)
+def undo(memory: Memory, slots: int, now: float) -> Memory:
+    """Return the memory with the move that undoes the last one, because the job did not run with its slots.
 
-
-def _move(case: _Case, slots: int, rule: Rule, state: State, *, limit: str = "", **more: float) -> Decision:
-    means = _means(case.policy, case.load, slots)
-    memory = _remembered(case, slots, rule, means)
-    numbers = _numbers(case) | {"target": slots, "reached": case.capacity.at(slots)} | more
-    return Decision(memory, rule, state, numbers, slots, means, limit)
-
-
-def _remembered(case: _Case, slots: int, rule: Rule, means: Means) -> Memory:
-    memory, now = case.memory, case.now
-    move = Move(
-        time=now,
-        before=case.load.slots,
-        after=slots,
-        means=means,
-        rule=rule,
-        capacity=case.here,
-        expected=case.capacity.gain(slots),
-    )
-    patience, since = memory.patience, memory.patience_since
-    base = case.delay / 2**patience
-    previous = memory.moves[-1] if memory.moves else None
-    if rule is Rule.BEHIND and previous is not None and previous.rule == Rule.IDLE:
-        # Were the slots still there, they would have been enough.
-        if now - previous.time < _REGRET * base and case.capacity.at(previous.before) >= case.rate:
-            patience, since = min(patience + 1, _MOST_PATIENCE), now
-    elif rule is Rule.IDLE and patience and now - since > _FORGIVE * base:
-        patience, since = patience - 1, now
-    return replace(memory, moves=(*memory.moves, move), patience=patience, patience_since=since)
+    Args:
+        memory: the memory with the move.
+        slots: the number of slots from now on.
+        now: seconds since 1970.
+    """
+    last = memory.moves[-1]
+    undone = Move(now, last.after, slots, last.means, Rule.FAILED, last.capacity, 1.0)
+    return replace(memory, moves=(*memory.moves, undone), paused_until=now + PAUSE_AFTER_FAILURE)
 
 
 def _failed_move(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Decision | None:
@@ -394,16 +375,12 @@ def _failed_move(policy: Policy, memory: Memory, load: LoadReport, now: float) -
     move = memory.moves[-1] if memory.moves else None
     if move is None or move.confirmed or move.rule == Rule.FAILED or load.busy_with or now < memory.paused_until:
         return None
-    pause = pause_of(memory, move.means)
-    late = 2 * (load.checkpoint_interval or 0.0) + max(_LONGEST_START, 4 * pause)
+    late = 2 * (load.checkpoint_interval or 0.0) + max(_LONGEST_START, 4 * pause_of(memory, move.means))
     if now - move.time <= late or any(period.contains(now) for period in policy.excluded_periods):
         return None
-    slots = limit_of(policy, load).up(move.before)
     if move.means not in policy.means:
         return None
+    slots = limit_of(policy, load).up(move.before)
     numbers = {"slots": float(load.slots), "target": float(slots), "seconds": now - move.time}
-    undone = Move(now, load.slots, slots, move.means, Rule.FAILED, move.capacity, 1.0)
-    remembered = replace(memory, moves=(*memory.moves, undone), paused_until=now + PAUSE_AFTER_FAILURE)
-    if slots == load.slots:
-        return Decision(remembered, Rule.FAILED, State.PAUSED, numbers)
-    return Decision(remembered, Rule.FAILED, State.PAUSED, numbers, slots, move.means)
+    to = (slots, move.means) if slots != load.slots else (None, None)
+    return Decision(undo(memory, slots, now), Rule.FAILED, State.PAUSED, numbers, *to)

@@ -10,6 +10,8 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 CONFIG = ConfigDict(alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True, extra="forbid")
+KEPT = ConfigDict(**CONFIG | {"extra": "ignore"})
+"""Of what a memory keeps from one decision to the next: an earlier version may have kept more."""
 
 _Count = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 import zlib
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from streamjob.autoscaling.arrivals import Arrivals
 from streamjob.autoscaling.chain_model import ChainModel
-from streamjob.autoscaling.load import CONFIG, LoadReport
+from streamjob.autoscaling.load import KEPT, LoadReport
 from streamjob.autoscaling.policy import Means
 
 PAUSES_KEPT = 5
+"""As specified: the longest of five counts, as an early restart costs more than a late one."""
 MOVES_KEPT = 48
+"""Twice the default budget of restarts in a day."""
 WIDTHS_KEPT = 8
+"""More widths than a job has in a day but on bursty loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Move:
         confirmed: whether the job ran with the new slots, and completed a checkpoint if it takes any.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = KEPT
 
     time: float
     before: int
@@ -61,7 +62,7 @@ class FullLoad:
         time: of the last observation, seconds since 1970.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = KEPT
 
     slots: int
     rate: float
@@ -78,16 +79,14 @@ class Knee:
         chain: the chain that takes most of the time.
         found: when, seconds since 1970.
         gained: measured gain of the move that found it, as a share of the expected gain.
-        lasts: seconds for which it is believed.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = KEPT
 
     slots: int
     chain: str
     found: float
     gained: float
-    lasts: float
 
 
 @dataclass(slots=True)
@@ -99,10 +98,8 @@ class Memory:
         seen: the last report whose counters were taken in.
         heard: time of the last report, whether or not its counters had changed.
         chains: the chains, fitted.
-        alpha: exponent of capacity by slots.
         knee: the number of slots above which more do not help; None if unknown.
         skew: unread records of the largest partition, as a multiple of an even share; 1 without skew.
-        busy: throughput under full load as a share of the fitted one.
         full: throughput under full load by number of slots, the last one at the end.
         pauses: the last measured pauses by restarts, seconds.
         down_since: when the job was last seen running before the present pause; None while it runs.
@@ -114,17 +111,15 @@ class Memory:
         paused_until: no moves before, because one had failed; seconds since 1970.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = KEPT
 
     version: Literal[1] = 1
     seen: LoadReport | None = None
     heard: float | None = None
     arrivals: Arrivals = field(default_factory=Arrivals)
     chains: tuple[ChainModel, ...] = ()
-    alpha: float = 0.9
     knee: Knee | None = None
     skew: float = 1.0
-    busy: float = 0.95
     full: tuple[FullLoad, ...] = ()
     pauses: tuple[float, ...] = ()
     down_since: float | None = None
@@ -139,30 +134,14 @@ class Memory:
 _ADAPTER = TypeAdapter(Memory)
 
 
-def read_memory(values: object) -> Memory:
-    """Return the memory that was recorded as values of JSON.
-
-    Raises:
-        pydantic.ValidationError: it is none of this version.
-    """
-    return _ADAPTER.validate_python(values)
-
-
-def write_memory(memory: Memory) -> dict[str, Any]:
-    """Return a memory as values of JSON, under camelCase names; numbers keep all their digits."""
-    written: dict[str, Any] = _ADAPTER.dump_python(memory, mode="json", exclude_defaults=True)
-    return written
-
-
 def pack_memory(memory: Memory) -> str:
-    """Return a memory as one short line of text, for a status that people read."""
-    text = json.dumps(write_memory(memory), separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    """Return a memory as one short line of text, for a status that people read; numbers keep all their digits."""
+    return base64.b64encode(zlib.compress(_ADAPTER.dump_json(memory, exclude_defaults=True), 9)).decode()
 
 
 def unpack_memory(text: str) -> Memory:
     """Return the memory in a line of text; an empty one if the text holds none of this version."""
     try:
-        return read_memory(json.loads(zlib.decompress(base64.b64decode(text, validate=True))))
-    except (binascii.Error, zlib.error, ValueError, ValidationError):
+        return _ADAPTER.validate_json(zlib.decompress(base64.b64decode(text, validate=True)))
+    except (zlib.error, ValueError):
         return Memory()

@@ -15,6 +15,7 @@ _HOW = {
     Means.RESTART: "by a restart",
 }
 _SKEWED = 3.0
+"""Times the average above which a partition is named: partitions of many keys differ less by chance."""
 
 
 def sentence(decision: Decision, policy: Policy, load: LoadReport) -> str:

@@ -14,13 +14,15 @@ from streamjob.autoscaling.load import CONFIG
 
 _MIB = 1024**2
 _STEP = 64 * _MIB
+"""Sizes are multiples of it, so that small differences change nothing."""
 _LIVE_SHARE = 0.6
 """Share of the heap that live objects take after a change."""
-_HEAP_PRESSURE = 0.85
-_CONTAINER_PRESSURE = 0.92
-_PRESSURE_SECONDS = 60.0
+_HEAP_PRESSURE, _CONTAINER_PRESSURE, _PRESSURE_SECONDS = 0.85, 0.92, 60.0
+"""Shares that are nearly full, and seconds for which they must be, as documented."""
 _GROWTH = 1.5
+"""Factor of what is too small, as documented."""
 _OUTSIDE_MARGIN = 1.25
+"""Times the memory outside the heap that is in use: it grows with the state."""
 _WINDOW = 21_600.0
 """Seconds of one of the two windows whose peaks are known."""
 _SAVING = 0.25

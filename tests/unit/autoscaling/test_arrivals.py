@@ -42,16 +42,6 @@ def test_noise_is_that_of_minutes_and_not_that_of_a_step() -> None:
     assert step.noise == pytest.approx(0.03)
 
 
-def test_a_ramp_is_a_trend_and_a_step_is_none() -> None:
-    ramp = arrivals(*(1000 + 100 * minute for minute in range(20)))
-    step = arrivals(*[1000.0] * 14, *[3000.0] * 6)
-    fall = arrivals(*(3000 - 100 * minute for minute in range(20)))
-
-    assert ramp.trend() == pytest.approx(100 / 60, rel=0.01)
-    assert step.trend() == 0
-    assert fall.trend() == 0
-
-
 def test_the_replay_of_minutes_gives_the_lag_that_a_capacity_would_have_had() -> None:
     minutes = [100.0, 200.0, 100.0, 100.0]
 
@@ -59,19 +49,10 @@ def test_the_replay_of_minutes_gives_the_lag_that_a_capacity_would_have_had() ->
     # A minute of 50 unread records a second, and then 100 records arrive in a second.
     assert worst_lag(minutes, 150) == pytest.approx(15)
     assert worst_lag(minutes, 100) == pytest.approx(60)
-    assert worst_lag(minutes, 0, stop_at=10) > 10
+    assert worst_lag(minutes, 0) > 60
 
 
 def test_the_highest_mean_is_of_minutes_in_a_row() -> None:
     assert highest_mean([1, 5, 4, 1, 1], 2) == pytest.approx(4.5)
     assert highest_mean([3], 10) == 3
     assert highest_mean([], 10) == 0
-
-
-def test_the_same_hour_of_yesterday_is_known() -> None:
-    day = [100.0] * 1440
-    day[13 * 60 : 13 * 60 + 30] = [900.0] * 30
-    made = arrivals(*day)
-
-    assert made.an_hour_of_yesterday(36.8 * 3600) == pytest.approx(900)
-    assert made.an_hour_of_yesterday(30 * 3600) == pytest.approx(100)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 from bench.autoscaler.traces import traces
 from bench.autoscaler.world import Kind, World
 
-from streamjob.autoscaling.chain_model import ChainModel, first_model, fitted
+from streamjob.autoscaling.chain_model import ChainModel, fitted
 
 FIXED, ROW = 0.4, 1e-5
 
@@ -33,7 +32,7 @@ def observe(
 
 
 def test_fixed_cost_and_cost_of_a_row_are_told_apart_when_the_load_changes() -> None:
-    model = first_model("chain")
+    model = ChainModel("chain")
     for tick in range(360):
         model = observe(model, 50_000 + 20_000 * (tick // 30 % 2))
 
@@ -42,7 +41,7 @@ def test_fixed_cost_and_cost_of_a_row_are_told_apart_when_the_load_changes() -> 
 
 
 def test_a_slow_machine_is_not_taken_for_costly_rows() -> None:
-    model, random = first_model("chain"), Random(1)
+    model, random = ChainModel("chain"), Random(1)
     for tick in range(720):
         model = observe(model, 60_000 + 10_000 * (tick // 30 % 2), slow=random.uniform(0.85, 1.15))
 
@@ -50,7 +49,7 @@ def test_a_slow_machine_is_not_taken_for_costly_rows() -> None:
 
 
 def test_a_load_that_never_changes_leaves_the_known_fixed_cost() -> None:
-    model = first_model("chain")
+    model = ChainModel("chain")
     for _ in range(100):
         model = observe(model, 60_000)
 
@@ -59,7 +58,7 @@ def test_a_load_that_never_changes_leaves_the_known_fixed_cost() -> None:
 
 
 def test_rows_that_become_costly_show_within_minutes() -> None:
-    model = first_model("chain")
+    model = ChainModel("chain")
     for tick in range(360):
         model = observe(model, 50_000 + 20_000 * (tick // 30 % 2))
     for tick in range(60):
@@ -69,19 +68,24 @@ def test_rows_that_become_costly_show_within_minutes() -> None:
 
 
 def test_another_number_of_slots_keeps_the_fixed_cost_and_scales_the_rows() -> None:
-    model = first_model("chain")
+    model = ChainModel("chain")
     for tick in range(360):
         model = observe(model, 50_000 + 20_000 * (tick // 30 % 2))
 
     wider = model.at_width(0.5)
 
     assert wider.row_seconds == pytest.approx(model.row_seconds / 2)
-    assert wider.known_fixed == model.fixed
-    assert wider.observed == 0
+    assert wider.fixed == model.fixed
+    first = observe(wider, 60_000, row=ROW / 2)
+    assert first.row_seconds == pytest.approx(ROW / 2, rel=0.25)
+    assert first.fixed == pytest.approx(FIXED, rel=0.3)
 
 
 def test_a_wrong_expectation_of_another_width_gives_way_to_what_is_measured() -> None:
-    model = replace(first_model("chain"), per_row=ROW / 4, known_row=ROW / 4, row_error=0.2)
+    model = ChainModel("chain")
+    for tick in range(360):
+        model = observe(model, 50_000 + 20_000 * (tick // 30 % 2))
+    model = model.at_width(0.25)
     for tick in range(180):
         model = observe(model, 50_000 + 20_000 * (tick // 30 % 2))
 
@@ -92,7 +96,7 @@ def test_a_wrong_expectation_of_another_width_gives_way_to_what_is_measured() ->
 def test_the_fit_of_a_simulated_day_is_close_to_the_truth(trace: str) -> None:
     kind = Kind()
     world = World(traces(5)[trace][:4320], 20, kind, 5)
-    model, before = first_model("job"), (0.0, 0, 0.0)
+    model, before = ChainModel("job"), (0.0, 0, 0.0)
     for rate in world.rates:
         world.step()
         rows, batches, seconds, _, lag = world.reported

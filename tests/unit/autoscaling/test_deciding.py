@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -21,11 +23,11 @@ from streamjob.autoscaling import (
     SourceLoad,
     State,
     decide,
+    pack_memory,
     read_load,
-    read_memory,
     sentence,
+    unpack_memory,
     write_load,
-    write_memory,
 )
 
 IN_PLACE = replace(CALM, in_place=True, restart=1.0)
@@ -218,7 +220,18 @@ def test_a_job_that_starts_for_the_first_time_runs_as_soon_as_it_has_a_batch_and
 def test_memory_and_reports_are_read_as_they_were_written() -> None:
     load, decision = Life(hours((0.6, 40_000), (0.2, 120_000)), kind=Kind()).run()[-1]
 
-    assert read_memory(write_memory(decision.memory)) == decision.memory
+    assert unpack_memory(pack_memory(decision.memory)) == decision.memory
     line = json.dumps(write_load(load))
     assert read_load(line) == load
-    assert len(json.dumps(write_memory(decision.memory))) < 20_000
+    assert len(pack_memory(decision.memory)) < 20_000
+
+
+def test_a_memory_of_an_earlier_version_which_kept_more_is_read() -> None:
+    memory = Life(hours((0.5, 40_000), (0.4, 120_000)), kind=CALM).run()[-1][1].memory
+    kept = json.loads(zlib.decompress(base64.b64decode(pack_memory(memory))))
+    kept |= {"alpha": 0.91, "busy": 0.97}
+    kept["arrivals"]["hours"] = [[490000, 120000.0]]
+    kept["chains"][0] |= {"knownFixed": 0.3, "knownRow": 1e-5, "rowError": 0.1}
+    earlier = base64.b64encode(zlib.compress(json.dumps(kept).encode())).decode()
+
+    assert unpack_memory(earlier) == memory
