@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from streamjob.job.connectors.datasets import Dataset
 from streamjob.job.model.spec import JobSpec
-from streamjob_runtime.lineage.datasets import Dataset
 from streamjob_runtime.lineage.settings import Parent
 
 EventType = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT"]

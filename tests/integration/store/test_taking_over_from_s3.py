@@ -40,7 +40,7 @@ def place(tmp_path: Path, s3_server: S3Server, s3_credentials: None) -> str:
 
 
 def check(taker: Taker, place: str) -> Any:
-    taker.job()
+    taker.loaded()
     arguments = ["check", str(taker.directory / "job.yaml"), "--from", f"spark:{place}", "--no-spark", "--json"]
     return CliRunner().invoke(app, arguments)
 
