@@ -72,7 +72,7 @@ def test_a_deletion_that_waits_for_the_store_says_so_and_ends_when_it_is_back(jo
     jobs.namespace.delete("StreamJob", NAME)
 
     message = wait_for_reason(jobs, "StoreUnreachable")
-    assert "deletionPolicy: Retain" in message
-    assert "finalizer" in message
+    assert "take its finalizer streamjob.io/finalizer off" in message
+    assert "are kept if that takes much longer" in message
     s3.start()
     jobs.namespace.wait_gone("StreamJob", NAME)
