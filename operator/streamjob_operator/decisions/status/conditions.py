@@ -308,7 +308,9 @@ def _checkpoint_healthy(s: Situation, status: StreamJobStatus) -> Verdict:
         last = status.checkpoint.last_failed
         return "False", "CheckpointsFail", f"{failures} in a row: {last.message if last is not None else ''}"
     if not (s.completed_since(s.memory.attempt) if s.job is None else s.driver_completed):
-        return "Unknown", "NoCheckpointYet", _no_checkpoint(s)
+        # While the job does not run, Running says why.
+        runs = s.job is not None and s.job.state in TAKES_REQUESTS
+        return "Unknown", "NoCheckpointYet", _no_checkpoint(s) if runs else ""
     return "True", "CheckpointsComplete", ""
 
 

@@ -59,6 +59,8 @@ def test_a_job_whose_drivers_crash_before_their_checkpoint_is_never_ready_and_sa
         user.look()
         found = user.condition(ConditionType.READY)
         seen.add((found.status, found.reason, found.message.partition(": ")[0]))
+        said_to_run = user.condition(ConditionType.CHECKPOINT_HEALTHY).message.startswith("the job runs")
+        assert not said_to_run or user.condition(ConditionType.RUNNING).status == "True"
 
     assert {status for status, _, _ in seen} == {"False"}
     assert (*WAITING, "the job runs, and has not completed a checkpoint after restart 2") in seen
