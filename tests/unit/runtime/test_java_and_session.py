@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.unit.job.texts import job
@@ -21,9 +22,11 @@ from streamjob.job import load_job
 from streamjob.job.model.spark_settings import OWNED, Owner, values_of
 from streamjob_runtime.spark import class_data, holder
 from streamjob_runtime.spark.holder import SparkGone, SparkHolder
+from streamjob_runtime.spark.jvm import CLASSES
 from streamjob_runtime.spark.process import java
 from streamjob_runtime.spark.process.java import find_java
 from streamjob_runtime.spark.process.java_failure import SparkDoesNotStart
+from streamjob_runtime.spark.process.java_logging import logging_options
 from streamjob_runtime.spark.process.sockets import LONGEST_DIRECTORY, remove_sockets, socket_directory
 from streamjob_runtime.spark.session import (
     SessionSettings,
@@ -164,6 +167,21 @@ def test_a_job_changes_defaults_but_not_what_snapshots_rely_on(tmp_path: Path) -
     assert conf["spark.driver.memory"] == "5g"
     assert conf[fixed] == value
     assert conf["spark.sql.shuffle.partitions"] == "4"
+
+
+def test_classes_of_ours_that_settings_name_are_in_the_jar() -> None:
+    named = {each for each in values_of(Owner.RUNTIME).values() if each.startswith("io.streamjob.")}
+
+    assert named
+    assert named <= set(CLASSES.values())
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_java_gets_a_log_configuration_that_exists(form: str) -> None:
+    named = re.findall(r"=(file:\S+)", " ".join(logging_options({"STREAMJOB_LOG_FORMAT": form})))
+
+    assert named
+    assert all(Path(urlsplit(each).path).is_file() for each in named)
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,6 @@ CLASSES: Mapping[str, str] = {
 }
 """The classes that Python, Spark and Java are told by name: with their packages, by their own names."""
 
-CHECKPOINT_FILE_MANAGER = CLASSES["JobFileManager"]
-JOB_FILE_SYSTEM = CLASSES["JobFileSystem"]
 OUTPUT_FILE_SYSTEM = CLASSES["OutputFileSystem"]
 PLAN_RULES = CLASSES["PlanRules"]
 """The extension of Spark's sessions with our rules for plans."""

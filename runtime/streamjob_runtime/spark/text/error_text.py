@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import streamjob
+import streamjob_runtime
 from streamjob.errors import StreamJobError
 
 _LONGEST = 4000
@@ -18,7 +19,7 @@ _RAISED = re.compile(r"^\S.*", re.MULTILINE)
 """The first line behind the frames of a trace."""
 _OF_SPARK = re.compile(r"(?:-packages|\.zip|/python)/(?:pyspark|py4j)/")
 _OF_LIBRARIES = re.compile(r"/lib/python3\.\d+/|^<")
-_OURS = tuple(f"{path}/" for path in (Path(__file__).parents[1], *streamjob.__path__))
+_OURS = tuple(f"{path}/" for path in (*streamjob_runtime.__path__, *streamjob.__path__))
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _EXECUTOR = re.compile(r"\((\S+) executor (?!driver\))(\S+)\)")

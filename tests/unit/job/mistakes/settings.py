@@ -30,7 +30,7 @@ _OF_SPARK_CONF = {
     ),
     "the files of the job": (
         "spark.hadoop.fs.job.impl: x",
-        "spark.hadoop.fs.job.impl is set to io.streamjob.JobFileSystem by the runtime",
+        "spark.hadoop.fs.job.impl is set to io.streamjob.files.JobFileSystem by the runtime",
         "leave it out: Spark finds a job's files by it",
     ),
     "the secret of Spark's connections": (
