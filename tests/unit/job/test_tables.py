@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.jobs import Part, job_file, sink, source
+from tests.unit.job.contents import load, problems
 from tests.unit.job.sql_text import in_sql
 
 from streamjob import Job
 from streamjob.errors import InvalidJob
 from streamjob.job.loading.converting import content_of
 from streamjob.job.loading.load import load_dsl, load_job
-from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.drawing import as_text
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
@@ -34,17 +33,6 @@ def shop(table: Part | None = None, **operator: Any) -> Part:
     return job_file(
         named, name="shop", sources=[orders], sinks=[written], tables=[PRODUCTS if table is None else table]
     )
-
-
-def load(directory: Path, content: dict[str, Any]) -> JobSpec:
-    (directory / "job.yaml").write_text(yaml.safe_dump(content))
-    return load_job(directory / "job.yaml").spec
-
-
-def problems(directory: Path, content: dict[str, Any]) -> str:
-    with pytest.raises(InvalidJob) as raised:
-        load(directory, content)
-    return str(raised.value)
 
 
 def test_a_query_names_its_tables_itself_and_they_are_no_inputs(tmp_path: Path) -> None:

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.jobs import Part, job_file, sink, timed_source
+from tests.unit.job.contents import load, problems
 from tests.unit.job.sql_text import in_sql
 
 from streamjob import Job
-from streamjob.errors import InvalidJob
 from streamjob.ids import OperatorUid
 from streamjob.job.loading.converting import content_of, converted
 from streamjob.job.loading.load import load_dsl, load_job
-from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.drawing import as_text
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import plan
@@ -43,17 +41,6 @@ def shop(sources: list[Part] | None = None, **operator: Any) -> Part:
     joined = {"name": "priced", "inputs": ["orders", "rates"], "temporalJoin": TEMPORAL, **operator}
     read = sources or [versioned("orders"), versioned("rates")]
     return job_file(joined, name="shop", sources=read, sinks=[sink("priced", "json", "out", name="out")])
-
-
-def load(directory: Path, content: dict[str, Any]) -> JobSpec:
-    (directory / "job.yaml").write_text(yaml.safe_dump(content))
-    return load_job(directory / "job.yaml").spec
-
-
-def problems(directory: Path, content: dict[str, Any]) -> str:
-    with pytest.raises(InvalidJob) as raised:
-        load(directory, content)
-    return str(raised.value)
 
 
 def test_a_temporal_join_is_one_chain_with_both_sources(tmp_path: Path) -> None:
