@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,8 +17,9 @@ class FakeCluster:
     """Holds objects by kind, namespace and name.
 
     `faults` are raised by the next requests of a verb, before or after the request is applied; `calls` lists the
-    requests; `changed` receives every change, like a watch; `rejection` returns the error with which an object is
-    rejected, on creation or in a dry run; objects of a `frozen` kind cannot be replaced.
+    requests; once it `hangs`, no read is answered; `changed` receives every change, like a watch; `rejection` returns
+    the error with which an object is rejected, on creation or in a dry run; objects of a `frozen` kind cannot be
+    replaced.
     """
 
     def __init__(self) -> None:
@@ -25,6 +27,7 @@ class FakeCluster:
         self.calls: list[tuple[str, str, str]] = []
         self.faults: dict[str, list[ClusterError]] = {}
         self.lost_replies: dict[str, list[ClusterError]] = {}
+        self.hangs = False
         self.changed: Callable[[Kind, Object], None] = lambda _kind, _thing: None
         self.rejection: Callable[[Kind, Object], ClusterError | None] = lambda _kind, _thing: None
         self.frozen: Callable[[Kind], bool] = lambda _kind: False
@@ -34,6 +37,8 @@ class FakeCluster:
         return sorted(name for each, _, name in self.objects if each == kind)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        if self.hangs:
+            await asyncio.Event().wait()
         with_reply = self._begin("get", kind, name)
         return with_reply(self._find(kind, namespace, name))
 

