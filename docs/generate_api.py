@@ -16,8 +16,8 @@ from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.statistics import StatisticsTracker
 from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.store.base import Store
-from streamjob_runtime.control.api.app import Triggering, create_app
-from streamjob_runtime.control.api.job_control import JobControl
+from streamjob_runtime.control.api.app import create_app
+from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.monitoring.figure_metrics import Family
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.monitoring.metrics import Metrics
@@ -130,8 +130,8 @@ def _help(command: str) -> str:
 
 def render_api() -> str:
     """Return the reference of the control API."""
-    control = cast(JobControl, _Nobody())
-    schema = create_app(control, "", metrics=lambda: b"", triggering=Triggering(control)).openapi()
+    control = cast(RunningJob, _Nobody())
+    schema = create_app(control, "", metrics=lambda: b"").openapi()
     parts = [_API, "## Routes\n"]
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():

@@ -19,7 +19,7 @@ from streamjob.client.profile_models import (
 )
 from streamjob.clock import Clock
 from streamjob.ids import TriggerId
-from streamjob_runtime.control.api.job_control import StateConflict
+from streamjob_runtime.control.api.refusals import StateConflict
 from streamjob_runtime.profiling.stacks import Stacks, profile_of
 
 Language = Literal["java", "python"]

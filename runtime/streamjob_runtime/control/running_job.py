@@ -38,11 +38,11 @@ from streamjob.protocol.coordination.requests import must_succeed
 from streamjob.protocol.emissions.channels import Backlog
 from streamjob.protocol.lifecycle import Lifecycle
 from streamjob.store.opening import open_location
-from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
+from streamjob_runtime.control.api.refusals import InvalidChange, StateConflict
 from streamjob_runtime.control.event_log import EventLog
 from streamjob_runtime.control.history import History, point_of
 from streamjob_runtime.control.profiles import Profiles, Recorder
-from streamjob_runtime.control.request_kinds import RequestKinds
+from streamjob_runtime.control.requests import Requests
 from streamjob_runtime.control.start_gate import StartGate
 from streamjob_runtime.control.terminal.events import Look, events
 from streamjob_runtime.control.views import (
@@ -73,7 +73,11 @@ _FRESH_SECONDS = 1.5
 
 
 class RunningJob:
-    """Implements `JobControl` on a runner.
+    """A job as the control API sees it.
+
+    Methods are called from several threads at a time, and return at once: none waits for a batch, an upload or the
+    store. Views are copies of known data; requests are queued, and their outcome is queried by trigger id. Methods that
+    take a trigger id are called once per id in a process.
 
     Args:
         runner: the job.
@@ -105,7 +109,7 @@ class RunningJob:
         self._look: Look | None = None
         self._looked = 0.0
         self._coordination = runner.coordination
-        self._requests = RequestKinds()
+        self.requests = Requests(self._coordination.request)
         self._has_spark_page = is_enabled(runner.job.loaded.spec.spark_conf)
         self._memory = MemoryMeter(running_java)
         self._meters = {chain.uid: ChainMeter() for chain in runner.job.plan.chains}
@@ -219,7 +223,7 @@ class RunningJob:
         runner = self._runner
         now = runner.job.clock()
         epoch, status = runner.epoch, self._coordination.status(triggers)
-        views = {each: self._requests.view(each, status.requests.get(each)) for each in triggers}
+        views = {each: self.requests.view(each, status.requests.get(each)) for each in triggers}
         outcomes = {each: view for each, view in views.items() if view is not None}
         restored = epoch.restored if epoch else None
         chains, channels = self._chain_views(epoch, now)
@@ -331,7 +335,7 @@ class RunningJob:
 
     def trigger_checkpoint(self, trigger_id: TriggerId) -> None:
         """Request a checkpoint."""
-        self._requests.note(trigger_id, "checkpoint")
+        self.requests.note(trigger_id, "checkpoint")
         event = m.TriggerRequested(now=self._runner.job.clock(), trigger_id=trigger_id, kind=SnapshotKind.CHECKPOINT)
         self._take(trigger_id, lambda: self._coordination.post(event), "takes no checkpoints")
         self._note_request(trigger_id, "a checkpoint was requested")
@@ -339,7 +343,7 @@ class RunningJob:
     def trigger_savepoint(self, location: str | None, trigger_id: TriggerId) -> None:
         """Request a savepoint. Raises StateConflict, InvalidChange."""
         place = _savepoint_location(location)
-        self._requests.note(trigger_id, "savepoint")
+        self.requests.note(trigger_id, "savepoint")
         now = self._runner.job.clock()
         event = m.TriggerRequested(now=now, trigger_id=trigger_id, kind=SnapshotKind.SAVEPOINT, location=place)
         self._take(trigger_id, lambda: self._coordination.post(event), "takes no savepoints")
@@ -350,7 +354,7 @@ class RunningJob:
         if location is not None and not savepoint:
             raise InvalidChange("location", "requires savepoint: true", "add savepoint: true")
         place = _savepoint_location(location)
-        self._requests.note(trigger_id, "stop")
+        self.requests.note(trigger_id, "stop")
         event = m.StopRequested(
             now=self._runner.job.clock(), trigger_id=trigger_id, savepoint=savepoint, location=place, drain=drain
         )
@@ -360,7 +364,7 @@ class RunningJob:
         else:
             state = self._coordination.lifecycle.state
             if state.terminal:
-                self._requests.forget(trigger_id)
+                self.requests.forget(trigger_id)
                 raise StateConflict(f"The job is {state} already")
             self._coordination.stop(event)
         how = " with a savepoint" if savepoint else ""
@@ -376,7 +380,7 @@ class RunningJob:
     def _take(self, trigger_id: TriggerId, post: Callable[[], bool], refusal: str) -> None:
         state = self._coordination.lifecycle.state
         if state not in _TAKES_CHECKPOINTS or not post():
-            self._requests.forget(trigger_id)
+            self.requests.forget(trigger_id)
             raise StateConflict(f"A job that is {state} {refusal}", "ask again when it is RUNNING")
 
     def patch_checkpointing(self, changes: CheckpointingChanges) -> CheckpointingView:
@@ -411,7 +415,7 @@ class RunningJob:
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return the state of a request, or None if the id is unknown."""
-        return self._requests.view(trigger_id, self._coordination.request(trigger_id))
+        return self.requests.view(trigger_id, self._coordination.request(trigger_id))
 
     def healthy(self) -> tuple[bool, str]:
         """Return whether the process works."""

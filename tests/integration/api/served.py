@@ -22,7 +22,6 @@ from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.lifecycle import JobState
 from streamjob.snapshot.manifest import ChainState
-from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.server import ControlServer
 from streamjob_runtime.control.profiles import Language, Recorder
 from streamjob_runtime.control.running_job import RunningJob
@@ -227,7 +226,7 @@ def token_of(workdir: Path) -> str:
 
 
 @contextmanager
-def serving(job: JobControl, workdir: Path) -> Iterator[httpx.Client]:
+def serving(job: RunningJob, workdir: Path) -> Iterator[httpx.Client]:
     """Serve a job while the context lasts, and yield an HTTP client that knows the token."""
     server = ControlServer(job, workdir, metrics=metrics_text)
     server.start()

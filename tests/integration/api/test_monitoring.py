@@ -17,7 +17,6 @@ from streamjob.errors import InvalidInput
 from streamjob_runtime.control.api.app import create_app
 from streamjob_runtime.control.api.monitoring import MonitoringServer, create_monitoring_app
 from streamjob_runtime.control.api.server import ControlServer
-from streamjob_runtime.control.api.triggering import Triggering
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def test_the_probes_say_how_the_job_does(http: httpx.Client, job: ServedJob) -> 
 
 
 def test_no_route_of_the_control_api_is_served_beside_the_metrics(http: httpx.Client, job: ServedJob) -> None:
-    control = create_app(job, "a-token-that-is-not-sent", metrics=metrics_text, triggering=Triggering(job))
+    control = create_app(job, "a-token-that-is-not-sent", metrics=metrics_text)
     routes = [(method, path) for path, each in control.openapi()["paths"].items() for method in each]
     asked = [each for each in routes if each[1] not in ("/metrics", "/healthz", "/readyz")]
 

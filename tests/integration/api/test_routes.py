@@ -14,7 +14,6 @@ from tests.integration.api.served import ServedJob, metrics_text, serving
 from streamjob.client.models import JobState, JobView, TriggerState
 from streamjob.ids import TriggerId
 from streamjob_runtime.control.api.app import create_app
-from streamjob_runtime.control.api.triggering import Triggering
 
 PROBLEM = "application/problem+json"
 
@@ -31,7 +30,7 @@ def _named(path: str) -> str:
 
 def _routes() -> list[tuple[str, str]]:
     job = THE_JOB_BEHIND_THE_DOOR
-    app = create_app(job, "unused", metrics=metrics_text, triggering=Triggering(job))
+    app = create_app(job, "unused", metrics=metrics_text)
     found = [
         (
             method,
@@ -236,20 +235,22 @@ def test_what_a_newer_client_asks_for_is_left_out(http: httpx.Client) -> None:
 
 def test_an_outcome_that_came_with_the_job_has_been_seen() -> None:
     job = ServedJob()
-    triggering = Triggering(job)
-    asked = triggering.ask("checkpoint", TriggerId("one"), job.trigger_checkpoint)
-    triggering.report((), [asked])
+    asked = job.requests.ask("checkpoint", TriggerId("one"), job.trigger_checkpoint)
+    job.report((), [asked])
     job.resolve(asked)
 
-    assert not triggering.wait_until_seen(0)
-    triggering.report((), [asked])
-    assert triggering.wait_until_seen(0)
+    assert not job.requests.wait_until_seen(0)
+    job.report((), [asked])
+    assert job.requests.wait_until_seen(0)
 
 
 def test_a_request_with_a_traceparent_announces_it_before_the_job_hears_of_the_request() -> None:
     job, heard = ServedJob(), []
-    triggering = Triggering(job, lambda trigger, parent: heard.append((trigger, parent, job.trigger(trigger))))
-    client = TestClient(create_app(job, "token", metrics=metrics_text, triggering=triggering))
+
+    def expect(trigger: TriggerId, parent: str) -> None:
+        heard.append((trigger, parent, job.trigger(trigger)))
+
+    client = TestClient(create_app(job, "token", metrics=metrics_text, expect=expect))
     headers = {"Authorization": "Bearer token", "traceparent": "00-parent"}
 
     for path in ("/v1/checkpoints", "/v1/savepoints", "/v1/stop"):

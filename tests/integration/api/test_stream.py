@@ -19,7 +19,6 @@ from streamjob_runtime.control.api.app import create_app
 from streamjob_runtime.control.api.listener import Listener
 from streamjob_runtime.control.api.server import ControlServer
 from streamjob_runtime.control.api.streams import MOST
-from streamjob_runtime.control.api.triggering import Triggering
 
 Event = tuple[str, str, Any]
 TOKEN = "the-token-of-the-test"
@@ -128,7 +127,7 @@ def test_an_open_page_does_not_delay_the_end_of_the_job(job: ServedJob, tmp_path
 
 
 def test_a_stream_outlives_the_deadline_of_other_answers(job: ServedJob) -> None:
-    app = create_app(job, TOKEN, metrics=metrics_text, triggering=Triggering(job))
+    app = create_app(job, TOKEN, metrics=metrics_text)
     listener = Listener("control API", "PORT")
     url = f"{listener.start(app, 0, limits=Limits(request_seconds=1.5))}/v1/stream"
     headers = {"Authorization": f"Bearer {TOKEN}"}

@@ -45,7 +45,7 @@ from streamjob.stored.state_stores import read_state_operators
 from streamjob.stored.state_tables import TablesRequest, choose_operators
 from streamjob.stored.verify import verify
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.control.api.job_control import StateConflict
+from streamjob_runtime.control.api.refusals import StateConflict
 from streamjob_runtime.inspection import read_tables
 from streamjob_runtime.process.checking.start_check import examine_with
 

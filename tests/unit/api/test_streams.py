@@ -10,7 +10,7 @@ import pytest
 from tests.models.clocks import SettableClock
 
 from streamjob.client.page_models import EventView
-from streamjob_runtime.control.api.job_control import TooManyRequests
+from streamjob_runtime.control.api.refusals import TooManyRequests
 from streamjob_runtime.control.api.streams import MOST, Streams
 
 

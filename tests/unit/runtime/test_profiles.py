@@ -10,7 +10,7 @@ import pytest
 
 from streamjob.client.profile_models import ProfileState
 from streamjob.ids import TriggerId
-from streamjob_runtime.control.api.job_control import StateConflict
+from streamjob_runtime.control.api.refusals import StateConflict
 from streamjob_runtime.control.profiles import Language, Profiles, Recorder
 from streamjob_runtime.profiling.stacks import Stacks
 

@@ -10,7 +10,7 @@ import pytest
 
 from streamjob.ids import TriggerId
 from streamjob.protocol.coordination.triggers import TriggerState
-from streamjob_runtime.control.request_kinds import RequestKinds
+from streamjob_runtime.control.requests import Requests
 from streamjob_runtime.monitoring.query_progress import BatchProgress, Phases, ProgressReader, Rate, StateProgress
 
 ONE = TriggerId("one")
@@ -18,11 +18,11 @@ EXECUTED = Phases(execution_ms=1)
 
 
 def test_an_unknown_request_has_no_view() -> None:
-    assert RequestKinds().view(ONE, None) is None
+    assert Requests(lambda _: None).view(ONE, None) is None
 
 
 def test_a_request_is_queued_before_the_coordinator_knows_it() -> None:
-    requests = RequestKinds()
+    requests = Requests(lambda _: None)
     requests.note(ONE, "stop")
 
     view = requests.view(ONE, None)
@@ -32,7 +32,7 @@ def test_a_request_is_queued_before_the_coordinator_knows_it() -> None:
 
 
 def test_a_refused_request_is_forgotten() -> None:
-    requests = RequestKinds()
+    requests = Requests(lambda _: None)
     requests.note(ONE, "checkpoint")
     requests.forget(ONE)
 
@@ -40,7 +40,7 @@ def test_a_refused_request_is_forgotten() -> None:
 
 
 def test_only_the_latest_requests_are_remembered() -> None:
-    requests = RequestKinds()
+    requests = Requests(lambda _: None)
     for number in range(1001):
         requests.note(TriggerId(str(number)), "checkpoint")
 

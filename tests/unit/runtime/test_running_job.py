@@ -18,7 +18,7 @@ from streamjob.protocol.emissions.cuts import Batch
 from streamjob.protocol.lifecycle import JobState
 from streamjob.sink import Staged
 from streamjob.store.base import StoreError
-from streamjob_runtime.control.api.job_control import InvalidChange, StateConflict
+from streamjob_runtime.control.api.refusals import InvalidChange, StateConflict
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 

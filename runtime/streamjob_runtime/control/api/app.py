@@ -47,10 +47,9 @@ from streamjob.page.files import HEADERS, PAGE, page_files
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.auth import OPEN_PATHS, SESSIONS_PATH, SPARK_PAGE_PATH, BearerToken, access_of
 from streamjob_runtime.control.api.guard import BoundedBody, trust_connection
-from streamjob_runtime.control.api.job_control import (
+from streamjob_runtime.control.api.refusals import (
     InvalidChange,
     InvalidCode,
-    JobControl,
     NotTheJobsToken,
     StateConflict,
 )
@@ -58,7 +57,8 @@ from streamjob_runtime.control.api.sessions import Sessions
 from streamjob_runtime.control.api.spark_page import PREFIX as SPARK_PREFIX
 from streamjob_runtime.control.api.spark_page import SparkPages
 from streamjob_runtime.control.api.streams import StreamResponse, Streams
-from streamjob_runtime.control.api.triggering import REMEMBERED, Triggering
+from streamjob_runtime.control.requests import MOST_AWAITED, RequestKind
+from streamjob_runtime.control.running_job import RunningJob
 
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -66,11 +66,11 @@ _PARTS: tuple[JobPart, ...] = get_args(JobPart)
 
 
 def create_app(
-    control: JobControl,
+    control: RunningJob,
     token: str,
     *,
     metrics: Callable[[], bytes],
-    triggering: Triggering,
+    expect: Callable[[TriggerId, str], None] = lambda _trigger, _parent: None,
     sessions: Sessions | None = None,
     hosts: frozenset[str] | None = None,
     streams: Streams | None = None,
@@ -80,7 +80,7 @@ def create_app(
     Args:
         token: the token that callers must show.
         metrics: returns the metrics in Prometheus' text form.
-        triggering: takes the requests.
+        expect: receives the W3C `traceparent` that comes with a request, before the job receives the request.
         sessions: the sessions of the page; None for new ones.
         hosts: the names under which the server is reached; None for any.
         streams: the streams to the pages; None for new ones.
@@ -98,8 +98,8 @@ def create_app(
     # Middleware added last runs first: no body is read without the token.
     app.add_middleware(BoundedBody)
     app.add_middleware(BearerToken, token=token, sessions=sessions, hosts=hosts)
-    _add_views(app, control, triggering)
-    _add_requests(app, control, triggering)
+    _add_views(app, control)
+    _add_requests(app, control, expect)
     _add_profiles(app, control)
     _add_sessions(app, sessions)
     _add_spark_page(app, SparkPages(lambda: control.spark_page(), steady_clock(), lambda: secrets.token_urlsafe(32)))
@@ -130,7 +130,7 @@ _Include = Annotated[
 _Wanted = Annotated[
     Sequence[Annotated[str, StringConstraints(max_length=128)]],
     Query(
-        max_length=REMEMBERED,
+        max_length=MOST_AWAITED,
         description="Trigger id of a request whose outcome is to be in the answer too; may be repeated.",
     ),
 ]
@@ -148,13 +148,13 @@ _Since = Annotated[
 ]
 
 
-def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
+def _add_views(app: FastAPI, control: RunningJob) -> None:
     @app.get("/v1/job", tags=["job"], responses=_INVALID)
     def job(include: _Include = "", trigger: _Wanted = ()) -> JobReport:
         """State, graph, attempt, epoch, restarts, chains, the last checkpoint, and the parts that `include` and
         `trigger` request."""
         asked = {part.strip() for part in include.split(",")}
-        return triggering.report(
+        return control.report(
             [part for part in _PARTS if part in asked], [TriggerId(trigger_id) for trigger_id in trigger]
         )
 
@@ -192,8 +192,20 @@ def _add_views(app: FastAPI, control: JobControl, triggering: Triggering) -> Non
         return found
 
 
-def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> None:
-    def accept(response: Response, trigger_id: TriggerId) -> Accepted:
+def _add_requests(app: FastAPI, control: RunningJob, expect: Callable[[TriggerId, str], None]) -> None:
+    def ask(
+        response: Response,
+        kind: RequestKind,
+        requested: TriggerId | None,
+        call: Callable[[TriggerId], None],
+        traceparent: str,
+    ) -> Accepted:
+        def announced(trigger_id: TriggerId) -> None:
+            if traceparent:
+                expect(trigger_id, traceparent)
+            call(trigger_id)
+
+        trigger_id = control.requests.ask(kind, requested, announced)
         response.headers["Location"] = f"/v1/triggers/{trigger_id}"
         return Accepted(trigger_id=trigger_id)
 
@@ -203,9 +215,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
     ) -> Accepted:
         """Request a checkpoint."""
         wanted = request or CheckpointRequest()
-        return accept(
-            response, triggering.ask("checkpoint", wanted.trigger_id, control.trigger_checkpoint, traceparent)
-        )
+        return ask(response, "checkpoint", wanted.trigger_id, control.trigger_checkpoint, traceparent)
 
     @app.post("/v1/savepoints", status_code=202, tags=["savepoints"], responses=_CONFLICT | _INVALID | _TOO_MANY)
     def trigger_savepoint(
@@ -217,7 +227,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
         def call(trigger_id: TriggerId) -> None:
             control.trigger_savepoint(wanted.location, trigger_id)
 
-        return accept(response, triggering.ask("savepoint", wanted.trigger_id, call, traceparent))
+        return ask(response, "savepoint", wanted.trigger_id, call, traceparent)
 
     @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID)
     def stop(
@@ -231,7 +241,7 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
                 savepoint=wanted.savepoint, location=wanted.location, drain=wanted.drain, trigger_id=trigger_id
             )
 
-        return accept(response, triggering.ask("stop", wanted.trigger_id, call, traceparent))
+        return ask(response, "stop", wanted.trigger_id, call, traceparent)
 
     @app.post("/v1/start", status_code=202, tags=["job"])
     def start() -> StartView:
@@ -247,13 +257,13 @@ def _add_requests(app: FastAPI, control: JobControl, triggering: Triggering) -> 
     @app.get("/v1/triggers/{trigger_id}", tags=["triggers"], responses=_UNKNOWN)
     def trigger(trigger_id: str) -> TriggerView:
         """The outcome of a request."""
-        found = triggering.look_up(TriggerId(trigger_id))
+        found = control.trigger(TriggerId(trigger_id))
         if found is None:
             raise HTTPException(404, f"no request has the trigger id {trigger_id}")
         return found
 
 
-def _add_profiles(app: FastAPI, control: JobControl) -> None:
+def _add_profiles(app: FastAPI, control: RunningJob) -> None:
     @app.post("/v1/profiles", status_code=202, tags=["profiles"], responses=_CONFLICT | _INVALID)
     def start_profile(response: Response, request: Annotated[ProfileRequest | None, Body()] = None) -> Accepted:
         """Record where the processes of the job spend their CPU time; one profile at a time."""
@@ -365,7 +375,7 @@ def _page_file(name: str) -> Response:
     return Response(found.content, media_type=found.media_type, headers=dict(HEADERS))
 
 
-def add_probes(app: FastAPI, control: JobControl, metrics: Callable[[], Awaitable[bytes]]) -> None:
+def add_probes(app: FastAPI, control: RunningJob, metrics: Callable[[], Awaitable[bytes]]) -> None:
     """Add the monitoring routes `/healthz`, `/readyz` and `/metrics`.
 
     Anybody may call them, at the pace at which connections are accepted. They are coroutines, since a thread per

@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool
 
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.app import add_probes
-from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import Listener, Server, port_of
+from streamjob_runtime.control.running_job import RunningJob
 
 METRICS_PORT_VARIABLE = "STREAMJOB_METRICS_PORT"
 
@@ -35,7 +35,7 @@ class MonitoringServer(Server):
     """
 
     def __init__(
-        self, control: JobControl, *, metrics: Callable[[], bytes], host: str | None = None, port: int | None = None
+        self, control: RunningJob, *, metrics: Callable[[], bytes], host: str | None = None, port: int | None = None
     ) -> None:
         super().__init__()
         self._app = create_monitoring_app(control, metrics)
@@ -62,7 +62,7 @@ class MonitoringServer(Server):
 
 
 def create_monitoring_app(
-    control: JobControl, metrics: Callable[[], bytes], clock: Callable[[], float] = time.monotonic
+    control: RunningJob, metrics: Callable[[], bytes], clock: Callable[[], float] = time.monotonic
 ) -> FastAPI:
     """Return the application for `GET /metrics`, `/healthz` and `/readyz`; it answers 404 or 405 to everything else.
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from streamjob.client.models import FieldProblem, Problem
 from streamjob.errors import StreamJobError
-from streamjob_runtime.control.api.job_control import RequestRefused
+from streamjob_runtime.control.api.refusals import RequestRefused
 
 PROBLEM_JSON = "application/problem+json"
 

@@ -20,10 +20,9 @@ from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.app import create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.guard import trust_connection
-from streamjob_runtime.control.api.job_control import JobControl
 from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
 from streamjob_runtime.control.api.streams import Streams
-from streamjob_runtime.control.api.triggering import Triggering
+from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.executors.driver.routes import AgentRoutes
 
 PORT_VARIABLE = "STREAMJOB_PORT"
@@ -45,7 +44,7 @@ class ControlServer(Server):
 
     def __init__(
         self,
-        control: JobControl,
+        control: RunningJob,
         workdir: Path,
         *,
         metrics: Callable[[], bytes],
@@ -61,7 +60,7 @@ class ControlServer(Server):
         self._host = host
         self._port = port
         self._agents = agents
-        self._triggering = Triggering(control, expect)
+        self._expect = expect
         self._streams = Streams(control, steady_clock())
         self._listener = Listener("control API", PORT_VARIABLE)
 
@@ -77,7 +76,7 @@ class ControlServer(Server):
             self._control,
             read_token(token_path),
             metrics=self._metrics,
-            triggering=self._triggering,
+            expect=self._expect,
             streams=self._streams,
             hosts=names_of(self._host or os.environ.get(HOST_VARIABLE) or LOOPBACK),
         )
@@ -101,7 +100,7 @@ class ControlServer(Server):
                 caller of a stop learns its result.
         """
         if self._url:
-            self._triggering.wait_until_seen(linger)
+            self._control.requests.wait_until_seen(linger)
             self._remove_control_file()
             self._url = ""
         self._streams.close()

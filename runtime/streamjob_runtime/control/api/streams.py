@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from streamjob.client.page_models import EventView
 from streamjob.page.merging import Document, Feed, server_sent
 from streamjob_runtime.control.api.guard import keep_open
-from streamjob_runtime.control.api.job_control import TooManyRequests
+from streamjob_runtime.control.api.refusals import TooManyRequests
 
 MOST = 8
 _EVERY = 1.0
