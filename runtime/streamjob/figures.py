@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 
 class Unit(StrEnum):
-    """What a field is measured in; its metric is in base units, as its name says."""
+    """The unit of a field; the name of its metric states a base unit."""
 
     TEXT = "text"
     NUMBER = "a number"

@@ -1,4 +1,4 @@
-"""What a process that evaluates specs does."""
+"""Runs in a process that evaluates specs: limits its memory, and calls functions for a limited time."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Part(BaseModel):
     """Base of the manifest's parts: immutable, camelCase in JSON.
 
     Defaults serve version 1 and code that creates manifests. In version 2 every field is stored; a missing or unknown
-    field is an error (`protocol.decoding`).
+    field is an error (`protocol.manifests.decoding`).
     """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")

@@ -5,11 +5,11 @@ A savepoint belongs to its user. It is self-contained: its manifest is deleted f
 A checkpoint belongs to its job, and a running job may base its next checkpoint on the files of any earlier one. So the
 job's log is claimed first. A process that still runs the job can complete nothing after that, and ends as superseded.
 The deletion then spares all files that other checkpoints refer to, above all those of the newest. No later epoch builds
-on anything but the newest (`protocol.registry`), so the deletion does no harm even if the claim is lost at once.
+on anything but the newest (`protocol.log.registry`), so the deletion does no harm even if the claim is lost at once.
 Checkpoints are deleted from the oldest on, as when they are subsumed: the log has no holes, and the next owner sees a
 job that had retained fewer.
 
-Snapshots that another job has claimed (`protocol.claiming`) belong to that job and are refused here.
+Snapshots that another job has claimed (`protocol.log.claiming`) belong to that job and are refused here.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a chain does with each batch: stage it in its sinks, emit it into channels, under one lock."""
+"""Stages each batch of a chain in its sinks, and emits it into channels under one lock."""
