@@ -108,8 +108,8 @@ generate: $(READY) ## Write all generated files anew: definitions, references, t
 	for each in docs/generate*.py charts/generate.py; do PYTHONPATH=. $(BIN)/python $$each || exit 1; done
 
 golden: $(READY) ## Write anew what tests compare with: views, metrics, Kubernetes objects; read the difference
-	STREAMJOB_GOLDEN=write $(BIN)/python -m pytest -q tests/unit/view/test_views.py tests/unit/metrics/test_metrics.py
-	PYTHONPATH=. $(BIN)/python -m tests.unit.operator.objects.golden
+	STREAMJOB_GOLDEN=write $(BIN)/python -m pytest -q tests/unit/view/test_views.py tests/unit/metrics/test_metrics.py \
+		tests/unit/operator/objects/test_golden.py::test_the_golden_file_has_the_form_in_which_it_is_written
 
 hooks: $(READY) ## Check style, imports and subjects at each commit; needs the command pre-commit
 	pre-commit install --hook-type pre-commit --hook-type commit-msg

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
+from tests.unit.golden import compare
 from tests.unit.metrics.test_metered_store import Shelf
-from tests.unit.view.golden import compare
 from tests.unit.view.samples import CHAIN, NOW, a_job, checkpoints, everything, several_chains
 
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.unit.view.golden import compare
+from tests.unit.golden import compare
 from tests.unit.view.samples import (
     NOW,
     START,

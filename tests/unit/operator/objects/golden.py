@@ -163,7 +163,3 @@ def _options(arguments: list[str]) -> dict[str, list[str]]:
 def _line(value: Any, indent: int) -> str:
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=_WIDTH - indent)
     return text.removesuffix("...\n").strip().replace("\n", "\n" + " " * indent)
-
-
-if __name__ == "__main__":
-    FILE.write_text(text_of(cases()))
