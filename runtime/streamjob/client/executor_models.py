@@ -12,7 +12,7 @@ from streamjob.figures import Detail, Figure, Unit
 
 def _skew(of: str) -> Figure:
     text = (
-        "What the executor with the most has, by the mean of all: `stores`, `rows` and `bytes` of state, "
+        "The largest share of an executor divided by the mean of all: of `stores`, `rows` and `bytes` of state, "
         "`records` and `work`; absent if none has any."
     )
     return Figure("executors_skew_ratio", text=text, label=("of", of))
