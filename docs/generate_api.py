@@ -9,10 +9,10 @@ from typing import Any, cast, get_args
 from prometheus_client.metrics_core import Metric
 from typer.testing import CliRunner
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.cli.main import LAZY, app, load
 from streamjob.client.models import CheckpointsView, JobState, JobView
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.statistics import StatisticsTracker
 from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.store.base import Store
@@ -209,7 +209,7 @@ def _sample_metrics() -> Metrics:
     job = JobView(state=JobState.RUNNING, name="job", namespace="default", start_time=0, uptime=0)
     checkpoints: CheckpointsView = StatisticsTracker().overview()
     store = cast(Store, _Nobody())
-    metrics = Metrics(lambda: job, lambda: checkpoints, store=MeteredStore(store), policy=LivePolicy)
+    metrics = Metrics(lambda: job, lambda: checkpoints, store=MeteredStore(store), policy=LiveCheckpointingPolicy)
     metrics.observe_batch(ChainUid("chain"), 0)
     metrics.observe_checkpoint(SnapshotKind.CHECKPOINT, 0, 0)
     for call in get_args(Call):

@@ -29,8 +29,8 @@ from streamjob_runtime.chain.channels.in_flight import is_segment
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, Uploader
 from streamjob_runtime.executors.agent.work import ExecutorWork
-from streamjob_runtime.executors.driver.changes import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.driver.fleet import ExecutorLost, Fleet, UnknownExecutor
+from streamjob_runtime.executors.driver.lost_and_joined import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.driver.segments import SegmentsOnExecutors
 from streamjob_runtime.executors.driver.state import RestoredState, StateOnExecutors
 from streamjob_runtime.executors.messages import LEAVE, Registration, Welcome

@@ -13,10 +13,10 @@ from tests.properties.observer import JOB, SINK, Effect, ObservedStore, Stage, c
 from streamjob.errors import CannotRestore, Superseded
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, OperatorUid, Owner
 from streamjob.protocol.log.claiming import claim_snapshot
-from streamjob.protocol.log.collector import CannotCollect, Collector
 from streamjob.protocol.log.committing import commit, recover
 from streamjob.protocol.log.completing import complete_snapshot
 from streamjob.protocol.log.creating import OutcomeUnknown
+from streamjob.protocol.log.deleting_garbage import CannotCollect, GarbageCollector
 from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log, unless_superseded
 from streamjob.protocol.log.records import JOBS_OWN, JobId
 from streamjob.protocol.log.registry import Registry
@@ -149,7 +149,7 @@ class EpochRun:
         self.claim = claim
         self.habits = habits
         self.registry = resolution.registry(claim)
-        self.collector = Collector(self.registry)
+        self.collector = GarbageCollector(self.registry)
         self.position = 0 if resolution.manifest is None else position_of(resolution.manifest)
         self.last_id = resolution.last_id
         self.staged: list[JsonValue] = []

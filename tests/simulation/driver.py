@@ -10,8 +10,8 @@ from tests.simulation.runtime import EpochRun
 from tests.simulation.tasks import Task, Wait
 from tests.simulation.world import Fault, World
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import Attempt, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.log.committing import Abort, Commit
@@ -29,7 +29,7 @@ class Simulation:
         self,
         world: World,
         run_of: RunOf,
-        policies: Sequence[LivePolicy],
+        policies: Sequence[LiveCheckpointingPolicy],
         *,
         most_processes: int,
         fault_share: int,

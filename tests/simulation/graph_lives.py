@@ -11,13 +11,15 @@ from tests.simulation.graph_run import GraphRun
 from tests.simulation.graph_world import GraphWorld, drawn_limits
 from tests.simulation.world import Choices
 
-from streamjob.live_policy import LivePolicy
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 
 POLICIES = (
-    LivePolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2),
-    LivePolicy(interval=3.0, timeout=600.0, aligned_checkpoint_timeout=3.0, tolerable_failed_checkpoints=2),
-    LivePolicy(interval=3.0, timeout=600.0, mode="unaligned", tolerable_failed_checkpoints=2),
-    LivePolicy(interval=2.0, timeout=9.0, aligned_checkpoint_timeout=5.0, tolerable_failed_checkpoints=2),
+    LiveCheckpointingPolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2),
+    LiveCheckpointingPolicy(
+        interval=3.0, timeout=600.0, aligned_checkpoint_timeout=3.0, tolerable_failed_checkpoints=2
+    ),
+    LiveCheckpointingPolicy(interval=3.0, timeout=600.0, mode="unaligned", tolerable_failed_checkpoints=2),
+    LiveCheckpointingPolicy(interval=2.0, timeout=9.0, aligned_checkpoint_timeout=5.0, tolerable_failed_checkpoints=2),
 )
 STEPS = 2500
 

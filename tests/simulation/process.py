@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from tests.simulation.tasks import CommitFailed, Effect, Pause, SinkFailed, Stage, Task, Wait
 from tests.simulation.world import Fault, World
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.errors import CannotRestore
 from streamjob.ids import Attempt, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.statistics import StatisticsTracker
 from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers
@@ -35,7 +35,7 @@ class Process:
         attempt: Attempt,
         *,
         num_retained: int,
-        policy: LivePolicy,
+        policy: LiveCheckpointingPolicy,
     ) -> None:
         self.world = world
         self._run_of = run_of

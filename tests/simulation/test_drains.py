@@ -18,8 +18,8 @@ from tests.simulation.graph_run import GraphRun
 from tests.simulation.graph_world import GraphWorld, positions_in
 from tests.simulation.world import Choices, Fault
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import ChainUid, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob.snapshot.manifest import Manifest
@@ -57,8 +57,8 @@ STATELESS = (
     Node(B, Work.PASS, (A, SOURCE), has_sink=True, steps=3),
     Node(C, Work.PASS, (B,), has_sink=True),
 )
-ALIGNED = LivePolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2)
-UNALIGNED = LivePolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2, mode="unaligned")
+ALIGNED = LiveCheckpointingPolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2)
+UNALIGNED = LiveCheckpointingPolicy(interval=4.0, timeout=600.0, tolerable_failed_checkpoints=2, mode="unaligned")
 FAULTS = (Fault.REFUSED, Fault.UNANSWERED, Fault.LATE)
 MOST_STEPS = 20_000
 

@@ -18,12 +18,12 @@ from tests.simulation.chain import ChainWorld
 from tests.simulation.driver import Simulation, live
 from tests.simulation.world import Choices
 
-from streamjob.live_policy import LivePolicy
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 
 POLICIES = (
-    LivePolicy(interval=2.0, timeout=20.0, tolerable_failed_checkpoints=2),
-    LivePolicy(interval=0.5, timeout=3.0, tolerable_failed_checkpoints=1),
-    LivePolicy(interval=1.0, timeout=20.0, min_pause=2.0, tolerable_failed_checkpoints=0),
+    LiveCheckpointingPolicy(interval=2.0, timeout=20.0, tolerable_failed_checkpoints=2),
+    LiveCheckpointingPolicy(interval=0.5, timeout=3.0, tolerable_failed_checkpoints=1),
+    LiveCheckpointingPolicy(interval=1.0, timeout=20.0, min_pause=2.0, tolerable_failed_checkpoints=0),
 )
 
 

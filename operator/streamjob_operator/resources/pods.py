@@ -17,7 +17,7 @@ from streamjob_operator.resources.base import (
     SpecPart,
     format_memory,
 )
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 
 LEAST_MEMORY = 768 * 1024**2
 """Spark refuses a heap below 450 MiB, of which Java counts less than it was given."""

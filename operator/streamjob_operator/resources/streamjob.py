@@ -10,7 +10,7 @@ from streamjob.job.loading.stream_job import effective_job
 from streamjob.job.model.spec import MOST_PARTITIONS
 from streamjob.job.model.spec_fields import Options
 from streamjob_operator.resources.base import API_VERSION, KubernetesObject, Metadata, NamedObjects, Reference, SpecPart
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.parts import (
     Autoscaling,
     Checkpointing,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import Attempt, Key, LogSeq, Owner
 from streamjob.protocol.log.claiming import CannotClaim, Marker, find_claimed, mark_for_deletion, read_marker
-from streamjob.protocol.log.collector import CannotCollect, records_below
+from streamjob.protocol.log.deleting_garbage import CannotCollect, records_below
 from streamjob.protocol.log.ownership import Identity, claim_log
 from streamjob.protocol.log.records import JobId, read
 from streamjob.protocol.log.registry import own_key

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 from pydantic.alias_generators import to_camel
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.client.chain_models import (
     BatchTimesView,
     ChainView,
@@ -25,7 +26,6 @@ from streamjob.client.executor_models import ExecutorsView, ExecutorView
 from streamjob.client.profile_models import MOST_SECONDS
 from streamjob.figures import Detail, Figure, Unit
 from streamjob.ids import ChainUid, CheckpointId, Epoch, OperatorUid, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.statistics import CheckpointingStatistics as CheckpointsView
 from streamjob.protocol.coordination.statistics import CheckpointStatistics as CheckpointDetail
 from streamjob.protocol.coordination.statistics import TaskStatistics
@@ -332,7 +332,7 @@ class TriggerView(View):
     failure: str | None = None
 
 
-class CheckpointingView(LivePolicy, View):
+class CheckpointingView(LiveCheckpointingPolicy, View):
     """The checkpointing policy in force; durations are written like `10s`."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults, json_schema_serialization_defaults_required=True)
@@ -436,7 +436,7 @@ class StopRequest(Request):
     trigger_id: _TriggerIdField = None
 
 
-class CheckpointingChanges(LivePolicy, Request):
+class CheckpointingChanges(LiveCheckpointingPolicy, Request):
     """Body of `PATCH /v1/checkpointing`: only the given fields change; durations are written like `10s`.
 
     With `interval: null` there are no periodic checkpoints; with `alignedCheckpointTimeout: null` an aligned checkpoint

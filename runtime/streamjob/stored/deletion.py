@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from streamjob.errors import CannotRestore, InvalidInput, Superseded
 from streamjob.ids import Attempt, CheckpointId, Key, LogSeq, Owner
 from streamjob.protocol.log.claiming import find_claimed, mark_for_deletion
-from streamjob.protocol.log.collector import CannotCollect, records_below
+from streamjob.protocol.log.deleting_garbage import CannotCollect, records_below
 from streamjob.protocol.log.ownership import Claim, Identity, claim_log, verify
 from streamjob.protocol.log.records import JobId
 from streamjob.protocol.log.registry import own_key

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import OperatorSpec, SourceSpec, Watermark
 from streamjob.job.planning.plan import ChainPlan

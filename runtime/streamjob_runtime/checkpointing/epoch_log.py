@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid
 from streamjob.protocol.log.claiming import CreateOutside, claim_snapshot
-from streamjob.protocol.log.collector import Collector
 from streamjob.protocol.log.committing import Recovered, SinkEffect, recover
 from streamjob.protocol.log.completing import complete_snapshot
+from streamjob.protocol.log.deleting_garbage import GarbageCollector
 from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log, unless_superseded, verify
 from streamjob.protocol.log.registry import Registry
 from streamjob.protocol.log.restore import LATEST, ClaimMode, Resolution, resolve, unusable
@@ -36,7 +36,7 @@ class EpochLog:
         self.claim = claim
         self._root = root
         self._registry = Registry(claim.epoch)
-        self._collector = Collector(self._registry)
+        self._collector = GarbageCollector(self._registry)
         self._completion: Completion | None = None
         self._builds_on: Manifest | None = None
         self._last_id = claim.last_id
@@ -67,7 +67,7 @@ class EpochLog:
         program = self._start_from(wanted, mode, require_snapshot)
         resolution = yield from unless_superseded(self.claim, program)
         self._registry = resolution.registry(self.claim)
-        self._collector = Collector(self._registry)
+        self._collector = GarbageCollector(self._registry)
         self._builds_on = resolution.manifest if resolution.reusable else None
         self._last_id = max(self._last_id, resolution.last_id)
         return resolution

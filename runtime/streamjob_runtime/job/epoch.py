@@ -36,7 +36,7 @@ from streamjob_runtime.checkpointing.log_work import CheckpointListener
 from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
 from streamjob_runtime.executors.driver.state import RestoredState
 from streamjob_runtime.job.assembly import Assembled, Assembler
-from streamjob_runtime.job.bad_input import bad_input_in
+from streamjob_runtime.job.bad_input_errors import bad_input_in
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.first_positions import FirstPositions

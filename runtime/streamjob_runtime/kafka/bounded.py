@@ -16,8 +16,8 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.job.connectors.kafka import SUBSCRIPTIONS, reads_committed, subscription
 from streamjob.job.connectors.kafka_end import ENDING_OFFSETS, TopicPartition, ending_offsets
+from streamjob.job.connectors.kafka_source import SUBSCRIPTIONS, reads_committed, subscription
 from streamjob.job.connectors.options import option, without
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.positions import Offsets, assignment, read_offsets, write_offsets

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamjob.errors import StreamJobError
-from streamjob.job.connectors.kafka import CLIENT, ISOLATION_LEVEL, READ_COMMITTED
+from streamjob.job.connectors.kafka_source import CLIENT, ISOLATION_LEVEL, READ_COMMITTED
 from streamjob.job.connectors.options import option, redacted
 from streamjob_runtime.kafka.explaining import Cause, read_causes
 from streamjob_runtime.spark.gateway import java_errors, our_java, thrown

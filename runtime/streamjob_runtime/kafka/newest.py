@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamjob.job.connectors.kafka import CLIENT, FORMAT, SUBSCRIPTIONS, reads_committed
+from streamjob.job.connectors.kafka_source import CLIENT, FORMAT, SUBSCRIPTIONS, reads_committed
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets

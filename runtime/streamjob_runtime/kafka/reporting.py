@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import OperatorUid
-from streamjob.job.connectors.kafka import FORMAT, consumer_group, reports_offsets
+from streamjob.job.connectors.kafka_source import FORMAT, consumer_group, reports_offsets
 from streamjob.job.loading.load import LoadedJob
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.kafka.admin import KafkaAdmin

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.compatibility import Restored
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.job.connectors.kafka import (
+from streamjob.job.connectors.kafka_source import (
     FAIL_ON_DATA_LOSS,
     FORMAT,
     ISOLATION_LEVEL,

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamjob.job.connectors.kafka import STARTING_OFFSETS
 from streamjob.job.connectors.kafka_end import ENDING_OFFSETS
+from streamjob.job.connectors.kafka_source import STARTING_OFFSETS
 from streamjob.job.connectors.options import option, secrets_in, without
 from streamjob_runtime.kafka.client import client_settings, explaining, with_defaults
 from streamjob_runtime.kafka.explaining import Circumstances, explained

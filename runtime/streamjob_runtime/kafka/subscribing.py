@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
-from streamjob.job.connectors.kafka import subscription
+from streamjob.job.connectors.kafka_source import subscription
 from streamjob.job.connectors.options import option
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.errors import TopicMissing

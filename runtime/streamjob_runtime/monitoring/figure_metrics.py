@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from prometheus_client.metrics_core import Metric
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.client.models import (
     BatchTimesView,
     ChainView,
@@ -26,7 +27,6 @@ from streamjob.client.models import (
     TaskStatistics,
 )
 from streamjob.figures import Figure, Unit, figures_of
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.statistics import Counts
 from streamjob_runtime.monitoring.metered_store import Verb, VerbCount
 
@@ -65,7 +65,7 @@ class _Objects(NamedTuple):
 def figure_metrics(
     job: JobView,
     checkpoints: CheckpointsView,
-    policy: LivePolicy | None,
+    policy: LiveCheckpointingPolicy | None,
     store: Mapping[Verb, VerbCount] | None,
     now: float,
 ) -> Iterable[Family]:
@@ -81,7 +81,7 @@ def figure_metrics(
     found: dict[str, Family] = {}
     objects: list[_Objects] = [*_of_job(job), *_of_chains(job), *_of_checkpoints(job.last_checkpoint, checkpoints)]
     if policy is not None:
-        objects.append(_Objects(LivePolicy, (), [((), policy)]))
+        objects.append(_Objects(LiveCheckpointingPolicy, (), [((), policy)]))
     if store is not None:
         objects.append(_Objects(VerbCount, ("verb",), [((verb,), count) for verb, count in store.items()]))
     for model, labels, each_object, scope in objects:

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.client.models import CheckpointsView, JobState, JobView, SnapshotKind
 from streamjob.ids import ChainUid, OperatorUid
-from streamjob.live_policy import LivePolicy
 from streamjob_runtime.monitoring.figure_metrics import Family, figure_metrics
 from streamjob_runtime.monitoring.metered_store import MeteredStore
 from streamjob_runtime.sinks.meter import Call
@@ -44,7 +44,7 @@ class Metrics:
         checkpoints: Callable[[], CheckpointsView],
         *,
         store: MeteredStore | None = None,
-        policy: Callable[[], LivePolicy] | None = None,
+        policy: Callable[[], LiveCheckpointingPolicy] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.registry = CollectorRegistry()
@@ -113,7 +113,7 @@ class _Views(Collector):
         job: Callable[[], JobView],
         checkpoints: Callable[[], CheckpointsView],
         store: MeteredStore | None,
-        policy: Callable[[], LivePolicy] | None,
+        policy: Callable[[], LiveCheckpointingPolicy] | None,
         clock: Callable[[], float],
     ) -> None:
         self._policy = policy

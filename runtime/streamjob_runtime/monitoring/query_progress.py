@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from streamjob.ids import OperatorUid
-from streamjob_runtime.chain.sources.decoding import COUNT, OBSERVED
+from streamjob_runtime.chain.sources.broken_records import COUNT, OBSERVED
 from streamjob_runtime.chain.sources.null_event_times import OBSERVED as TIMELESS
 from streamjob_runtime.kafka.positions import Offsets, read_offsets
 from streamjob_runtime.spark.gateway import progress_reports

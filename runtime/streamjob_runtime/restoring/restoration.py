@@ -11,7 +11,7 @@ from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.state_forms import same
 from streamjob.comparison.verdicts import Finding
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
-from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.protocol.emissions.channels import Entry, EntryKind
 from streamjob.protocol.emissions.cuts import Emissions

@@ -14,7 +14,7 @@ from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors import kafka_sink
 from streamjob.job.connectors.changes import CHANGE_TYPE, is_upsert
-from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.kafka_source import subject_of
 from streamjob.job.connectors.options import encodings_of, option
 from streamjob.job.model.encoding_spec import BINARY, Encoding
 from streamjob.job.model.spec import SinkSpec

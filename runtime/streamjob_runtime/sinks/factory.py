@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from streamjob.errors import StreamJobError
 from streamjob.extras import from_extra
 from streamjob.ids import Epoch, OperatorUid
-from streamjob.job.connectors import delta, iceberg, jdbc, kafka, postgresql
+from streamjob.job.connectors import delta, iceberg, jdbc, kafka_source, postgresql
 from streamjob.job.connectors.bucket_files import path_problem
 from streamjob.job.connectors.changes import is_upsert
 from streamjob.job.connectors.options import (
@@ -176,7 +176,7 @@ _OURS: Mapping[tuple[str, str], Callable[[SinkSpec, SinkSurroundings], Sink]] = 
     (delta.FORMAT, "exactly-once"): _delta_sink,
     (iceberg.FORMAT, "exactly-once"): _iceberg_sink,
     (jdbc.FORMAT, "at-least-once"): lambda spec, _: JdbcSink(spec.name),
-    (kafka.FORMAT, "exactly-once"): lambda spec, surroundings: KafkaSink(spec.name, surroundings.spark),
+    (kafka_source.FORMAT, "exactly-once"): lambda spec, surroundings: KafkaSink(spec.name, surroundings.spark),
     (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
 }
 """By format and delivery. Files have a sink of their own, and all others are Spark's."""

@@ -14,7 +14,7 @@ ENABLED = "spark.ui.enabled"
 HEADER = "X-Streamjob-Spark-Page"
 VARIABLE = "_STREAMJOB_SPARK_PAGE"
 """The environment variable from which Java knows the secret: command lines and Spark's page would show a setting."""
-_FILTER = CLASSES["OnlyDriver"]
+_FILTER = CLASSES["SparkPageGuard"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.connectors.jdbc import FORMAT as JDBC
-from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import option, redacted, secrets_in
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import TableSpec

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.errors import InvalidInput
-from streamjob.job.connectors.kafka import FORMAT as KAFKA
 from streamjob.job.connectors.kafka_end import ENDING_OFFSETS
+from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import option, without
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import SourceSpec

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import option
 from streamjob.job.model.spec import JobSpec, SourceSpec
 from streamjob_runtime.testing import collecting

@@ -18,7 +18,7 @@ from tests.servers.process import free_port
 from tests.servers.schema_registry import SchemaRegistryServer, guarded
 
 from streamjob.errors import StreamJobError
-from streamjob_runtime.job.bad_input import RecordNotDecoded
+from streamjob_runtime.job.bad_input_errors import RecordNotDecoded
 from streamjob_runtime.kafka.schemas import RegistryUnreachable, SchemaMissing, SchemaRegistry
 from streamjob_runtime.spark.text.text_records import UnusableSchema
 

@@ -15,7 +15,7 @@ from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, killed_and_finished
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.job.bad_input import HeaderDiffers, RecordNotDecoded
+from streamjob_runtime.job.bad_input_errors import HeaderDiffers, RecordNotDecoded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

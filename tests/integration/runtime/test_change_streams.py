@@ -19,7 +19,7 @@ from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob_runtime.chain.sources.changes import ChangesMiscounted
-from streamjob_runtime.job.bad_input import RecordNotDecoded
+from streamjob_runtime.job.bad_input_errors import RecordNotDecoded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

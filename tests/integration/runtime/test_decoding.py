@@ -20,7 +20,7 @@ from tests.integration.runtime.stories import NEVER, killed_behind_a_checkpoint
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.job.bad_input import RecordNotDecoded
+from streamjob_runtime.job.bad_input_errors import RecordNotDecoded
 from streamjob_runtime.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:

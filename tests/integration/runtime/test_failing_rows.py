@@ -16,7 +16,7 @@ from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, killed_behind_a_checkpoint
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.job.bad_input import RowFailed
+from streamjob_runtime.job.bad_input_errors import RowFailed
 from streamjob_runtime.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:

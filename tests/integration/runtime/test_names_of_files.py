@@ -18,7 +18,7 @@ from tests.integration.runtime.stories import NEVER
 from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.chain.sources.bounded_files import FileReader, fix_end
 from streamjob_runtime.chain.sources.source_rows import read_stream
-from streamjob_runtime.job.bad_input import UnusableFileName
+from streamjob_runtime.job.bad_input_errors import UnusableFileName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from streamjob.stored.reading import read_job
 from streamjob.stored.state_stores import read_state_operators
 from streamjob.stored.state_tables import TablesRequest
 from streamjob_runtime.inspection import read_tables
-from streamjob_runtime.job.bad_input import EventTimeMissing
+from streamjob_runtime.job.bad_input_errors import EventTimeMissing
 from streamjob_runtime.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -142,7 +142,7 @@ def test_the_page_is_off_unless_a_job_asks_and_then_takes_no_orders_and_has_our_
     assert not is_enabled({})
     assert settings_of_page({"spark.ui.killEnabled": "true"}) == {}
     found = settings_of_page({"spark.ui.enabled": "TRUE", "spark.ui.filters": "a.B", "spark.ui.killEnabled": "true"})
-    assert found["spark.ui.filters"] == "io.streamjob.process.OnlyDriver,a.B"
+    assert found["spark.ui.filters"] == "io.streamjob.process.SparkPageGuard,a.B"
     assert found["spark.ui.killEnabled"] == "false"
 
 

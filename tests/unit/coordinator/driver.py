@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import BatchId, ChainUid, CheckpointId, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.coordinator import Coordinator
 from streamjob.protocol.coordination.failures import AbortReason
@@ -34,7 +34,7 @@ class Driver:
 
     def __init__(
         self,
-        policy: LivePolicy | None = None,
+        policy: LiveCheckpointingPolicy | None = None,
         chains: Sequence[str] = ("a",),
         highest_id: int = 0,
         running: bool = True,
@@ -48,7 +48,7 @@ class Driver:
         self.chains = [ChainUid(chain) for chain in chains]
         self.coordinator = Coordinator(
             chains=self.chains,
-            policy=policy or LivePolicy(interval=None),
+            policy=policy or LiveCheckpointingPolicy(interval=None),
             highest_id=CheckpointId(highest_id),
             triggers=self.triggers,
             statistics=self.statistics,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import BatchId, ChainUid, CheckpointId, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.coordinator import Coordinator
 from streamjob.protocol.coordination.failures import AbortReason
@@ -16,7 +16,7 @@ from streamjob.snapshot.manifest import ChainState
 
 CHAINS = (ChainUid("a"), ChainUid("b"))
 POLICIES = st.builds(
-    LivePolicy,
+    LiveCheckpointingPolicy,
     interval=st.sampled_from([None, 1.0, 10.0]),
     timeout=st.sampled_from([2.0, 20.0]),
     min_pause=st.sampled_from([0.0, 5.0]),
@@ -69,7 +69,7 @@ class WatchedTriggers(Triggers):
 class Watched:
     """A coordinator whose actions are checked against its earlier ones."""
 
-    def __init__(self, policy: LivePolicy) -> None:
+    def __init__(self, policy: LiveCheckpointingPolicy) -> None:
         self.now = 0.0
         self.triggers = WatchedTriggers()
         self.statistics = StatisticsTracker()
@@ -164,7 +164,7 @@ STEPS = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(policy=POLICIES, steps=STEPS)
 def test_no_order_of_events_breaks_the_coordinator_and_every_request_has_one_outcome(
-    policy: LivePolicy, steps: list[tuple[float, m.Event | str]]
+    policy: LiveCheckpointingPolicy, steps: list[tuple[float, m.Event | str]]
 ) -> None:
     watched = Watched(policy)
     follow(watched, [(0.0, "run"), *steps])
@@ -181,7 +181,7 @@ def test_no_order_of_events_breaks_the_coordinator_and_every_request_has_one_out
 @settings(max_examples=150, deadline=None)
 @given(policy=POLICIES, steps=st.lists(st.tuples(st.sampled_from([0.0, 0.5, 3.0]), HELPFUL), max_size=40))
 def test_an_honest_runtime_that_follows_the_wishes_to_wake_always_gets_to_the_next_checkpoint(
-    policy: LivePolicy, steps: list[tuple[float, m.Event | str]]
+    policy: LiveCheckpointingPolicy, steps: list[tuple[float, m.Event | str]]
 ) -> None:
     watched = Watched(policy)
     follow(watched, [(0.0, "run"), *steps])

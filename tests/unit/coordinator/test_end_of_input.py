@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from tests.unit.coordinator.driver import Driver, of, resolved, started, wishes
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import ChainUid
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
 
 
 def test_one_final_checkpoint_is_taken_when_all_chains_are_finished_and_ends_the_job() -> None:
     """CheckpointAfterAllTasksFinishedITCase.testImmediateCheckpointing"""
-    driver = Driver(LivePolicy(interval=10), chains=("a", "b"))
+    driver = Driver(LiveCheckpointingPolicy(interval=10), chains=("a", "b"))
     assert started(driver.send(m.ChainStateChanged(now=1, chain=ChainUid("a"), status=m.ChainStatus.FINISHED))) == []
 
     finished = driver.send(m.ChainStateChanged(now=2, chain=ChainUid("b"), status=m.ChainStatus.FINISHED))
@@ -26,7 +26,7 @@ def test_one_final_checkpoint_is_taken_when_all_chains_are_finished_and_ends_the
 
 def test_checkpoints_go_on_while_some_chains_are_finished() -> None:
     """CheckpointCoordinatorTest.testCheckpointTriggeredAfterSomeTasksFinishedIfAllowed"""
-    driver = Driver(LivePolicy(interval=10), chains=("a", "b"))
+    driver = Driver(LiveCheckpointingPolicy(interval=10), chains=("a", "b"))
     driver.send(m.ChainStateChanged(now=1, chain=ChainUid("a"), status=m.ChainStatus.FINISHED))
 
     (start,) = of(m.StartCheckpoint, driver.at(10))
@@ -43,7 +43,7 @@ def test_a_job_whose_chains_are_finished_on_restore_takes_its_final_checkpoint_a
 
 def test_the_final_checkpoint_waits_for_the_one_under_way_and_for_savepoints_asked_for() -> None:
     """StreamTaskFinalCheckpointsTest.testWaitingForPendingCheckpointsOnFinished"""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.at(10)
     driver.savepoint("s")
     assert started(driver.all_chains(m.ChainStatus.FINISHED)) == []
@@ -56,7 +56,7 @@ def test_the_final_checkpoint_waits_for_the_one_under_way_and_for_savepoints_ask
 
 def test_a_failed_final_checkpoint_counts_and_is_tried_again_after_the_interval() -> None:
     """CheckpointAfterAllTasksFinishedITCase.testFailoverAfterSomeTasksFinished, for a mere checkpoint failure"""
-    driver = Driver(LivePolicy(interval=10, tolerable_failed_checkpoints=1))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, tolerable_failed_checkpoints=1))
     driver.all_chains(m.ChainStatus.FINISHED)
     driver.now = 5
     assert wishes(driver.decline(1)) == [15]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved, started, wishes
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import CheckpointId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.coordination.triggers import TriggerState
@@ -29,7 +29,7 @@ def test_a_declined_checkpoint_is_aborted_and_the_next_request_starts() -> None:
 
 def test_a_checkpoint_expires_at_its_timeout() -> None:
     """CheckpointCoordinatorTest.testCheckpointTimeoutIsolated"""
-    driver = Driver(LivePolicy(interval=None, timeout=30), chains=("a", "b"))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, timeout=30), chains=("a", "b"))
     assert wishes(driver.trigger("t")) == [30]
     driver.acknowledge(1, "a")
 
@@ -41,7 +41,7 @@ def test_a_checkpoint_expires_at_its_timeout() -> None:
 
 def test_an_acknowledgement_that_arrives_behind_the_timeout_is_late_even_if_no_tick_came() -> None:
     """CheckpointCoordinatorTest.testStateCleanupForLateOrUnknownMessages"""
-    driver = Driver(LivePolicy(interval=None, timeout=30))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, timeout=30))
     driver.trigger("t")
     driver.now = 31
 
@@ -52,7 +52,7 @@ def test_an_acknowledgement_that_arrives_behind_the_timeout_is_late_even_if_no_t
 
 def test_a_checkpoint_that_is_being_stored_does_not_expire() -> None:
     """No Flink test: PendingCheckpoint.finalizeCheckpoint cancels the timeout."""
-    driver = Driver(LivePolicy(interval=None, timeout=30))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, timeout=30))
     driver.trigger("t")
     driver.acknowledge(1)
 
@@ -67,7 +67,7 @@ def test_a_checkpoint_that_is_being_stored_does_not_expire() -> None:
 )
 def test_the_job_fails_when_more_checkpoints_in_a_row_fail_than_are_tolerable(reason: AbortReason) -> None:
     """CheckpointFailureManagerTest.testContinuousFailure, testIOExceptionCheckpointExceedsTolerableFailureNumber"""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=2))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=2))
     for checkpoint in (1, 2):
         driver.trigger(f"t{checkpoint}")
         assert of(m.FailJob, driver.decline(checkpoint, reason)) == []
@@ -82,7 +82,7 @@ def test_the_job_fails_when_more_checkpoints_in_a_row_fail_than_are_tolerable(re
 
 def test_expired_checkpoints_count_as_failures() -> None:
     """CheckpointCoordinatorTest.testExpiredCheckpointExceedsTolerableFailureNumber"""
-    driver = Driver(LivePolicy(interval=None, timeout=1, tolerable_failed_checkpoints=0))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, timeout=1, tolerable_failed_checkpoints=0))
     driver.trigger("t")
 
     assert of(m.FailJob, driver.at(1)) != []
@@ -90,7 +90,7 @@ def test_expired_checkpoints_count_as_failures() -> None:
 
 def test_a_checkpoint_that_could_not_be_stored_counts_as_a_failure() -> None:
     """CheckpointCoordinatorFailureTest.testFailingCompletedCheckpointStoreAdd"""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=0))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=0))
     driver.trigger("t")
     driver.acknowledge(1)
 
@@ -102,7 +102,7 @@ def test_a_checkpoint_that_could_not_be_stored_counts_as_a_failure() -> None:
 
 def test_a_success_ends_the_row_of_failures() -> None:
     """CheckpointFailureManagerTest.testBreakContinuousFailure"""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=1))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=1))
     for checkpoint in (1, 3, 5):
         driver.trigger(f"bad{checkpoint}")
         assert of(m.FailJob, driver.decline(checkpoint)) == []
@@ -112,7 +112,7 @@ def test_a_success_ends_the_row_of_failures() -> None:
 
 def test_one_checkpoint_counts_once_however_many_chains_decline() -> None:
     """CheckpointFailureManagerTest.testIgnoreOneCheckpointRepeatedlyCountMultiTimes"""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=1), chains=("a", "b"))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=1), chains=("a", "b"))
     driver.trigger("t")
 
     assert of(m.FailJob, driver.decline(1, chain="a") + driver.decline(1, chain="b")) == []
@@ -122,7 +122,7 @@ def test_one_checkpoint_counts_once_however_many_chains_decline() -> None:
 
 def test_failed_savepoints_never_fail_the_job() -> None:
     """No Flink test: CheckpointFailureManager skips savepoints."""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=0))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=0))
     for checkpoint in range(1, 4):
         driver.savepoint(f"s{checkpoint}")
         assert of(m.FailJob, driver.decline(checkpoint)) == []
@@ -130,7 +130,7 @@ def test_failed_savepoints_never_fail_the_job() -> None:
 
 def test_the_job_restarts_and_keeps_the_files_if_the_store_cannot_tell_whether_it_wrote() -> None:
     """CheckpointCoordinatorFailureTest.testCleanupOmissionForPossibleInconsistentStateException"""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=10))
     driver.trigger("t")
     driver.trigger("waits")
     driver.acknowledge(1)
@@ -145,7 +145,7 @@ def test_the_job_restarts_and_keeps_the_files_if_the_store_cannot_tell_whether_i
 
 def test_a_superseded_coordinator_stops_for_good() -> None:
     """No Flink test: it has one coordinator by leader election."""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.trigger("t")
     driver.acknowledge(1)
 

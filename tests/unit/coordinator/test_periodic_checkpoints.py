@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from tests.unit.coordinator.driver import Driver, aborted, of, started, wishes
 
-from streamjob.live_policy import LivePolicy
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.failures import AbortReason
 
 
 def test_a_periodic_checkpoint_starts_one_interval_after_all_chains_run() -> None:
     """CheckpointCoordinatorTriggeringTest.testPeriodicTriggering"""
-    driver = Driver(LivePolicy(interval=10), chains=("a", "b"), running=False)
+    driver = Driver(LiveCheckpointingPolicy(interval=10), chains=("a", "b"), running=False)
     driver.now = 3
     assert wishes(driver.all_chains(m.ChainStatus.RUNNING)) == [13]
 
@@ -24,7 +24,7 @@ def test_a_periodic_checkpoint_starts_one_interval_after_all_chains_run() -> Non
 
 def test_periodic_checkpoints_follow_each_other_at_the_interval() -> None:
     """CheckpointCoordinatorTriggeringTest.testPeriodicTriggering"""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     starts = []
     for second in range(1, 36):
         for checkpoint in started(driver.at(second)):
@@ -36,7 +36,7 @@ def test_periodic_checkpoints_follow_each_other_at_the_interval() -> None:
 
 def test_no_chain_running_means_no_periodic_checkpoint_and_no_wish_to_wake() -> None:
     """DefaultCheckpointPlanCalculatorTest.testPlanCalculationWhenOneTaskNotRunning"""
-    driver = Driver(LivePolicy(interval=10), running=False)
+    driver = Driver(LiveCheckpointingPolicy(interval=10), running=False)
 
     assert driver.at(1000) == []
     assert driver.counts() == (0, 0, 0)
@@ -44,7 +44,7 @@ def test_no_chain_running_means_no_periodic_checkpoint_and_no_wish_to_wake() -> 
 
 def test_one_checkpoint_is_in_flight_and_an_overdue_one_starts_right_behind_it() -> None:
     """CheckpointCoordinatorTest.testMaxConcurrentAttempts1"""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     assert started(driver.at(10)) == [1]
 
     assert started(driver.at(20)) == []
@@ -55,7 +55,7 @@ def test_one_checkpoint_is_in_flight_and_an_overdue_one_starts_right_behind_it()
 
 def test_the_minimum_pause_counts_from_the_last_completion() -> None:
     """CheckpointCoordinatorTest.testMinCheckpointPause"""
-    driver = Driver(LivePolicy(interval=10, min_pause=8))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, min_pause=8))
     driver.at(10)
     driver.now = 17
     assert wishes(driver.completed(1)) == [None, 25]
@@ -66,7 +66,7 @@ def test_the_minimum_pause_counts_from_the_last_completion() -> None:
 
 def test_the_minimum_pause_does_not_hold_back_what_was_asked_for() -> None:
     """CheckpointCoordinatorTest.testMinDelayBetweenSavepoints, CheckpointRequestDeciderTest.testSavepointTiming"""
-    driver = Driver(LivePolicy(interval=10, min_pause=100))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, min_pause=100))
     driver.at(10)
     driver.completed(1)
 
@@ -77,7 +77,7 @@ def test_the_minimum_pause_does_not_hold_back_what_was_asked_for() -> None:
 
 def test_the_minimum_pause_does_not_follow_an_aborted_checkpoint() -> None:
     """CheckpointRequestDeciderTest.testCheckpointTiming"""
-    driver = Driver(LivePolicy(interval=10, min_pause=100))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, min_pause=100))
     driver.at(10)
     driver.now = 12
     driver.decline(1)
@@ -87,44 +87,44 @@ def test_the_minimum_pause_does_not_follow_an_aborted_checkpoint() -> None:
 
 def test_a_tick_that_comes_too_early_is_wished_for_again() -> None:
     """No Flink test: its timers do not come early."""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
 
     assert driver.at(9.999) == [m.WakeAt(time=10)]
 
 
 def test_nothing_is_wished_for_without_interval_and_without_checkpoint() -> None:
     """No Flink test: a job without interval has no timer there."""
-    driver = Driver(LivePolicy(interval=None))
+    driver = Driver(LiveCheckpointingPolicy(interval=None))
 
     assert driver.at(10_000) == []
 
 
 def test_a_changed_interval_counts_from_the_last_periodic_start() -> None:
     """No Flink test: its interval is fixed while a job runs."""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.at(10)
     driver.now = 11
     driver.completed(1)
 
     driver.now = 12
-    assert wishes(driver.send(m.PolicyChanged(now=12, policy=LivePolicy(interval=4)))) == [14]
+    assert wishes(driver.send(m.PolicyChanged(now=12, policy=LiveCheckpointingPolicy(interval=4)))) == [14]
     assert started(driver.at(14)) == [2]
 
 
 def test_a_shorter_interval_that_is_over_already_starts_a_checkpoint_at_once() -> None:
     """No Flink test, see above."""
-    driver = Driver(LivePolicy(interval=100))
+    driver = Driver(LiveCheckpointingPolicy(interval=100))
 
     assert started(driver.at(50)) == []
-    assert started(driver.send(m.PolicyChanged(now=50, policy=LivePolicy(interval=10)))) == [1]
+    assert started(driver.send(m.PolicyChanged(now=50, policy=LiveCheckpointingPolicy(interval=10)))) == [1]
 
 
 def test_a_changed_timeout_applies_to_the_checkpoint_under_way() -> None:
     """No Flink test, see above."""
-    driver = Driver(LivePolicy(interval=None, timeout=30))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, timeout=30))
     driver.trigger("t")
 
-    changed = LivePolicy(interval=None, timeout=60)
+    changed = LiveCheckpointingPolicy(interval=None, timeout=60)
     assert wishes(driver.send(m.PolicyChanged(now=29, policy=changed))) == [60]
     assert aborted(driver.at(59)) == []
     assert aborted(driver.at(60)) == [(1, AbortReason.EXPIRED)]
@@ -133,7 +133,7 @@ def test_a_changed_timeout_applies_to_the_checkpoint_under_way() -> None:
 def test_a_changed_mode_applies_to_the_next_checkpoint() -> None:
     """No Flink test, see above."""
     driver = Driver()
-    driver.send(m.PolicyChanged(now=0, policy=LivePolicy(interval=None, aligned_checkpoint_timeout=3)))
+    driver.send(m.PolicyChanged(now=0, policy=LiveCheckpointingPolicy(interval=None, aligned_checkpoint_timeout=3)))
     (start,) = of(m.StartCheckpoint, driver.trigger("t"))
 
     assert (start.properties.unaligned, start.properties.aligned_timeout) == (False, 3)
@@ -141,19 +141,24 @@ def test_a_changed_mode_applies_to_the_next_checkpoint() -> None:
 
 def test_changed_tolerable_failures_are_compared_at_the_next_failure() -> None:
     """No Flink test, see above."""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=5))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=5))
     for checkpoint in (1, 2):
         driver.trigger(f"t{checkpoint}")
         driver.decline(checkpoint)
 
-    assert driver.send(m.PolicyChanged(now=0, policy=LivePolicy(interval=None, tolerable_failed_checkpoints=2))) == []
+    assert (
+        driver.send(
+            m.PolicyChanged(now=0, policy=LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=2))
+        )
+        == []
+    )
     driver.trigger("t3")
     assert of(m.FailJob, driver.decline(3)) != []
 
 
 def test_a_periodic_interval_switched_off_takes_the_wish_to_wake_back() -> None:
     """CheckpointCoordinatorTriggeringTest.testStopPeriodicScheduler"""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
 
-    assert driver.send(m.PolicyChanged(now=1, policy=LivePolicy(interval=None))) == [m.WakeAt(time=None)]
+    assert driver.send(m.PolicyChanged(now=1, policy=LiveCheckpointingPolicy(interval=None))) == [m.WakeAt(time=None)]
     assert started(driver.at(100)) == []

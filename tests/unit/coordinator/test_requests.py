@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from tests.unit.coordinator.driver import Driver, Resolved, of, outcome, resolved, started
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import CheckpointId, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers, TriggerState
 
@@ -46,7 +46,7 @@ def test_a_waiting_savepoint_goes_before_checkpoints_and_older_before_younger() 
 
 def test_a_requested_checkpoint_goes_before_a_periodic_one() -> None:
     """CheckpointRequestDeciderTest.testUserSubmittedPrioritized"""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.at(10)
     driver.now = 20
     driver.trigger("asked")
@@ -90,7 +90,7 @@ def test_one_request_too_many_is_refused() -> None:
 
 def test_a_request_is_refused_when_a_chain_is_not_running_and_that_counts_for_nothing() -> None:
     """DefaultCheckpointPlanCalculatorTest.testPlanCalculationWhenOneTaskNotRunning"""
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=0), running=False)
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=0), running=False)
 
     actions = driver.savepoint("s") + driver.trigger("t")
     assert resolved(actions) == {"s": TriggerState.FAILED, "t": TriggerState.FAILED}
@@ -116,7 +116,7 @@ def test_a_savepoint_completes_for_its_caller_when_its_output_is_committed() -> 
 
 def test_a_savepoint_is_aligned_whatever_the_mode_and_never_switches() -> None:
     """AlternatingCheckpointsTest.testSavepointHandling"""
-    driver = Driver(LivePolicy(interval=None, mode="unaligned", aligned_checkpoint_timeout=5))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, mode="unaligned", aligned_checkpoint_timeout=5))
     (savepoint,) = of(m.StartCheckpoint, driver.savepoint("s"))
     driver.completed(1)
     (checkpoint,) = of(m.StartCheckpoint, driver.trigger("c"))
@@ -127,7 +127,7 @@ def test_a_savepoint_is_aligned_whatever_the_mode_and_never_switches() -> None:
 
 def test_a_request_that_arrives_as_one_failure_too_many_expires_is_answered() -> None:
     """No Flink test: requests fail there with CHECKPOINT_COORDINATOR_SHUTDOWN."""
-    driver = Driver(LivePolicy(interval=None, timeout=1, tolerable_failed_checkpoints=0))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, timeout=1, tolerable_failed_checkpoints=0))
     driver.trigger("t")
     driver.now = 1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.unit.coordinator.driver import Driver, Said, aborted, of, outcome, resolved, started
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import ChainUid, CheckpointId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
@@ -16,7 +16,7 @@ def restart(driver: Driver) -> list[Said]:
 
 
 def test_a_restart_takes_a_checkpoint_that_nothing_follows_and_ends_the_epoch_once_it_is_committed() -> None:
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     (start,) = of(m.StartCheckpoint, restart(driver))
     assert (start.properties.kind, start.properties.stopping) == (SnapshotKind.CHECKPOINT, True)
 
@@ -33,7 +33,7 @@ def test_a_restart_waits_until_all_chains_run() -> None:
 
 
 def test_a_restart_waits_for_a_checkpoint_that_is_under_way() -> None:
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     assert started(driver.at(10)) == [1]
     assert started(restart(driver)) == []
 
@@ -42,7 +42,7 @@ def test_a_restart_waits_for_a_checkpoint_that_is_under_way() -> None:
 
 
 def test_a_requested_savepoint_is_taken_before_the_restart() -> None:
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.at(10)
     driver.savepoint("s")
     restart(driver)
@@ -53,7 +53,7 @@ def test_a_requested_savepoint_is_taken_before_the_restart() -> None:
 
 
 def test_the_job_runs_on_if_the_checkpoint_of_a_restart_fails_and_restarts_behind_another() -> None:
-    driver = Driver(LivePolicy(interval=10, tolerable_failed_checkpoints=1))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, tolerable_failed_checkpoints=1))
     restart(driver)
 
     actions = driver.send(m.ChainDeclined(now=driver.now, id=CheckpointId(1), chain=ChainUid("a")))
@@ -66,7 +66,7 @@ def test_the_job_runs_on_if_the_checkpoint_of_a_restart_fails_and_restarts_behin
 
 
 def test_a_restart_whose_checkpoint_has_failed_is_tried_again_without_periodic_checkpoints() -> None:
-    driver = Driver(LivePolicy(interval=None, tolerable_failed_checkpoints=1))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, tolerable_failed_checkpoints=1))
     restart(driver)
     actions = driver.send(m.ChainDeclined(now=driver.now, id=CheckpointId(1), chain=ChainUid("a")))
 
@@ -76,7 +76,7 @@ def test_a_restart_whose_checkpoint_has_failed_is_tried_again_without_periodic_c
 
 
 def test_a_stop_that_fails_gives_way_to_the_restart_that_was_asked_for_before() -> None:
-    driver = Driver(LivePolicy(interval=10, tolerable_failed_checkpoints=1))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, tolerable_failed_checkpoints=1))
     restart(driver)
     driver.stop("stop", savepoint=True)
     driver.send(m.ChainDeclined(now=driver.now, id=CheckpointId(2), chain=ChainUid("a")))
@@ -86,7 +86,7 @@ def test_a_stop_that_fails_gives_way_to_the_restart_that_was_asked_for_before() 
 
 
 def test_a_stop_comes_before_a_restart() -> None:
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     restart(driver)
 
     actions = driver.stop("stop", savepoint=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved, started
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import ChainUid
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
@@ -17,7 +17,7 @@ from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerState
 
 def test_a_stop_takes_a_last_checkpoint_and_ends_the_job_once_it_is_committed() -> None:
     """StopWithSavepointTerminationHandlerImplTest.testHappyPath, for a checkpoint"""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     (start,) = of(m.StartCheckpoint, driver.stop("stop"))
     assert (start.properties.kind, start.properties.stopping) == (SnapshotKind.CHECKPOINT, True)
     driver.acknowledge(1)
@@ -42,7 +42,7 @@ def test_a_stop_with_savepoint_ends_the_job_behind_exactly_that_savepoint() -> N
 
 def test_a_stop_refuses_and_aborts_what_is_periodic_or_waiting() -> None:
     """No Flink test by this name: stopCheckpointScheduler aborts pending and queued requests."""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.at(10)
     driver.savepoint("waits")
 
@@ -57,7 +57,7 @@ def test_a_stop_refuses_and_aborts_what_is_periodic_or_waiting() -> None:
 @pytest.mark.parametrize("savepoint", [False, True])
 def test_the_checkpoint_that_gives_way_to_a_stop_is_no_failed_one(savepoint: bool) -> None:
     """In Flink it is: cancelling and stopping count what they abort."""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.at(10)
     driver.stop("stop", savepoint=savepoint)
     assert driver.counts() == (1, 0, 0)
@@ -83,7 +83,7 @@ def test_a_stop_waits_for_a_savepoint_that_is_under_way() -> None:
 
 def test_a_failed_stopping_savepoint_fails_the_operation_and_the_job_goes_on() -> None:
     """No Flink test: there the job restarts (jobFailsIfInFlightSynchronousSavepointIsDiscarded)"""
-    driver = Driver(LivePolicy(interval=10, tolerable_failed_checkpoints=0))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, tolerable_failed_checkpoints=0))
     driver.stop("stop", savepoint=True)
     stopping = [driver.coordinator.stopping]
 
@@ -126,7 +126,7 @@ def test_a_stop_without_savepoint_stops_also_if_its_last_checkpoint_fails() -> N
 
 def test_a_stop_with_savepoint_is_refused_while_a_chain_is_starting_and_the_job_goes_on() -> None:
     """StopWithSavepointTerminationHandlerImplTest.testSavepointCreationFailureWithoutExecutionTermination"""
-    driver = Driver(LivePolicy(interval=10), running=False)
+    driver = Driver(LiveCheckpointingPolicy(interval=10), running=False)
 
     assert resolved(driver.stop("stop", savepoint=True)) == {"stop": TriggerState.FAILED}
     driver.all_chains(m.ChainStatus.RUNNING)
@@ -144,7 +144,7 @@ def test_a_stop_without_savepoint_while_a_chain_is_starting_ends_the_job_at_once
 
 def test_a_drain_flushes_the_chains_before_the_savepoint_and_nothing_else_starts() -> None:
     """SavepointITCase.testStopWithSavepointWithDrainCallsFinishBeforeSnapshotState"""
-    driver = Driver(LivePolicy(interval=10), chains=("a", "b"))
+    driver = Driver(LiveCheckpointingPolicy(interval=10), chains=("a", "b"))
     actions = driver.stop("stop", savepoint=True, drain=True)
     assert of(m.DrainSources, actions) == [m.DrainSources()]
     assert started(actions) == []

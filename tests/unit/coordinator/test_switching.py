@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.unit.coordinator.driver import Driver, Said, aborted, of, started, wishes
 
-from streamjob.live_policy import LivePolicy
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.failures import AbortReason
 
-POLICY = LivePolicy(interval=None, timeout=60, aligned_checkpoint_timeout=3)
+POLICY = LiveCheckpointingPolicy(interval=None, timeout=60, aligned_checkpoint_timeout=3)
 
 
 def switched(actions: list[Said]) -> list[int]:
@@ -69,7 +69,7 @@ def test_a_checkpoint_that_all_have_acknowledged_does_not_switch() -> None:
 
 def test_each_checkpoint_has_a_timeout_of_its_own() -> None:
     """AlternatingCheckpointsTest.testAllChannelsUnblockedAfterAlignmentTimeout"""
-    driver = Driver(LivePolicy(interval=10, timeout=60, aligned_checkpoint_timeout=3))
+    driver = Driver(LiveCheckpointingPolicy(interval=10, timeout=60, aligned_checkpoint_timeout=3))
     assert started(driver.at(10)) == [1]
     assert switched(driver.at(13)) == [1]
     driver.completed(1)
@@ -81,7 +81,7 @@ def test_each_checkpoint_has_a_timeout_of_its_own() -> None:
 
 def test_no_timeout_means_no_switch() -> None:
     """AlignedCheckpointsTest: alignment may take as long as it does"""
-    driver = Driver(LivePolicy(interval=None, timeout=60))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, timeout=60))
 
     assert wishes(driver.trigger("t1")) == [60]
     assert switched(driver.at(59)) == []
@@ -89,7 +89,7 @@ def test_no_timeout_means_no_switch() -> None:
 
 def test_a_timeout_of_zero_is_an_unaligned_checkpoint_from_the_start() -> None:
     """CheckpointOptionsTest.testForceAlignmentCompatibility; CK/CheckpointOptions.java"""
-    driver = Driver(LivePolicy(interval=None, aligned_checkpoint_timeout=0))
+    driver = Driver(LiveCheckpointingPolicy(interval=None, aligned_checkpoint_timeout=0))
     (start,) = of(m.StartCheckpoint, driver.trigger("t1"))
 
     assert (start.properties.unaligned, start.properties.aligned_timeout) == (True, None)
@@ -100,13 +100,13 @@ def test_a_changed_timeout_applies_from_the_next_checkpoint_on() -> None:
     """No Flink test: its configuration does not change."""
     driver = Driver(POLICY)
     driver.trigger("t1")
-    driver.send(m.PolicyChanged(now=1, policy=LivePolicy(interval=None)))
+    driver.send(m.PolicyChanged(now=1, policy=LiveCheckpointingPolicy(interval=None)))
 
     assert switched(driver.at(3)) == [1]
 
 
-@pytest.mark.parametrize("policy", [POLICY, LivePolicy(interval=None, aligned_checkpoint_timeout=0)])
-def test_savepoints_never_switch(policy: LivePolicy) -> None:
+@pytest.mark.parametrize("policy", [POLICY, LiveCheckpointingPolicy(interval=None, aligned_checkpoint_timeout=0)])
+def test_savepoints_never_switch(policy: LiveCheckpointingPolicy) -> None:
     """AlternatingCheckpointsTest.testSavepointHandling; SubtaskCheckpointCoordinatorTest
     testSavepointNotResultingInPriorityEvents"""
     driver = Driver(policy)
@@ -128,8 +128,8 @@ def test_a_stop_without_savepoint_may_switch() -> None:
     assert switched(driver.at(3)) == [1]
 
 
-@pytest.mark.parametrize("policy", [POLICY, LivePolicy(interval=None, aligned_checkpoint_timeout=0)])
-def test_the_final_checkpoint_never_switches(policy: LivePolicy) -> None:
+@pytest.mark.parametrize("policy", [POLICY, LiveCheckpointingPolicy(interval=None, aligned_checkpoint_timeout=0)])
+def test_the_final_checkpoint_never_switches(policy: LiveCheckpointingPolicy) -> None:
     """StreamTaskFinalCheckpointsTest: there is nothing in flight"""
     driver = Driver(policy)
     (start,) = of(m.StartCheckpoint, driver.all_chains(m.ChainStatus.FINISHED))

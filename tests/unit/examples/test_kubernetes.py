@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from streamjob.job.loading.load import load_job
 from streamjob_operator.decisions.values.revision import difference, revision_of
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.snapshot import StreamSnapshot
 from streamjob_operator.resources.streamjob import StreamJob
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.errors import InvalidJob
-from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.kafka_source import subject_of
 from streamjob.job.connectors.options import MissingVariable, encodings_of, with_resolved_encodings
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.planning.graph import graph_of

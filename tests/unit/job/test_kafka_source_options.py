@@ -6,7 +6,7 @@ import pytest
 
 from streamjob.job.checks import Subject
 from streamjob.job.checks.sources import connections
-from streamjob.job.connectors import kafka
+from streamjob.job.connectors import kafka_source
 from streamjob.job.model.spec import JobSpec
 
 RIGHT = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
@@ -14,7 +14,9 @@ RIGHT = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
 
 def said(**changed: str | None) -> list[str]:
     options = {**RIGHT, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return [each.what for each in kafka.problems({key: value for key, value in options.items() if value is not None})]
+    return [
+        each.what for each in kafka_source.problems({key: value for key, value in options.items() if value is not None})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,22 +80,24 @@ def test_a_problem_names_the_source_and_each_has_a_fix(tmp_path: object) -> None
     (problem,) = connections(Subject(spec, tmp_path, {}))  # type: ignore[arg-type]
 
     assert str(problem).startswith("source 'orders': lacks the option kafka.bootstrap.servers")
-    assert all(each.fix for each in kafka.problems({"assign": "x", "startingOffsets": "y", "minPartitions": "z"}))
+    assert all(
+        each.fix for each in kafka_source.problems({"assign": "x", "startingOffsets": "y", "minPartitions": "z"})
+    )
 
 
 def test_data_loss_is_a_failure_and_positions_are_reported_unless_told_otherwise() -> None:
-    assert kafka.fails_on_data_loss({})
-    assert not kafka.fails_on_data_loss({"failondataloss": "False"})
-    assert kafka.reports_offsets({})
-    assert not kafka.reports_offsets({"reportOffsets": "false"})
+    assert kafka_source.fails_on_data_loss({})
+    assert not kafka_source.fails_on_data_loss({"failondataloss": "False"})
+    assert kafka_source.reports_offsets({})
+    assert not kafka_source.reports_offsets({"reportOffsets": "false"})
 
 
 def test_the_consumer_group_is_of_the_job_and_the_source_unless_one_is_named() -> None:
-    assert kafka.consumer_group({}, "shop", "totals", "orders") == "streamjob-shop-totals-orders"
-    assert kafka.consumer_group({"consumergroup": "mine"}, "shop", "totals", "orders") == "mine"
+    assert kafka_source.consumer_group({}, "shop", "totals", "orders") == "streamjob-shop-totals-orders"
+    assert kafka_source.consumer_group({"consumergroup": "mine"}, "shop", "totals", "orders") == "mine"
 
 
 def test_topics_are_named_or_matched() -> None:
-    assert kafka.subscription({"subscribe": "a, b,a"}) == (("a", "b"), None)
-    assert kafka.subscription({"assign": '{"a": [0], "b": [1]}'}) == (("a", "b"), None)
-    assert kafka.subscription({"subscribepattern": "a.*"}) == ((), "a.*")
+    assert kafka_source.subscription({"subscribe": "a, b,a"}) == (("a", "b"), None)
+    assert kafka_source.subscription({"assign": '{"a": [0], "b": [1]}'}) == (("a", "b"), None)
+    assert kafka_source.subscription({"subscribepattern": "a.*"}) == ((), "a.*")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamjob_operator.decisions.values.revision import Revision, difference, revision_of
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 JOB: dict[str, Any] = {"sources": [{"name": "a"}], "checkpointing": {"interval": "20s"}}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
-from streamjob.protocol.log.collector import Collected, Collector
 from streamjob.protocol.log.committing import Recovered, SinkEffect, commit, recover
 from streamjob.protocol.log.completing import complete_snapshot
+from streamjob.protocol.log.deleting_garbage import Collected, GarbageCollector
 from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log
 from streamjob.protocol.log.records import JobId
 from streamjob.protocol.log.restore import ClaimMode, Resolution, resolve
@@ -67,7 +67,7 @@ class JobEpoch:
         self.resolution: Resolution = self.resolve(self.wanted)
         self.recovered = self.recover()
         self.registry = self.resolution.registry(self.claim)
-        self.collector = Collector(self.registry)
+        self.collector = GarbageCollector(self.registry)
         self.last = self.resolution.last_id
 
     def resolve(self, wanted: str = "latest", *, require: bool = False) -> Resolution:

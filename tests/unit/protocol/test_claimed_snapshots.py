@@ -8,7 +8,7 @@ from tests.unit.protocol.life import JobEpoch, key_of, manifest_of, objects, onc
 from streamjob.errors import ExitCode
 from streamjob.ids import Key
 from streamjob.protocol.log.claiming import CannotClaim, CreateOutside, Marker, claim_snapshot
-from streamjob.protocol.log.collector import CannotCollect, Collected
+from streamjob.protocol.log.deleting_garbage import CannotCollect, Collected
 from streamjob.protocol.log.records import JobId
 from streamjob.protocol.log.restore import ClaimMode
 from streamjob.protocol.manifests.stored_manifests import SnapshotMissing, encode_manifest

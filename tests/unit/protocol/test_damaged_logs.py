@@ -9,7 +9,7 @@ from tests.unit.protocol.life import JOB, JobEpoch, stored
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Attempt, Key, LogSeq, Owner
-from streamjob.protocol.log.collector import CannotCollect
+from streamjob.protocol.log.deleting_garbage import CannotCollect
 from streamjob.protocol.log.ownership import Identity, claim_log
 from streamjob.protocol.log.records import LogDamaged, LogView, read
 from streamjob.snapshot import keys

@@ -33,7 +33,7 @@ from streamjob_operator.decisions.values.actions import Emit
 from streamjob_operator.decisions.values.situation import Situation, Step
 from streamjob_operator.decisions.values.slots import slots_of, width_of
 from streamjob_operator.resources.base import format_memory
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.parts import Autoscaling, ScalingMode
 from streamjob_operator.resources.status import AutoscalingStatus, LastScaling, LifecycleState, TriggerPurpose
 from streamjob_operator.resources.streamjob import StreamJobSpec

@@ -7,7 +7,7 @@ from dataclasses import replace
 from streamjob.client.models import CheckpointingChanges
 from streamjob_operator.decisions.values.actions import Emit, EnsureRevision, PatchCheckpointing
 from streamjob_operator.decisions.values.situation import Situation, Step
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 
 
 def adopt(s: Situation) -> Step | None:

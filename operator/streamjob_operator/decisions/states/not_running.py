@@ -10,7 +10,7 @@ from streamjob_operator.decisions.states.starting import asks_for_redeployment, 
 from streamjob_operator.decisions.values.actions import AddFinalizer, DeleteDriver, Emit
 from streamjob_operator.decisions.values.memory import Memory
 from streamjob_operator.decisions.values.situation import Situation, Step
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.status import LifecycleState
 
 

@@ -19,7 +19,7 @@ from streamjob_operator.decisions.values.actions import Action, CreatePreflight,
 from streamjob_operator.decisions.values.memory import Preflight
 from streamjob_operator.decisions.values.observation import DriverPod
 from streamjob_operator.decisions.values.situation import Situation, Step
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.status import LifecycleState, PreflightState
 
 PREFLIGHT_FAILED = "PreflightFailed"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from streamjob_operator.decisions.shared import live_changes, pod_dry_run, requests, resizing
 from streamjob_operator.decisions.states import rollback, stopping
-from streamjob_operator.decisions.states.recovery import EVICTED, End, ending, evicted, recover
+from streamjob_operator.decisions.states.driver_end import EVICTED, End, ending, evicted, recover
 from streamjob_operator.decisions.states.starting import create
 from streamjob_operator.decisions.states.upgrade import asked, forget_trial, once_admitted
 from streamjob_operator.decisions.values import health
@@ -18,7 +18,7 @@ from streamjob_operator.decisions.values.actions import Emit, StartJob
 from streamjob_operator.decisions.values.memory import Memory
 from streamjob_operator.decisions.values.observation import DriverPod
 from streamjob_operator.decisions.values.situation import Situation, Step
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
 

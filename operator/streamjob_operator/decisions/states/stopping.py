@@ -14,7 +14,6 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions.values.actions import Action, DeleteDriver, Emit, StopJob
 from streamjob_operator.decisions.values.memory import Stop
 from streamjob_operator.decisions.values.situation import TAKES_REQUESTS, Situation, Step
-from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.parts import UpgradeMode
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
@@ -33,33 +32,6 @@ _SAVEPOINTS_ON_DELETION = 3
 _DIGITS = 10
 _LONGEST = 1000
 """Most characters of a driver's message that the status keeps."""
-
-
-def mode_of(s: Situation, purpose: TriggerPurpose) -> UpgradeMode | None:
-    """Return how to stop the driver; None if it must run until it can take the required savepoint.
-
-    The driver of a revision that completed nothing has nothing to lose.
-    """
-    if purpose in (TriggerPurpose.RESTART, TriggerPurpose.ROLLBACK):
-        return "stateless"
-    if s.spec is None or purpose is TriggerPurpose.REDEPLOY:
-        return "last-state"
-    if purpose is TriggerPurpose.DELETE:
-        if s.spec.savepoints.on_deletion and s.driver_is_live:
-            return "savepoint"
-        return "stateless" if s.spec.deletion_policy == "Delete" else "last-state"
-    if s.rescales and purpose is TriggerPurpose.UPGRADE:
-        return "last-state"
-    mode = s.spec.upgrade_mode
-    if mode == "last-state" and (s.difference is Change.SCALE or _checkpoint_is_too_old(s)):
-        mode = "savepoint" if s.takes_requests else mode
-    if mode != "savepoint" or s.takes_requests:
-        return mode
-    if not s.revision_completed:
-        return "last-state"
-    if s.driver_is_live:
-        return mode
-    return "last-state" if s.upgrade.last_state_fallback else None
 
 
 def begin(s: Situation, purpose: TriggerPurpose, event: Emit, *, mode: UpgradeMode) -> Step:
@@ -246,13 +218,6 @@ def _waiting(s: Situation, actions: tuple[Action, ...]) -> Step:
     )
     requeue = s.limits.poll if s.successor_pod is None else s.limits.handover
     return Step(memory=s.memory, actions=actions, requeue=requeue, reason="Stopping", message=f"the driver stops{how}")
-
-
-def _checkpoint_is_too_old(s: Situation) -> bool:
-    age = s.upgrade.max_allowed_checkpoint_age
-    if age is None:
-        return False
-    return s.completion_time is None or s.now - s.completion_time > age
 
 
 def _trigger_id(purpose: TriggerPurpose, revision: str | None, attempt: int, failures: int) -> str:

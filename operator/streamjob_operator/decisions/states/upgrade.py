@@ -13,15 +13,16 @@ from functools import partial
 from streamjob_operator.decisions.shared import pod_dry_run, resizing
 from streamjob_operator.decisions.states import preflight, rollback, stopping, successors
 from streamjob_operator.decisions.states.compatibility import incompatible
+from streamjob_operator.decisions.states.driver_end import restart
 from streamjob_operator.decisions.states.not_running import suspend
-from streamjob_operator.decisions.states.recovery import restart
 from streamjob_operator.decisions.states.rollback import rolled_back
 from streamjob_operator.decisions.states.starting import asks_for_redeployment, deploy, deploy_wanted, go_on
+from streamjob_operator.decisions.states.stop_mode import mode_of
 from streamjob_operator.decisions.values import health
 from streamjob_operator.decisions.values.actions import Emit, EnsureRevision
 from streamjob_operator.decisions.values.memory import Stop
 from streamjob_operator.decisions.values.situation import Situation, Step
-from streamjob_operator.resources.change import Change
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
 
 _WAITS_FOR_IT = frozenset({LifecycleState.DEPLOYING, *health.RUNS})
@@ -140,7 +141,7 @@ def _asks_for_an_upgrade(s: Situation) -> bool:
 
 
 def _stop(s: Situation, purpose: TriggerPurpose, reason: str, message: str) -> Step | None:
-    mode = stopping.mode_of(s, purpose)
+    mode = mode_of(s, purpose)
     if mode is None or not stopping.is_due(s, purpose):
         return None
     event = Emit(type="Normal", reason=reason, message=message)

@@ -21,7 +21,6 @@ from streamjob_operator.decisions.values.actions import Emit, EventType
 from streamjob_operator.decisions.values.memory import memory_of
 from streamjob_operator.decisions.values.observation import Reach, StoreProblem
 from streamjob_operator.decisions.values.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
-from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import (
     Condition,
     ConditionStatus,
@@ -29,6 +28,7 @@ from streamjob_operator.resources.conditions import (
     find_condition,
     with_condition,
 )
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.status import LifecycleState, PreflightState, StreamJobStatus
 
 Verdict = tuple[ConditionStatus, str, str]

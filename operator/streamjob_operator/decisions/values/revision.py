@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.job.loading.stream_job import OVERRIDING, OVERRIDING_BY_KEY, effective_job, task_slots
 from streamjob.job.model.spec import CheckpointingPolicy
-from streamjob.live_policy import LivePolicy
-from streamjob_operator.resources.change import Change, Changes, changes_of
+from streamjob_operator.resources.effect_of_changes import Change, Changes, changes_of
 from streamjob_operator.resources.parts import Storage
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
@@ -64,7 +64,9 @@ class Revision:
         effective = _effective(self.content)
         policy = _policy_of(effective.get("checkpointing", {}))
         complete = "job" in effective
-        return policy.model_dump(by_alias=True, exclude_unset=not complete, include=set(LivePolicy.model_fields))
+        return policy.model_dump(
+            by_alias=True, exclude_unset=not complete, include=set(LiveCheckpointingPolicy.model_fields)
+        )
 
 
 def revision_of(job: str, spec: StreamJobSpec) -> Revision:

@@ -22,8 +22,8 @@ from streamjob_operator.decisions.values.observation import (
 )
 from streamjob_operator.decisions.values.revision import Revision, difference, revision_of
 from streamjob_operator.decisions.values.slots import slots_in, slots_of, with_memory, with_slots
-from streamjob_operator.resources.change import Change
 from streamjob_operator.resources.conditions import ConditionType, find_condition
+from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.parts import ScalingMode, Upgrade
 from streamjob_operator.resources.streamjob import StreamJobSpec
 

@@ -9,7 +9,7 @@ from typing import get_args
 
 from streamjob.job.checks.subject import Subject, unread_dead_letters, where
 from streamjob.job.connectors.changes import CHANGE_TYPE, DEBEZIUM
-from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.kafka_source import subject_of
 from streamjob.job.connectors.options import option as option_of
 from streamjob.job.connectors.registry import source_of
 from streamjob.job.model import protobuf

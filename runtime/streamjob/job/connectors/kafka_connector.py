@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from streamjob.job.connectors import kafka, kafka_end, kafka_sink
+from streamjob.job.connectors import kafka_end, kafka_sink, kafka_source
 from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, Connector, OptionProblem
 from streamjob.job.connectors.datasets import Dataset, Values, first_host
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _of_source(source: SourceSpec) -> Iterator[OptionProblem]:
     yield from kafka_end.problems(source.options, bounded=source.bounded)
-    yield from kafka.problems(source.options)
+    yield from kafka_source.problems(source.options)
 
 
 def _of_sink(sink: SinkSpec) -> Iterator[OptionProblem]:
@@ -28,7 +28,7 @@ def _of_sink(sink: SinkSpec) -> Iterator[OptionProblem]:
 
 
 def _datasets(value: Values) -> Iterator[Dataset]:
-    namespace = f"kafka://{first_host(value(kafka.SERVERS) or '', 9092)}"
+    namespace = f"kafka://{first_host(value(kafka_source.SERVERS) or '', 9092)}"
     return (Dataset(namespace, topic) for topic in _topics(value))
 
 
@@ -47,7 +47,7 @@ def _topics(value: Values) -> Iterator[str]:
 
 
 CONNECTOR = Connector(
-    name=kafka.FORMAT,
+    name=kafka_source.FORMAT,
     source=AsSource(
         schema="refused",
         columns={
@@ -56,7 +56,7 @@ CONNECTOR = Connector(
         },
         bounded=True,
         records=True,
-        options=kafka.KafkaSourceFields,
+        options=kafka_source.KafkaSourceFields,
         problems=_of_source,
     ),
     sink=AsSink(

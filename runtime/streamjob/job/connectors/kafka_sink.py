@@ -10,8 +10,8 @@ from typing import Literal
 from pydantic import Field
 
 from streamjob.job.connectors.connector import OptionProblem
-from streamjob.job.connectors.kafka import CLIENT, SERVERS, KafkaFields, is_count
-from streamjob.job.connectors.kafka import FORMAT as FORMAT
+from streamjob.job.connectors.kafka_source import CLIENT, SERVERS, KafkaFields, is_count
+from streamjob.job.connectors.kafka_source import FORMAT as FORMAT
 from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, refuse_options
 from streamjob.job.connectors.options import environment_names
 from streamjob.job.model.suggest import did_you_mean

@@ -15,12 +15,12 @@ from pydantic import (
     Field,
 )
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.durations import Seconds
 from streamjob.job.model.encoding_spec import Encoding
 from streamjob.job.model.formats import default_delivery
 from streamjob.job.model.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
 from streamjob.job.model.spec_fields import Delay, JobName, NodeName, Options, Spec, Uid
-from streamjob.live_policy import LivePolicy
 
 Changes = Literal["debezium", "upsert"]
 OnError = Literal["fail", "drop", "deadLetter"]
@@ -42,7 +42,7 @@ def _name(data: dict[str, Any]) -> Any:
     return data.get("name", "unnamed")
 
 
-class CheckpointingPolicy(LivePolicy, Spec):
+class CheckpointingPolicy(LiveCheckpointingPolicy, Spec):
     """When and how checkpoints are taken, and how many are retained."""
 
     # A file cannot set the interval to None: null stands for the default. The control API can.

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.failures import AbortReason, FailureCounter
 from streamjob.protocol.coordination.pending import PendingCheckpoint, Phase
@@ -51,7 +51,7 @@ class Coordinator:
         self,
         *,
         chains: Iterable[ChainUid],
-        policy: LivePolicy,
+        policy: LiveCheckpointingPolicy,
         highest_id: CheckpointId,
         triggers: Triggers,
         statistics: StatisticsTracker,
@@ -79,7 +79,7 @@ class Coordinator:
         return self._requests.stop is not None
 
     @property
-    def policy(self) -> LivePolicy:
+    def policy(self) -> LiveCheckpointingPolicy:
         """The policy in force."""
         return self._schedule.policy
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import ChainUid, CheckpointId, TriggerId
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
 from streamjob.snapshot.manifest import ChainState, ChannelState, OperatorState, SinkState, SourceState
@@ -179,7 +179,7 @@ class CommitFailed(Event):
 class PolicyChanged(Event):
     """The policy has changed; its timeout also applies to a checkpoint under way."""
 
-    policy: LivePolicy
+    policy: LiveCheckpointingPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import ChainUid
-from streamjob.live_policy import LivePolicy
 from streamjob.protocol.coordination.messages import ChainStatus
 from streamjob.protocol.coordination.triggers import CheckpointProperties, SnapshotKind
 
@@ -68,7 +68,7 @@ class Schedule:
     the last periodic start, the minimum pause from the last completion of any kind.
     """
 
-    def __init__(self, policy: LivePolicy) -> None:
+    def __init__(self, policy: LiveCheckpointingPolicy) -> None:
         self.policy = policy
         self._base: float | None = None
         self._last_completion: float | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
-from streamjob.job.connectors.kafka import FORMAT as KAFKA
+from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import without
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.protocol.batch_size import BatchSize, Bounds

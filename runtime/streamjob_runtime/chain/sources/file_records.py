@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.dead_letters import BROKEN, DEAD_LETTER
-from streamjob_runtime.chain.sources.decoding import COUNT, OBSERVED
+from streamjob_runtime.chain.sources.broken_records import COUNT, OBSERVED
 from streamjob_runtime.spark.text.text_records import (
     BROKEN_ERROR,
     BROKEN_FILE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamjob.job.model.spec import OperatorSpec, SourceSpec
-from streamjob_runtime.chain.sources.decoding import COUNT
+from streamjob_runtime.chain.sources.broken_records import COUNT
 from streamjob_runtime.spark.gateway import once
 from streamjob_runtime.spark.text.error_positions import error_at, position_in
 

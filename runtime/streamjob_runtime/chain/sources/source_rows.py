@@ -13,8 +13,8 @@ from streamjob.job.model.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.event_time.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 from streamjob_runtime.chain.functions.user_functions import mistakes_named
+from streamjob_runtime.chain.sources.broken_records import with_decoded
 from streamjob_runtime.chain.sources.changes import check_changes, envelope_of, with_available, with_changes
-from streamjob_runtime.chain.sources.decoding import with_decoded
 from streamjob_runtime.chain.sources.file_records import are_letters, decoded_files
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.spark.gateway import analyzed_plan, frame_of, java_frame, our_java, streaming_leaves

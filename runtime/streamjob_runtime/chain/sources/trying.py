@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from streamjob.errors import InvalidInput
 from streamjob.job.model.spec import OperatorSpec
 from streamjob.job.planning.dead_letters import BROKEN, DEAD_LETTER
-from streamjob_runtime.chain.sources.decoding import COUNT, OBSERVED
+from streamjob_runtime.chain.sources.broken_records import COUNT, OBSERVED
 from streamjob_runtime.spark.gateway import java_errors, java_frame, our_java, thrown
 from streamjob_runtime.spark.text.error_positions import error_at, position_in
 from streamjob_runtime.spark.text.text_forms import writer_options

@@ -18,10 +18,10 @@ from streamjob.ids import ChainUid
 from streamjob.telemetry.logs import process_fields
 from streamjob_runtime.executors.build_id import this_build
 from streamjob_runtime.executors.credentials import Credentials, secret_of
-from streamjob_runtime.executors.driver.changes import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.driver.fleet import Executor, Fleet
 from streamjob_runtime.executors.driver.launcher import Launcher, LaunchSettings
 from streamjob_runtime.executors.driver.loads import Loads, read_totals
+from streamjob_runtime.executors.driver.lost_and_joined import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.driver.options import ExecutorOptions
 from streamjob_runtime.executors.driver.routes import AgentRoutes
 from streamjob_runtime.executors.driver.segments import SegmentsOnExecutors

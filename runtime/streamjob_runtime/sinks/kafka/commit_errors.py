@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streamjob.errors import StreamJobError
-from streamjob.job.connectors.kafka import CLIENT
 from streamjob.job.connectors.kafka_sink import LONGEST_REQUEST, TRANSACTION_TIMEOUT
+from streamjob.job.connectors.kafka_source import CLIENT
 from streamjob_runtime.kafka.errors import KafkaRefuses, KafkaUnreachable, TopicMissing
 from streamjob_runtime.kafka.explaining import EXPLANATIONS, Cause, Circumstances, Explanation, explained
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone

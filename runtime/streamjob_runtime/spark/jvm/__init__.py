@@ -31,7 +31,7 @@ _PACKAGES = {
         "KafkaStager",
     ),
     "plans": ("Once", "TriedRows"),
-    "process": ("Fetch", "OnlyDriver", "Profiler", "StreamThreadDeaths"),
+    "process": ("Fetch", "SparkPageGuard", "Profiler", "StreamThreadDeaths"),
     "protobuf": ("ProtobufDecoder", "ProtobufEncoder", "ProtobufSchemas"),
     "records": ("Codecs", "SchemaRegistry"),
     "rules": ("PlanRules",),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streamjob.job.connectors.changes import DEBEZIUM
-from streamjob.job.connectors.kafka import subject_of
+from streamjob.job.connectors.kafka_source import subject_of
 from streamjob.job.connectors.options import encodings_of, with_resolved_encodings
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.encoding_spec import Encoding

@@ -9,7 +9,7 @@ from tests.unit.protocol.life import JobEpoch, key_of, objects, once, spoil, sto
 
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
-from streamjob.protocol.log.collector import CannotCollect, Collected, Collector
+from streamjob.protocol.log.deleting_garbage import CannotCollect, Collected, GarbageCollector
 from streamjob.protocol.log.ownership import IllegalStep
 from streamjob.protocol.log.registry import Registry
 from streamjob.protocol.log.retention import subsumed
@@ -217,4 +217,4 @@ def test_a_collector_needs_the_registry_of_its_epoch(store: FaultyStore) -> None
     owner.checkpoint("a")
 
     with pytest.raises(IllegalStep):
-        drive(store, Collector(Registry(Epoch(7))).collect(owner.completion, 1))
+        drive(store, GarbageCollector(Registry(Epoch(7))).collect(owner.completion, 1))

@@ -17,7 +17,7 @@ from streamjob.figures import Figure, Unit
 CheckpointingMode = Literal["aligned", "unaligned"]
 
 
-class LivePolicy(BaseModel):
+class LiveCheckpointingPolicy(BaseModel):
     """When and how checkpoints are taken, and how many are retained; times in seconds.
 
     Raises:

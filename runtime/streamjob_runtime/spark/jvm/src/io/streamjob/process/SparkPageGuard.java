@@ -12,7 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 
 /** Lets only the control API of the same driver read Spark's page, which has no login of its own. */
-public final class OnlyDriver implements Filter {
+public final class SparkPageGuard implements Filter {
   static final String HEADER = "X-Streamjob-Spark-Page";
   static final String VARIABLE = "_STREAMJOB_SPARK_PAGE";
 

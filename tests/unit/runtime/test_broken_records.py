@@ -9,8 +9,8 @@ import pytest
 from streamjob.errors import ExitCode
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.reading import read_spec
-from streamjob_runtime.chain.sources.decoding import Undecoded, skipped, undecoded_in
-from streamjob_runtime.job.bad_input import record_not_decoded
+from streamjob_runtime.chain.sources.broken_records import Undecoded, skipped, undecoded_in
+from streamjob_runtime.job.bad_input_errors import record_not_decoded
 
 RECORD = Undecoded(
     source="orders", part="value", topic="or.ders", partition=3, offset=17, error="the field id is x, which is no INT"

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.executors.test_fleet import fleet, joined, polled
 
 from streamjob.ids import ChainUid, Epoch
-from streamjob_runtime.executors.driver.changes import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.driver.fleet import ExecutorLost
+from streamjob_runtime.executors.driver.lost_and_joined import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.driver.segments import SegmentsOnExecutors
 from streamjob_runtime.executors.driver.state import StateOnExecutors
 from streamjob_runtime.executors.messages import LEAVE

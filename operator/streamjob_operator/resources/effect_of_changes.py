@@ -12,7 +12,7 @@ from typing import Union, get_args
 
 from pydantic import BaseModel
 
-from streamjob.live_policy import LivePolicy
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 
 
 class Change(StrEnum):
@@ -47,7 +47,7 @@ def changes_of(section: type[BaseModel], above: Change | None = None) -> Changes
         declared = next((each for each in field.metadata if isinstance(each, Change)), above)
         if declared is None:
             raise TypeError(f"{section.__name__}.{name} does not declare its effect: annotate it with a Change")
-        if issubclass(section, LivePolicy) and name in LivePolicy.model_fields:
+        if issubclass(section, LiveCheckpointingPolicy) and name in LiveCheckpointingPolicy.model_fields:
             declared = Change.PATCH
         inner = _section_in(field.annotation)
         found[field.alias or name] = declared if inner is None else changes_of(inner, declared)

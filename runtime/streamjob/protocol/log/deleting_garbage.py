@@ -1,5 +1,14 @@
 """Deletes objects that no retained checkpoint refers to; for the owner of the log, after a completion.
 
+Objects of snapshots are deleted in three places, each by the only process that knows what may go:
+
+- here, by the running job: the owner of the newest claim knows every file of its next checkpoints;
+- in `streamjob.stored.deletion`, by a user, who owns savepoints, or claims the log before a checkpoint is deleted;
+- in `streamjob_operator.storage.disposal`, by the controller, after the job or the StreamSnapshot is deleted.
+
+Sinks delete rows that they have staged (`streamjob.store.staging`), and the probe what it writes
+(`streamjob.store.probe`): neither the log nor a list of a snapshot's files refers to these objects.
+
 First all objects are classified; if a retained manifest cannot be read, nothing is deleted. Snapshots claimed by
 another job are kept with all their files (`claiming`): each checkpoint is marked by a conditional create before its
 manifest is deleted. Then the claim of the log is checked. It may be lost right afterwards, but that does no harm: the
@@ -55,7 +64,7 @@ class _Survey:
 
 
 @final
-class Collector:
+class GarbageCollector:
     """Deletes in one epoch; one call at a time. It continues where a failed call stopped.
 
     Args:

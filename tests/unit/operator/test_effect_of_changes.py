@@ -16,7 +16,7 @@ from streamjob.job.loading.stream_job import OVERRIDING, OVERRIDING_BY_KEY
 from streamjob.job.model.reading import read_spec
 from streamjob_operator.decisions.values.revision import difference, revision_of
 from streamjob_operator.resources.base import Metadata
-from streamjob_operator.resources.change import Change, Changes, changes_of
+from streamjob_operator.resources.effect_of_changes import Change, Changes, changes_of
 from streamjob_operator.resources.streamjob import StreamJob, StreamJobSpec
 
 Path = tuple[str, ...]

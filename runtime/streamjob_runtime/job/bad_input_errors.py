@@ -10,7 +10,7 @@ from streamjob.errors import ExitCode, JobFailed
 from streamjob.job.connectors.changes import DEBEZIUM
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.formats import FILE_FORMATS
-from streamjob_runtime.chain.sources.decoding import Undecoded, undecoded_in
+from streamjob_runtime.chain.sources.broken_records import Undecoded, undecoded_in
 from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.sources.file_records import described
 from streamjob_runtime.chain.sources.null_event_times import column_without_event_time_in, part_without_event_time_in
