@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
+from streamjob.snapshot.format_versions import FORMAT_VERSION, FormatVersion
 from streamjob.snapshot.state_form import StateForm
-
-MANIFEST_FORMAT_VERSION: Literal[2] = 2
 
 
 class Part(BaseModel):
@@ -158,7 +157,7 @@ class Manifest(Part):
     secrets): a restore is checked against it, and sinks can be built from the snapshot alone.
     """
 
-    format_version: Literal[1, 2] = MANIFEST_FORMAT_VERSION
+    format_version: FormatVersion = FORMAT_VERSION
     job: str
     namespace: str
     id: CheckpointId

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
-
-LOG_FORMAT_VERSION: Literal[2] = 2
+from streamjob.snapshot.format_versions import FORMAT_VERSION, FormatVersion
 
 
 class RecordKind(StrEnum):
@@ -40,7 +39,7 @@ class LogRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
-    format_version: Literal[1, 2] = LOG_FORMAT_VERSION
+    format_version: FormatVersion = FORMAT_VERSION
     seq: LogSeq
     kind: RecordKind
     epoch: Epoch

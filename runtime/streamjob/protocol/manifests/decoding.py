@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from streamjob.errors import CannotRestore
+from streamjob.snapshot.format_versions import READ_VERSIONS
 from streamjob.snapshot.sealing import CHECKSUM, Seal, check_seal
 
 M = TypeVar("M", bound=BaseModel)
@@ -49,7 +50,7 @@ def decode(
         raise corrupt(f"it is no JSON, and begins with {_beginning(content)}" if content else "it is empty") from error
     try:
         version = fields.get("formatVersion")
-        if version in (1, 2):
+        if version in READ_VERSIONS:
             value = model.model_validate(fields)
     except (ValueError, AttributeError) as error:
         raise corrupt(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
@@ -66,7 +67,7 @@ def decode(
     if not isinstance(version, int):
         raise corrupt("it has no formatVersion")
     raise unknown(
-        f"{name} has format version {version!r}; this streamjob reads 1 and 2",
+        f"{name} has format version {version!r}; this streamjob reads {' and '.join(map(str, READ_VERSIONS))}",
         "run the version of streamjob that wrote it, or a later one",
     )
 

@@ -12,7 +12,8 @@ from streamjob.protocol.emissions.channels import BrokenLog
 from streamjob.protocol.manifests.decoding import decode
 from streamjob.protocol.manifests.stored_streams import check_streams
 from streamjob.snapshot import keys
-from streamjob.snapshot.manifest import MANIFEST_FORMAT_VERSION, Manifest
+from streamjob.snapshot.format_versions import FORMAT_VERSION
+from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.snapshot.sealing import sealed
 from streamjob.store.base import ObjectMissing
@@ -49,7 +50,7 @@ class NamedManifest:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the stored form of a manifest in the newest version."""
-    return sealed(manifest.model_copy(update={"format_version": MANIFEST_FORMAT_VERSION}).stored_fields())
+    return sealed(manifest.model_copy(update={"format_version": FORMAT_VERSION}).stored_fields())
 
 
 def decode_manifest(reference: str, content: bytes) -> Manifest:
