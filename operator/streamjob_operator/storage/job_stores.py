@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import math
 import threading
 import time
@@ -109,11 +108,7 @@ class S3Stores:
         if found is None:
             access, secret = environment.get(_ACCESS_KEY), environment.get(_SECRET_KEY)
             handed = S3Credentials(access, secret, environment.get(_SESSION_TOKEN)) if access and secret else None
-            # A reconciliation that cannot read now reads the next time; its retries must not delay others.
-            settings = dataclasses.replace(
-                S3Settings.from_environment(environment), connect_timeout=3.0, read_timeout=10.0, attempts=2
-            )
-            found = S3Connection(settings, handed)
+            found = S3Connection(S3Settings.from_environment(environment).for_a_controller(), handed)
         self._connections[key] = found
         while len(self._connections) > _CONNECTIONS:
             self._connections.popitem(last=False)

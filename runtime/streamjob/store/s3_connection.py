@@ -8,7 +8,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -86,6 +86,10 @@ class S3Settings:
             region=values.get("AWS_REGION") or values.get("AWS_DEFAULT_REGION") or None,
             path_style=_boolean(values.get(PATH_STYLE_VARIABLE)),
         )
+
+    def for_a_controller(self) -> S3Settings:
+        """Return them with short limits: what asks again later anyway must not delay others by its retries."""
+        return replace(self, connect_timeout=3.0, read_timeout=10.0, attempts=2)
 
     @property
     def shown(self) -> str:
