@@ -8,7 +8,19 @@ from streamjob.ids import CheckpointId
 
 
 class AbortReason(StrEnum):
-    """The reason why a checkpoint did not complete; the value is a sentence for people."""
+    """The reason why a checkpoint did not complete, a request was refused or a job ended; the value is a sentence.
+
+    Its effect on the job is one of three:
+
+    - it counts (`counts`), unless the checkpoint is a savepoint: the job goes on, until more such failures in a row
+      than are tolerable fail it;
+    - it ends the job's epoch, whatever the count: `TOO_MANY_FAILURES`, `COMMIT_FAILED`, `CHAIN_FAILED`,
+      `OUTCOME_UNKNOWN`, `SUPERSEDED`, and `NOT_ALL_CHAINS_RUNNING` when a stop is due;
+    - the others change nothing: they say what ended a checkpoint, or why a request was refused.
+
+    A checkpoint of a stop is no such failure: without it, the stop is given up if it needs a savepoint and has not
+    drained the job; otherwise the job ends (`coordinator`).
+    """
 
     DECLINED = "a chain declined the checkpoint"
     UPLOAD_FAILED = "a chain could not write its files to the store"
