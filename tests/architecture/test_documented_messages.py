@@ -11,8 +11,8 @@ import pytest
 import yaml
 from tests.architecture.documents import ROOT, Block, blocks
 
+from streamjob.protocol.restarts import WITHIN_A_PROCESS
 from streamjob_operator.resources.reasons import WRONG
-from streamjob_runtime.process.run import RESTARTS
 
 GUIDE = ROOT / "docs" / "how-to" / "troubleshoot.md"
 SOURCES = [*(ROOT / "runtime").rglob("*.py"), *(ROOT / "operator").rglob("*.py")]
@@ -141,8 +141,8 @@ def test_yaml_in_documents_can_be_read(block: Block) -> None:
 
 
 def test_the_guides_state_the_delays_of_restarts_that_a_process_has() -> None:
-    assert (RESTARTS.initial_delay, RESTARTS.multiplier, RESTARTS.max_delay) == (0.1, 2, 60)
-    assert (RESTARTS.jitter, RESTARTS.attempts, RESTARTS.reset_after) == (0.1, 10, 600)
+    assert (WITHIN_A_PROCESS.initial_delay, WITHIN_A_PROCESS.multiplier, WITHIN_A_PROCESS.max_delay) == (0.1, 2, 60)
+    assert (WITHIN_A_PROCESS.jitter, WITHIN_A_PROCESS.attempts, WITHIN_A_PROCESS.reset_after) == (0.1, 10, 600)
 
     guide = " ".join(GUIDE.read_text().split())
 

@@ -1,4 +1,7 @@
-"""Decides when a failed job restarts: Flink's exponential-delay strategy.
+"""Decides when a failed job restarts: Flink's exponential-delay strategy, with no attempts for `never`.
+
+A driver restarts its job by `WITHIN_A_PROCESS`. The controller replaces drivers that have ended by delays from the
+`restartPolicy` of a StreamJob, without jitter (`streamjob_operator.decisions.states.driver_end`).
 
 The delay grows with every failure, and is reset once the job has run quietly for long enough. Failures reported while a
 restart is pending belong to that restart.
@@ -26,9 +29,9 @@ class RestartPolicy:
         ValueError: an argument is outside its range.
     """
 
-    initial_delay: float = 1.0
+    initial_delay: float = 0.1
     max_delay: float = 60.0
-    multiplier: float = 1.5
+    multiplier: float = 2.0
     jitter: float = 0.1
     reset_after: float = 600.0
     attempts: int | None = None
@@ -44,6 +47,11 @@ class RestartPolicy:
             raise ValueError(f"reset_after is {self.reset_after} s; it must not be negative")
         if self.attempts is not None and self.attempts < 0:
             raise ValueError(f"attempts is {self.attempts}; it must not be negative")
+
+
+NEVER = RestartPolicy(attempts=0)
+WITHIN_A_PROCESS = RestartPolicy(attempts=10)
+"""Of a driver, which exits when they are used up, to be restarted from outside."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from streamjob.ids import Attempt, TriggerId
 from streamjob.job.loading.load import LoadedJob, load_dsl
 from streamjob.job.planning.plan import plan
 from streamjob.job.python_job.dsl import Job
+from streamjob.protocol.restarts import WITHIN_A_PROCESS
 from streamjob.stored.start_snapshot import job_location
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.control.background import BackgroundJob
@@ -28,7 +29,6 @@ from streamjob_runtime.control.terminal import open_view
 from streamjob_runtime.job.epoch import Job as RunnableJob
 from streamjob_runtime.job.runner import RunOptions
 from streamjob_runtime.monitoring.metrics import Metrics
-from streamjob_runtime.process.run import RESTARTS
 from streamjob_runtime.process.watching import Watcher
 from streamjob_runtime.spark.connectors.finding import compilers, needed
 from streamjob_runtime.spark.holder import SparkHolder
@@ -98,7 +98,7 @@ class RunningJob:
 
     def __init__(self, job: RunnableJob, location: str | None) -> None:
         self._store = job_location(job.loaded, location).job(_NAMESPACE, job.name).store()
-        options = RunOptions(RestoreFrom(), Attempt(0), RESTARTS)
+        options = RunOptions(RestoreFrom(), Attempt(0), WITHIN_A_PROCESS)
         self._job = BackgroundJob(job, self._store, options)
         control = self._job.control
         metrics = Metrics(control.job, control.checkpoints)

@@ -20,12 +20,12 @@ from typing import Protocol
 from streamjob.errors import ExitCode
 from streamjob.ids import Owner
 from streamjob.protocol.log.records import JobId, read
-from streamjob.protocol.restarts import GiveUp, Restarts
+from streamjob.protocol.restarts import WITHIN_A_PROCESS, GiveUp, Restarts
 from streamjob.store.base import Store, StoreError
 from streamjob.store.effects import drive
 from streamjob_runtime.process import child
 from streamjob_runtime.process.lock import RunningLock
-from streamjob_runtime.process.run import RESTARTS, ProcessOptions, load, place_of
+from streamjob_runtime.process.run import ProcessOptions, load, place_of
 from streamjob_runtime.process.termination import VARIABLE
 
 _LOOK_SECONDS = 0.1
@@ -172,7 +172,7 @@ def run_pair(options: ProcessOptions) -> int:
         lock.has_ended,
         time.monotonic,
         time.sleep,
-        Restarts(RESTARTS),
+        Restarts(WITHIN_A_PROCESS),
     )
     try:
         with _signals(pair.stop):

@@ -27,7 +27,7 @@ from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log.records import JobId, read
 from streamjob.protocol.log.restore import LATEST, NONE, ClaimMode
-from streamjob.protocol.restarts import RestartPolicy
+from streamjob.protocol.restarts import WITHIN_A_PROCESS
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location, snapshot_reference
@@ -60,8 +60,6 @@ _ADDRESSES = frozenset(
         "spark.driver.port",
     }
 )
-RESTARTS = RestartPolicy(initial_delay=0.1, multiplier=2.0, attempts=10)
-"""Restarts within the process, counted again after ten quiet minutes; then it exits, to be restarted from outside."""
 
 
 class UnusableWorkdir(InvalidInput):
@@ -272,7 +270,7 @@ def _run_job(
     run_options = RunOptions(
         restore_from,
         Attempt(options.attempt),
-        RESTARTS,
+        WITHIN_A_PROCESS,
         owner=owner,
         once=options.once,
         on_one_disk=OnOneDisk(options, work) if executors else None,

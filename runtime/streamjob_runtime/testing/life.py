@@ -19,7 +19,7 @@ from streamjob.job.planning.plan import plan
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import TriggerState
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.restarts import RestartPolicy
+from streamjob.protocol.restarts import NEVER
 from streamjob.store.opening import open_location
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
@@ -71,7 +71,7 @@ class Life:
             clock=steady_clock(),
             spark=session,
         )
-        options = RunOptions(RestoreFrom(), Attempt(0), RestartPolicy(attempts=0))
+        options = RunOptions(RestoreFrom(), Attempt(0), NEVER)
         self._name = name
         self._within = within
         self._requests = 0

@@ -17,13 +17,10 @@ from tests.integration.runtime.shapes import Gates
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.restarts import RestartPolicy
+from streamjob.protocol.restarts import NEVER as NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NEVER = RestartPolicy(attempts=0)
-"""Whatever fails is to be seen: as an end of the job."""
 
 
 class Way(StrEnum):

@@ -15,7 +15,7 @@ from tests.integration.runtime.purchases import write_job
 from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, TriggerId
 from streamjob.protocol.lifecycle import JobState
-from streamjob.protocol.restarts import RestartPolicy
+from streamjob.protocol.restarts import NEVER
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.ending import flushes
 
@@ -149,7 +149,7 @@ def test_a_checkpoint_before_the_flush_has_the_event_time_of_the_input(
 ) -> None:
     """Otherwise later rows would be late if the source has no end any more."""
     begun, over = flush_fails_once
-    with running(spark, replace(life(tmp_path), restarts=RestartPolicy(attempts=0))) as job:
+    with running(spark, replace(life(tmp_path), restarts=NEVER)) as job:
         job.wait_for(begun.is_set, "the flush")
         job.checkpoint()
         over.set()

@@ -58,7 +58,7 @@ def test_jitter_does_not_add_up() -> None:
 
 def test_failures_before_the_restart_belong_to_it() -> None:
     """ExponentialDelayRestartBackoffTimeStrategyTest.testMergeMultipleExceptionsIntoOneAttempt"""
-    restarts, first = Restarts(RestartPolicy()).after_failure(0, middle)
+    restarts, first = Restarts(RestartPolicy(initial_delay=1)).after_failure(0, middle)
     again, second = restarts.after_failure(0.5, middle)
 
     assert second == first == RestartAt(1, 1)
@@ -78,7 +78,7 @@ def test_the_job_fails_when_its_restarts_are_used_up() -> None:
 
 def test_a_quiet_run_gives_the_restarts_back() -> None:
     """ExponentialDelayRestartBackoffTimeStrategyTest.testResetBackoff"""
-    restarts, _ = Restarts(RestartPolicy(attempts=1, reset_after=600)).after_failure(0, middle)
+    restarts, _ = Restarts(RestartPolicy(initial_delay=1, attempts=1, reset_after=600)).after_failure(0, middle)
 
     assert restarts.after_failure(601, middle)[1] == RestartAt(602, 1)
     assert restarts.after_failure(600, middle)[1] == GiveUp(1)

@@ -55,7 +55,7 @@ class World:
             lambda: self.has_ended,
             lambda: self.looks * 0.1,
             self._sleep,
-            Restarts(RestartPolicy(attempts=self.attempts)),
+            Restarts(RestartPolicy(initial_delay=1, multiplier=1.5, attempts=self.attempts)),
         )
 
     def _start(self, standby: bool) -> Process:

@@ -22,7 +22,6 @@ from streamjob_operator.resources.conditions import ConditionType, find_conditio
 from streamjob_operator.resources.parts import RestartPolicy
 from streamjob_operator.resources.status import LifecycleState
 
-_MULTIPLIER = 2.0
 EVICTED = "Evicted"
 """Reason of a pod that the cluster has no place for any longer: its node is drained, or lacks something."""
 _OUT_OF_MEMORY = "OOMKilled"
@@ -202,12 +201,11 @@ def _restarts(s: Situation, policy: RestartPolicy) -> Restarts:
     delays = Delays(
         initial_delay=policy.on_failure_retry_interval,
         max_delay=longest,
-        multiplier=_MULTIPLIER,
         jitter=0,
         reset_after=policy.reset_after,
         attempts=0 if policy.type == "Never" else policy.on_failure_retries,
     )
     if memory.last_failure is None or not memory.failures:
         return Restarts(delays)
-    delay = min(policy.on_failure_retry_interval * _MULTIPLIER ** min(memory.failures - 1, 30), longest)
+    delay = min(policy.on_failure_retry_interval * delays.multiplier ** min(memory.failures - 1, 30), longest)
     return Restarts(delays, memory.failures, delay, min(memory.last_failure + delay, s.now))
