@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.architecture.documents import ROOT, Block, blocks
 
+from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.protocol.restarts import WITHIN_A_PROCESS
 from streamjob_operator.resources.reasons import WRONG
 
@@ -150,3 +151,17 @@ def test_the_guides_state_the_delays_of_restarts_that_a_process_has() -> None:
     assert "After ten restarts it ends with exit code 5; ten minutes without a failure reset the count." in guide
     concepts = " ".join((ROOT / "docs" / "concepts.md").read_text().split())
     assert "after a tenth of a second. Each further failure doubles the delay, up to a minute." in concepts
+
+
+def test_the_page_of_defaults_states_those_of_checkpoints() -> None:
+    policy = LiveCheckpointingPolicy()
+    assert (policy.interval, policy.timeout) == (10, 600)
+
+    page = (ROOT / "docs" / "defaults.md").read_text()
+
+    for row in (
+        "| `interval` | 10 s |",
+        "| `timeout` | 10 minutes |",
+        f"| `tolerableFailedCheckpoints` | {policy.tolerable_failed_checkpoints} |",
+    ):
+        assert row in page
