@@ -1,7 +1,7 @@
 """The effect of a changed field of a StreamJob on its running job, which each field declares where it is defined.
 
 A field declares it as metadata: `suspend: Annotated[bool, Change.IGNORE] = …`. The fields below it share its
-declaration, except those of the live policy: a running job takes them over.
+declaration, except those of `LiveCheckpointingPolicy`: a running job takes them over.
 """
 
 from __future__ import annotations
