@@ -131,17 +131,17 @@ class BenchedJob:
         """Take a checkpoint of the current files; return its cost."""
         self._id = CheckpointId(self._id + 1)
         before, cpu, begun = self._server.position(), time.process_time(), time.perf_counter()
-        self._ledger.begin(self._id)
+        self._ledger.log.begin(self._id)
         directory = self._directory / f"held-{self._id}"
         held = hold(self.spark.directory, self.spark.batch, directory)
         linked = time.perf_counter()
-        known, key_of = self._ledger.reusable_files(self._id, CHAIN), partial(self._ledger.allocate, self._id)
+        known, key_of = self._ledger.log.reusable_files(self._id, CHAIN), partial(self._ledger.log.allocate, self._id)
         files = self._uploader.upload(held, known, key_of)
         uploaded = time.perf_counter()
         manifest = self._manifest(files)
         self._ledger.complete(manifest)
         completed = time.perf_counter()
-        self._ledger.committed(self._id)
+        self._ledger.log.claim.committed(self._id)
         self._ledger.collect()
         if self._held is not None:
             release(self._held)

@@ -224,7 +224,7 @@ class World:
         self._again = True
         resolution = self._ledger.resolve(RestoreFrom())
         self._ledger.recover(NoSink(), {}, fork=False)
-        self.id = self._ledger.last_id
+        self.id = self._ledger.log.last_id
         for machine in self.machines.values():
             machine._opened.clear()
         restored = {}
@@ -233,7 +233,7 @@ class World:
             restored = {CHAIN: RestoredState(CHAIN, self._ledger.home(resolution), chain.files)}
         in_flight = self.channel.restored(resolution.manifest)
         home = self._ledger.home(resolution)
-        self._answering(lambda: self.state.segments.begin(self._ledger.epoch, home, in_flight, self._ledger.lend))
+        self._answering(lambda: self.state.segments.begin(self._ledger.epoch, home, in_flight, self._ledger.log.lend))
         self._answering(lambda: self.state.begin(self._ledger.epoch, restored))
         self.restarts = []
         self.fleet.listen(
@@ -267,9 +267,9 @@ class World:
     def checkpoint(self) -> None:
         """Take a checkpoint of the last batch. Raises EpochOver if an executor with state is lost."""
         self.id = CheckpointId(self.id + 1)
-        self._ledger.begin(self.id)
-        known = self._ledger.reusable_files(self.id, CHAIN)
-        target = Target(self._uploader, known, partial(self._ledger.allocate, self.id))
+        self._ledger.log.begin(self.id)
+        known = self._ledger.log.reusable_files(self.id, CHAIN)
+        target = Target(self._uploader, known, partial(self._ledger.log.allocate, self.id))
         # Spark's log has the ids of a partition without the names of their stores.
         ids = {
             partition: tuple(self.now[f"state/0/{partition}{suffix}"][1] for suffix in STORES)
@@ -284,7 +284,7 @@ class World:
             self.run_commands()
             files = wait()
         except ExecutorLost:
-            self._ledger.aborted(self.id)
+            self._ledger.log.aborted(self.id)
             self.state.abort(self.id)
             raise EpochOver from None
         state = tuple(file for file in files if not is_segment(file.path))
@@ -292,7 +292,7 @@ class World:
         channels = self.channel.states(cut, files)
         self._ledger.complete(manifest_of(self._ledger, self.id, chain).model_copy(update={"channels": channels}))
         self.completed = dict(self.now)
-        self._ledger.committed(self.id)
+        self._ledger.log.claim.committed(self.id)
         self._ledger.collect()
         self.state.complete(self.id)
         self.run_commands()

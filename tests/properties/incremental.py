@@ -44,7 +44,7 @@ class IncrementalEpoch:
         self.ledger = Ledger.claim(store, identity, lambda: 1.0, NUM_RETAINED)
         self.resolution = self.ledger.resolve(RestoreFrom())
         self.ledger.recover(NoSink(), {}, fork=False)
-        self.id = self.ledger.last_id
+        self.id = self.ledger.log.last_id
         self.files = self._restore()
         self._lifetime = lifetime or random.choice([2, 10, 50, 1000])
         self._made = number * 1_000_000
@@ -76,22 +76,22 @@ class IncrementalEpoch:
     def checkpoint(self, *, abort: bool = False) -> None:
         """Take a checkpoint of the files, or abort it once they are uploaded."""
         self.id = CheckpointId(self.id + 1)
-        self.ledger.begin(self.id)
+        self.ledger.log.begin(self.id)
         hold = self._hold()
         refs = self._uploader.upload(
             hold,
-            self.ledger.reusable_files(self.id, CHAIN),
-            partial(self.ledger.allocate, self.id),
+            self.ledger.log.reusable_files(self.id, CHAIN),
+            partial(self.ledger.log.allocate, self.id),
             pack_below=SMALL,
             pack_target=TARGET,
         )
         shutil.rmtree(hold.directory)
         if abort:
-            self.ledger.aborted(self.id)
+            self.ledger.log.aborted(self.id)
             return
         manifest = manifest_of(self.ledger, self.id, ChainState(uid=CHAIN, operators=(), batch=BatchId(1), files=refs))
         self.ledger.complete(manifest)
-        self.ledger.committed(self.id)
+        self.ledger.log.claim.committed(self.id)
         self.ledger.collect()
 
     def _hold(self) -> Hold:

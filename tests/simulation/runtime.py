@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tests.simulation.model import sha256
@@ -25,13 +24,13 @@ from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.coordinator import Coordinator
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.log.committing import Commit
-from streamjob.protocol.log.ownership import Identity
+from streamjob.protocol.log.ownership import Identity, claim_log
 from streamjob.protocol.log.restore import Resolution
 from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot.manifest import FileRef, Manifest, SinkState
 from streamjob.store.base import ObjectMissing, StoreError
 from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
-from streamjob_runtime.checkpointing.epoch_log import EpochLog, ReusableFiles, claim_epoch
+from streamjob_runtime.checkpointing.epoch_log import EpochLog
 from streamjob_runtime.checkpointing.log_work import (
     AskAgain,
     Collect,
@@ -94,10 +93,10 @@ class EpochRun(ABC):
         world, process = self.world, self.process
         identity = Identity(job=JOB, owner=Owner(process.name), attempt=process.attempt)
         try:
-            log = yield from claim_epoch(
-                identity, world.store.uri, world.clock.now(), process.num_retained, again=process.has_held
+            claim = yield from claim_log(
+                identity, world.clock.now(), num_retained=process.num_retained, again=process.has_held
             )
-            self.log = log
+            self.log = log = EpochLog(claim, world.store.uri)
             process.has_held = True
             resolution = yield from log.resolve()
             files = yield from self._download(log, resolution)
@@ -292,7 +291,7 @@ class EpochRun(ABC):
     ) -> Program[tuple[FileRef, ...]]:
         """Upload what the store lacks of a chain's files; the first ones only, if the snapshot is aborted meanwhile."""
         checkpoint, log = start.id, self._claimed()
-        known = ReusableFiles(log.known_files(chain), partial(log.reuse, checkpoint))
+        known = log.reusable_files(checkpoint, chain)
         files: list[FileRef] = []
         for path, content in contents.items():
             if checkpoint in self.aborted:

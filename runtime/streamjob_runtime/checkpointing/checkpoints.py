@@ -91,7 +91,7 @@ class Checkpoints:
         self._ledger = ledger
         self._uploader = Uploader(ledger.store)
         self._outputs = outputs
-        self._log_work = LogWork(ledger, manifest_of, clock, listener)
+        self._log_work = LogWork(ledger.log, manifest_of, clock, listener)
         self._holds = holds
         self._clock = clock
         self._listener = listener
@@ -111,7 +111,7 @@ class Checkpoints:
     def start(self, action: m.StartCheckpoint) -> None:
         """Cut the chains that wait for no barrier at once; each chain acknowledges after its cut."""
         properties = action.properties
-        self._ledger.begin(action.id)
+        self._ledger.log.begin(action.id)
         self._under_way[action.id] = under_way = _UnderWay({chain: Progress() for chain in self._acknowledgers})
         if properties.is_savepoint:
             try:
@@ -122,7 +122,7 @@ class Checkpoints:
         self._emission.trigger(action.id, seal=properties.stopping, unaligned=properties.unaligned)
 
     def _location(self, action: m.StartCheckpoint) -> Location:
-        root, job = self._ledger.store.uri, self._ledger.job.name
+        root, job = self._ledger.store.uri, self._ledger.log.claim.identity.job.name
         return savepoint_location(root, action.properties.location, job, action.id, uuid.uuid4().hex[:8])
 
     def switch(self, action: m.SwitchToUnaligned) -> None:
@@ -146,8 +146,8 @@ class Checkpoints:
     def _target(self, checkpoint: CheckpointId, chain: ChainUid) -> Target:
         return Target(
             uploader=self._uploader,
-            known=self._ledger.reusable_files(checkpoint, chain),
-            key_of=partial(self._ledger.allocate, checkpoint),
+            known=self._ledger.log.reusable_files(checkpoint, chain),
+            key_of=partial(self._ledger.log.allocate, checkpoint),
         )
 
     def _acknowledge(
@@ -185,7 +185,7 @@ class Checkpoints:
         for progress in under_way.progress.values():
             progress.cancel()
         if not action.keep_files:
-            self._ledger.aborted(action.id)
+            self._ledger.log.aborted(action.id)
         fields: Mapping[str, Value] = {"checkpoint": action.id}
         task = self._chains_pool.submit(within, fields, self._release, action.id, under_way, action.keep_files)
         task.add_done_callback(partial(_report, action.id))

@@ -1,19 +1,21 @@
 """The log of a job in one epoch, and the files that its checkpoints share: each step as a program, see `store.effects`.
 
-Nothing here reaches a store, a clock, a lock or a thread. `Ledger` drives the programs on the job's store; the
-simulation of the tests drives them step by step, with faults in between.
+Nothing here reaches a store or a clock. `Ledger` drives the programs on the job's store; the simulation of the tests
+drives them step by step, with faults in between.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 
 from streamjob.ids import ChainUid, CheckpointId, Key, OperatorUid
 from streamjob.protocol.log.claiming import CreateOutside, claim_snapshot
 from streamjob.protocol.log.committing import Recovered, SinkEffect, recover
 from streamjob.protocol.log.completing import complete_snapshot
 from streamjob.protocol.log.deleting_garbage import GarbageCollector
-from streamjob.protocol.log.ownership import Claim, Completion, Identity, claim_log, unless_superseded, verify
+from streamjob.protocol.log.ownership import Claim, Completion, unless_superseded, verify
 from streamjob.protocol.log.registry import Registry
 from streamjob.protocol.log.restore import LATEST, ClaimMode, Resolution, resolve, unusable
 from streamjob.protocol.manifests.stored_manifests import read_completed
@@ -25,26 +27,26 @@ from streamjob_runtime.checkpointing.upload.packing import known_files
 
 
 class EpochLog:
-    """A claimed log, with the registry of its epoch; created by `claim_epoch`.
+    """A claimed log, with the registry of its epoch.
+
+    Uploads request keys and reusable files from their own threads; completing, committing and collecting happen on one
+    thread, which alone changes the claim. `lock` guards the registry: pass it as `guard` to `drive`.
 
     Args:
-        claim: the claim of the epoch.
         root: the URI of the job's root.
     """
 
     def __init__(self, claim: Claim, root: str) -> None:
         self.claim = claim
+        self.lock = threading.RLock()
+        self.incremental = True
+        self.last_id = claim.last_id
+        """The last used id; ids of new checkpoints are higher."""
         self._root = root
         self._registry = Registry(claim.epoch)
         self._collector = GarbageCollector(self._registry)
         self._completion: Completion | None = None
         self._builds_on: Manifest | None = None
-        self._last_id = claim.last_id
-
-    @property
-    def last_id(self) -> CheckpointId:
-        """The last used id; ids of new checkpoints are higher."""
-        return self._last_id
 
     def resolve(
         self,
@@ -69,7 +71,7 @@ class EpochLog:
         self._registry = resolution.registry(self.claim)
         self._collector = GarbageCollector(self._registry)
         self._builds_on = resolution.manifest if resolution.reusable else None
-        self._last_id = max(self._last_id, resolution.last_id)
+        self.last_id = max(self.last_id, resolution.last_id)
         return resolution
 
     def _start_from(
@@ -83,8 +85,8 @@ class EpochLog:
         return resolution
 
     def skip_ids(self, last: CheckpointId) -> None:
-        """Let ids of new checkpoints be above `last`."""
-        self._last_id = max(self._last_id, last)
+        """Let ids of new checkpoints be above `last`, which a sink knows from a log that is lost."""
+        self.last_id = max(self.last_id, last)
 
     def newest_manifest(self) -> Program[Manifest | None]:
         """Return the manifest of the newest completion, or None.
@@ -127,15 +129,19 @@ class EpochLog:
 
     def begin(self, checkpoint: CheckpointId) -> None:
         """Start the upload of a checkpoint."""
-        self._registry.begin(checkpoint)
+        with self.lock:
+            self._registry.begin(checkpoint)
 
-    def known_files(self, chain: ChainUid) -> Mapping[FileIdentity, FileRef]:
-        """Return the files of a chain in the snapshot that the next checkpoint builds on; none if it builds on none."""
-        return known_files([] if self._builds_on is None else self._builds_on.files_of(chain))
+    def reusable_files(self, checkpoint: CheckpointId, chain: ChainUid) -> Mapping[FileIdentity, FileRef]:
+        """Return a chain's files that need no upload; files that are looked up are kept for the checkpoint."""
+        builds_on = self._builds_on if self.incremental else None
+        files = known_files([] if builds_on is None else builds_on.files_of(chain))
+        return _ReusableFiles(files, partial(self.reuse, checkpoint))
 
     def reuse(self, checkpoint: CheckpointId, file: FileRef) -> FileRef | None:
         """Return the location of a stored file, kept for the checkpoint; None if it must be uploaded."""
-        found = self._registry.reuse(checkpoint, file.sha256, file.length)
+        with self.lock:
+            found = self._registry.reuse(checkpoint, file.sha256, file.length)
         if found is None:
             return None
         if (found.object, found.offset) == (file.object, file.offset):
@@ -143,16 +149,19 @@ class EpochLog:
         return file.model_copy(update={"object": found.object, "offset": found.offset})
 
     def allocate(self, checkpoint: CheckpointId, sha256: str) -> Key:
-        """Return the key for a new object of a checkpoint."""
-        return self._registry.allocate(checkpoint, sha256)
+        """Return the key for a new object of a checkpoint, which protects it from now on."""
+        with self.lock:
+            return self._registry.allocate(checkpoint, sha256)
 
     def lend(self, sha256: str) -> Key:
-        """Return the key for an object that another process of this epoch reads."""
-        return self._registry.lend(sha256)
+        """Return the key for an object that another process of this epoch reads; garbage once the epoch is over."""
+        with self.lock:
+            return self._registry.lend(sha256)
 
     def aborted(self, checkpoint: CheckpointId) -> None:
         """Turn a checkpoint's uploads into garbage."""
-        self._registry.aborted(checkpoint)
+        with self.lock:
+            self._registry.aborted(checkpoint)
 
     def complete(self, manifest: Manifest, now: float, savepoint: str | None = None) -> Program[None]:
         """Make a snapshot real; all its files must be in the store.
@@ -176,14 +185,6 @@ class EpochLog:
         """Return the URI of a checkpoint's manifest."""
         return self._root + keys.manifest(manifest.epoch, manifest.id)
 
-    def may_name(self, checkpoint: CheckpointId) -> bool:
-        """Return whether the log names a checkpoint or may do so; if not, it is certainly not completed."""
-        return self.claim.may_name(checkpoint)
-
-    def committed(self, checkpoint: CheckpointId) -> None:
-        """Record that every sink has committed a completed checkpoint."""
-        self.claim.committed(checkpoint)
-
     def collect(self, num_retained: int) -> Program[tuple[CheckpointId, ...]]:
         """Delete objects that are no longer needed; return the checkpoints that are no longer retained.
 
@@ -200,34 +201,8 @@ class EpochLog:
         return tuple(record.id for record in collected.subsumed if record.id is not None)
 
 
-def claim_epoch(
-    identity: Identity, root: str, now: float, num_retained: int, *, again: bool = False
-) -> Program[EpochLog]:
-    """Claim the job's log; `again` if this owner held it before.
-
-    Args:
-        identity: the job and who claims its log.
-        root: the URI of the job's root.
-        now: seconds since 1970.
-        num_retained: number of retained checkpoints.
-        again: whether this owner held the log before.
-
-    Raises:
-        Superseded: the last claim has a higher attempt, or with `again` another owner.
-        ForeignLog, LogDamaged, UnknownRecordVersion: the log cannot be used.
-        StoreError: the store does not allow the claim now.
-    """
-    claim = yield from claim_log(identity, now, num_retained=num_retained, again=again)
-    return EpochLog(claim, root)
-
-
-class ReusableFiles(Mapping[FileIdentity, FileRef]):
-    """Files by identity; a look-up protects its result from deletion.
-
-    Args:
-        files: see `EpochLog.known_files`.
-        reuse: keeps a file for a checkpoint, see `EpochLog.reuse`.
-    """
+class _ReusableFiles(Mapping[FileIdentity, FileRef]):
+    """Files by identity; a look-up protects its result from deletion, or finds that it must be uploaded."""
 
     def __init__(self, files: Mapping[FileIdentity, FileRef], reuse: Callable[[FileRef], FileRef | None]) -> None:
         self._files = files

@@ -19,7 +19,10 @@ from streamjob.protocol.log.committing import Commit, commit
 from streamjob.protocol.log.creating import OutcomeUnknown
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import StoreError
+from streamjob_runtime.checkpointing.epoch_log import EpochLog
 from streamjob_runtime.spark.text.error_text import describe
+
+log = logging.getLogger("streamjob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +50,8 @@ class Collect:
     """Delete objects that are no longer needed. Reply: the checkpoints that are no longer retained."""
 
 
-log = logging.getLogger("streamjob")
-
 LogEffect: TypeAlias = WriteSavepoint | NameInLog | AskAgain | Commit | Collect
 LogProgram: TypeAlias = Generator[LogEffect, object, None]
-
-
-class Names(Protocol):
-    """The part of a log that needs no request to the store: an `EpochLog` or a `Ledger`."""
-
-    def uri_of(self, manifest: Manifest) -> str:
-        """Return the URI of a checkpoint's manifest."""
-        ...
-
-    def may_name(self, checkpoint: CheckpointId) -> bool:
-        """Return whether the log names a checkpoint or may do so."""
-        ...
-
-    def committed(self, checkpoint: CheckpointId) -> None:
-        """Record that every sink has committed a completed checkpoint."""
-        ...
 
 
 class WrittenSavepoint(Protocol):
@@ -99,7 +84,6 @@ class LogWork:
     """The work on the log in one epoch.
 
     Args:
-        names: the log.
         manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
         clock: seconds since 1970.
         listener: is notified about the checkpoints.
@@ -107,12 +91,12 @@ class LogWork:
 
     def __init__(
         self,
-        names: Names,
+        log: EpochLog,
         manifest_of: Callable[[m.CompleteCheckpoint], Manifest],
         clock: Clock,
         listener: CheckpointListener,
     ) -> None:
-        self._names = names
+        self._log = log
         self._manifest_of = manifest_of
         self._clock = clock
         self._listener = listener
@@ -137,11 +121,11 @@ class LogWork:
             self._completion_failed(action.id, m.CompletionFailure.SUPERSEDED, error)
         except Exception as error:
             # Treating a record that may exist as missing could commit its output twice.
-            unknown = self._names.may_name(action.id)
+            unknown = self._log.claim.may_name(action.id)
             failure = m.CompletionFailure.UNKNOWN if unknown else m.CompletionFailure.NOT_WRITTEN
             self._completion_failed(action.id, failure, error)
         else:
-            uri = savepoint.uri if savepoint else self._names.uri_of(manifest)
+            uri = savepoint.uri if savepoint else self._log.uri_of(manifest)
             self._listener.post(m.CompletionSucceeded(now=self._clock(), id=action.id, uri=uri))
             self._listener.completed(action, manifest)
 
@@ -168,7 +152,7 @@ class LogWork:
         """
         try:
             yield from commit(checkpoint, sinks)
-            self._names.committed(checkpoint)
+            self._log.claim.committed(checkpoint)
         except Exception as error:
             self._listener.post(m.CommitFailed(now=self._clock(), id=checkpoint, message=describe(error)))
         else:

@@ -114,7 +114,7 @@ class Coordination:
         """Return the status of the job and of some requests, all of the same moment."""
         with self._lock:
             # Before the checkpoints: the log has its final record before the coordinator knows it.
-            finished = self._ledger is not None and self._ledger.finished
+            finished = self._ledger is not None and self._ledger.log.claim.finished
             checkpoints = self._statistics.overview()
             known = {each: self._triggers.status(each) for each in requests}
             return JobStatus(
@@ -125,7 +125,7 @@ class Coordination:
                 finished=finished,
                 checkpoints=checkpoints,
                 last=self._newest(checkpoints.latest),
-                starts=None if self._ledger is None else self._ledger.starts_since(self._clock() - _HOUR),
+                starts=None if self._ledger is None else self._ledger.log.claim.starts_since(self._clock() - _HOUR),
                 requests={each: status for each, status in known.items() if status is not None},
             )
 

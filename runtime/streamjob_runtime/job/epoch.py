@@ -217,7 +217,7 @@ class Epoch(ChainListener, CheckpointListener):
             recorder.not_started(self._start, self._job.clock(), "the epoch ended before its first batch")
 
     def _run(self, resolution: Resolution) -> EpochOutcome:
-        finished = self._ledger.finished and not resolution.fork
+        finished = self._ledger.log.claim.finished and not resolution.fork
         surroundings = self._surroundings()
         max_parallelism = self._job.loaded.spec.max_parallelism
         if resolution.manifest is not None and not finished and not self._coordination.stop_completed:
@@ -301,7 +301,7 @@ class Epoch(ChainListener, CheckpointListener):
         state = None if executors is None else executors.state
         home = "" if executors is None else self._ledger.home(resolution)
         if executors is not None:
-            executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.lend)
+            executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.log.lend)
         begun = {uid: Positions(each.offsets, each.ends) for uid, each in starts.items() if each.ends}
         self._view = replace(self._view, begun=begun)
         topics = known_topics(spark, job.loaded, job.plan, starts, self._cannot_continue)
@@ -355,7 +355,7 @@ class Epoch(ChainListener, CheckpointListener):
             listener=self,
             state=None if self._job.executors is None else self._job.executors.state,
         )
-        self._coordination.begin(self._ledger.last_id, self.post)
+        self._coordination.begin(self._ledger.log.last_id, self.post)
         self._view = replace(self._view, chains=assembled.chains, tables=assembled.tables)
         drop_epochs(self._job.workdir, (self._ledger.epoch,))
         self._coordination.restored(self._view.restored)

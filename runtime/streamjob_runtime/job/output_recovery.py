@@ -53,7 +53,7 @@ def check_published(ledger: Ledger, outputs: Outputs, resolution: Resolution, wa
     if wanted == LATEST:
         raise found.error(resolution.reference)
     log.warning("%s: rows published since are published again", found.told)
-    ledger.skip_ids(found.newest)
+    ledger.log.skip_ids(found.newest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,8 @@ class Runner:
                 check_ended(() if self._epoch is None else self._epoch.left)
                 ledger = self._claim()
                 first_epoch = ledger.epoch if first_epoch is None else first_epoch
-                if ledger.newest_epoch is not None and ledger.newest_epoch >= first_epoch:
+                newest = ledger.log.claim.newest
+                if newest is not None and newest.epoch >= first_epoch:
                     restore_from = replace(restore_from, snapshot=LATEST, mode=ClaimMode.CLAIM)
                 try:
                     outcome, held = self._run_epoch(ledger, restore_from, held)
@@ -199,7 +200,7 @@ class Runner:
         ledger = Ledger.claim(
             self._store, identity, self._job.clock, policy.num_retained, again=self._ledger is not None
         )
-        ledger.incremental = policy.incremental
+        ledger.log.incremental = policy.incremental
         return ledger
 
     def _rearrange(self, restore_from: RestoreFrom, needed: NeedsOneDisk) -> EpochOutcome:

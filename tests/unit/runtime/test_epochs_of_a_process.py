@@ -134,7 +134,7 @@ def run_job(workdir: Path, monkeypatch: pytest.MonkeyPatch, *epochs: str, runner
             return EpochOutcome(EpochEnd.RESTARTED if step == "move" else EpochEnd.FINISHED)
 
     monkeypatch.setattr(runner_module, "Epoch", FakeEpoch)
-    ledger = cast("Any", SimpleNamespace(epoch=1, newest_epoch=None))
+    ledger = cast("Any", SimpleNamespace(epoch=1, log=SimpleNamespace(claim=SimpleNamespace(newest=None))))
     monkeypatch.setattr(Runner, "_claim", lambda self: ledger)
     return (runner or runner_in(workdir)).run()
 
@@ -224,7 +224,9 @@ def test_no_epoch_begins_while_the_one_before_has_a_query_running(
 
     runner = runner_in(tmp_path)
     monkeypatch.setattr(runner_module, "Epoch", LeftEpoch)
-    monkeypatch.setattr(runner, "_claim", lambda: SimpleNamespace(epoch=1, newest_epoch=None))
+    monkeypatch.setattr(
+        runner, "_claim", lambda: SimpleNamespace(epoch=1, log=SimpleNamespace(claim=SimpleNamespace(newest=None)))
+    )
 
     with pytest.raises(EpochNotEnded, match="'clean' is active"):
         runner.run()

@@ -50,7 +50,7 @@ class FailingStore(MemoryStore):
 
 def claimed(store: MemoryStore | FaultyStore, owner: str = "owner") -> Ledger:
     ledger = Ledger.claim(store, Identity(job=JOB, owner=Owner(owner), attempt=Attempt(0)), lambda: 1.0, 1)
-    ledger.begin(FIVE)
+    ledger.log.begin(FIVE)
     return ledger
 
 
@@ -172,5 +172,5 @@ def test_asking_again_completes_a_checkpoint_and_leaves_its_manifest_alone() -> 
     store.delete([keys.manifest(ledger.epoch, FIVE)])
 
     ledger.complete(manifest_of(ledger))
-    assert ledger.uri_of(manifest_of(ledger)) == store.uri + keys.manifest(ledger.epoch, FIVE)
+    assert ledger.log.uri_of(manifest_of(ledger)) == store.uri + keys.manifest(ledger.epoch, FIVE)
     assert not list(store.list(keys.CHECKPOINTS_PREFIX))

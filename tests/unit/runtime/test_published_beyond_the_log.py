@@ -71,7 +71,7 @@ def lose_the_newest_record(job: Job) -> None:
 
 @pytest.mark.parametrize("published", [None, 1, 3])
 def test_a_log_that_knows_what_was_published_starts(job: Job, published: int | None) -> None:
-    assert start(job, published).last_id == 3
+    assert start(job, published).log.last_id == 3
 
 
 def test_a_newest_record_that_is_lost_with_its_copy_is_noticed_and_the_repair_continues_without_repeating(
@@ -115,13 +115,13 @@ def test_a_fork_that_a_person_has_chosen_starts_and_is_not_asked_again_once_it_h
     with caplog.at_level(logging.WARNING):
         ledger = start(job, 50, wanted)
     assert "rows published since are published again" in caplog.text
-    assert ledger.last_id == 50
+    assert ledger.log.last_id == 50
 
-    ledger.committed(CheckpointId(3))
-    ledger.begin(CheckpointId(51))
+    ledger.log.claim.committed(CheckpointId(3))
+    ledger.log.begin(CheckpointId(51))
     manifest = job.manifest(51, "checkpoint", ()).model_copy(update={"epoch": ledger.epoch})
     ledger.complete(manifest)
-    assert start(job, 50).last_id == 51
+    assert start(job, 50).log.last_id == 51
 
 
 def test_the_newest_record_counts_and_not_the_highest_number(tmp_path: Path) -> None:

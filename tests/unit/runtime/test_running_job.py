@@ -313,10 +313,10 @@ def test_a_sink_is_shown_with_what_it_has_written_and_published(world: JobOfThre
 
 def test_the_final_record_is_told_apart_once_it_is_the_last(world: JobOfThreeChains) -> None:
     world.complete(4)
-    ledger = SimpleNamespace(finished=False, epoch=1, starts_since=lambda _time: 1)
-    world.coordination.claimed(cast(Any, ledger))
+    claim = SimpleNamespace(finished=False, starts_since=lambda _time: 1)
+    world.coordination.claimed(cast(Any, SimpleNamespace(epoch=1, log=SimpleNamespace(claim=claim))))
     assert _kind(world) == "checkpoint"
-    ledger.finished = True
+    claim.finished = True
     world.statistics.started(CheckpointId(5), CheckpointProperties(kind=SnapshotKind.FINAL), NOW, [SLOW])
     assert _kind(world) == "checkpoint"
     world.statistics.completed(CheckpointId(5), "file:///m")

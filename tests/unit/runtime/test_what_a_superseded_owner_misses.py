@@ -50,8 +50,8 @@ def started(store: Store, owner: str) -> Ledger:
 def checkpoint(ledger: Ledger, number: int) -> Manifest:
     """Complete, commit and collect."""
     checkpoint = CheckpointId(number)
-    ledger.begin(checkpoint)
-    key = ledger.allocate(checkpoint, SHA256)
+    ledger.log.begin(checkpoint)
+    key = ledger.log.allocate(checkpoint, SHA256)
     ledger.store.put(key, CONTENT)
     file = FileRef(path="f", object=key, length=len(CONTENT), sha256=SHA256)
     manifest = Manifest(
@@ -66,7 +66,7 @@ def checkpoint(ledger: Ledger, number: int) -> Manifest:
         chains=(ChainState(uid=ChainUid("c"), operators=(), batch=BatchId(0), files=(file,)),),
     )
     ledger.complete(manifest)
-    ledger.committed(checkpoint)
+    ledger.log.claim.committed(checkpoint)
     ledger.collect()
     return manifest
 

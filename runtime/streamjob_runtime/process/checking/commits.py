@@ -152,13 +152,13 @@ class Commits:
     def _complete(self, outcome: Outcome, rows: int, target: Path) -> CheckpointId:
         """Complete a checkpoint with the same state and no output."""
         ledger, newest, now = self._ledger, self._newest, time.time()
-        ledger.committed(newest.id)
-        number = CheckpointId(ledger.last_id + 1)
-        ledger.begin(number)
+        ledger.log.claim.committed(newest.id)
+        number = CheckpointId(ledger.log.last_id + 1)
+        ledger.log.begin(number)
 
         def kept(file: _File) -> _File:
             """Return the file's location, which the new checkpoint keeps from deletion."""
-            found = ledger.reuse(number, file)
+            found = ledger.log.reuse(number, file)
             if found is None:
                 raise CannotGiveUp(f"{file.object} is not the job's own", "start the job under a new name with --from")
             return file.model_copy(update={"object": found.object, "offset": found.offset})
@@ -191,7 +191,7 @@ class Commits:
             }
         )
         ledger.complete(manifest)
-        ledger.committed(number)
+        ledger.log.claim.committed(number)
         return number
 
 
