@@ -32,9 +32,10 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SourceState
 from streamjob.store.opening import open_location
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
-from streamjob_runtime.checkpointing.upload import Uploader, packing, packs_of
+from streamjob_runtime.checkpointing.upload import packing
 from streamjob_runtime.checkpointing.upload.packing import PACK_BELOW
-from streamjob_runtime.checkpointing.upload.repacking import FAN
+from streamjob_runtime.checkpointing.upload.repacking import FAN, packs_of
+from streamjob_runtime.checkpointing.upload.uploader import Uploader
 from streamjob_runtime.restoring.download import download
 from streamjob_runtime.spark.checkpoint_dir.hold import hold, release
 

@@ -163,7 +163,7 @@ def _agent(url: str, number: int, failures: Any) -> None:
 
 def _hold(ask: Callable[..., Any], me: str, command: Any) -> None:
     asked = HoldStores.model_validate(command.body)
-    paths = [Path(store) / f"{file}.changelog" for store, _ in asked.stores for file in range(FILES)]
+    paths = [Path(store.path) / f"{file}.changelog" for store in asked.stores for file in range(FILES)]
     ask("known", Known(executor=me, transfer=asked.transfer, identities=tuple(map(str, paths))), KnownFiles)
     keys = [
         ask("allocate", Allocate(executor=me, transfer=asked.transfer, sha256=f"{me}-{each}"), Allocated).key
@@ -173,6 +173,5 @@ def _hold(ask: Callable[..., Any], me: str, command: Any) -> None:
         FileRef(path=str(path), object=keys[number % NEW_OBJECTS], offset=number, length=1, sha256="0" * 64)
         for number, path in enumerate(paths)
     )
-    statistics = dict.fromkeys(UploadStatistics.__slots__, 0)
-    body = Stored(files=files, statistics=statistics).model_dump(mode="json")
+    body = Stored(files=files, statistics=UploadStatistics()).model_dump(mode="json")
     ask("done", Done(executor=me, command=command.id, body=body), Nothing)

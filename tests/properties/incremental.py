@@ -13,7 +13,7 @@ from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChainState, Manifest
 from streamjob.store.base import Store
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
-from streamjob_runtime.checkpointing.upload import Uploader
+from streamjob_runtime.checkpointing.upload.uploader import Uploader
 from streamjob_runtime.restoring.download import download
 from streamjob_runtime.spark.checkpoint_dir import CutFiles, Hold
 

@@ -23,7 +23,7 @@ from streamjob.protocol.manifests.stored_manifests import decode_manifest
 from streamjob.snapshot import keys
 from streamjob.store.base import StoreError
 from streamjob.testing.memory_store import FaultPlan, FaultyStore, MemoryStore
-from streamjob_runtime.checkpointing.upload import packs_of
+from streamjob_runtime.checkpointing.upload.repacking import packs_of
 
 
 @contextmanager

@@ -22,8 +22,7 @@ from streamjob.protocol.manifests.stored_manifests import read_completed
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.effects import Program, StoreEffect
-from streamjob_runtime.checkpointing.upload.packing import Identity as FileIdentity
-from streamjob_runtime.checkpointing.upload.packing import known_files
+from streamjob_runtime.checkpointing.upload.packing import FileIdentity, known_files
 
 
 class EpochLog:

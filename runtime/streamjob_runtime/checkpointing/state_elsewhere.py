@@ -23,7 +23,6 @@ class StateElsewhere(Protocol):
 
         Args:
             chain: the chain that stores them.
-            progress: cancels.
         """
         ...
 
@@ -41,10 +40,7 @@ class StateElsewhere(Protocol):
 
         Args:
             batch: the batch of the cut.
-            stores: the state stores.
             kept: the segments in flight.
-            target: the destination of the files.
-            progress: reports progress, and cancels.
         """
         ...
 

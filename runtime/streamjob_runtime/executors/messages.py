@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 from streamjob.ids import ChainUid
 from streamjob.snapshot.manifest import FileRef
+from streamjob_runtime.checkpointing.upload.uploader import UploadStatistics
+from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
 
 PREFIX = "/v1/agents/"
 NAME_HEADER = "streamjob-executor"
@@ -135,7 +137,6 @@ class HoldStores(_Message):
         transfer: names the upload in questions to the driver.
         store: the URI of the store for the files.
         batch: the batch of the cut.
-        stores: directory and unique ids of each state store.
         segments: names of kept segments of channels, by the chain that wrote them.
     """
 
@@ -145,7 +146,7 @@ class HoldStores(_Message):
     checkpoint: int
     chain: str
     batch: int
-    stores: tuple[tuple[str, tuple[str, ...]], ...]
+    stores: tuple[StoreVersion, ...]
     segments: dict[ChainUid, tuple[str, ...]] = {}
 
 
@@ -208,7 +209,7 @@ class Stored(_Message):
     """The files of a cut in the manifest's form, and the work that it took."""
 
     files: tuple[FileRef, ...]
-    statistics: dict[str, int]
+    statistics: UploadStatistics
 
 
 class Known(_Message):

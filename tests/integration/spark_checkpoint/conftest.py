@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ import pytest
 from tests.integration.job_files import job_files
 
 from streamjob.ids import Epoch, Key
+from streamjob.snapshot.keys import shared_file
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.local import LocalStore
-from streamjob_runtime.checkpointing.upload import Uploader, known_files, shared_key
+from streamjob_runtime.checkpointing.upload.packing import known_files
+from streamjob_runtime.checkpointing.upload.uploader import Uploader
 from streamjob_runtime.restoring.download import download
 from streamjob_runtime.spark.checkpoint_dir import Hold, relocate
 
@@ -165,7 +168,7 @@ class Lab:
         """Take a hold through the store into a fresh directory, as a restore does."""
         uploader = Uploader(self.store)
         try:
-            self._last_refs = uploader.upload(hold, known_files(self._last_refs), shared_key(Epoch(1)))
+            self._last_refs = uploader.upload(hold, known_files(self._last_refs), partial(shared_file, Epoch(1)))
         finally:
             uploader.close()
         target = self.directory("restored")

@@ -12,8 +12,7 @@ from streamjob.ids import Key
 from streamjob.protocol.manifests.stored_manifests import decode_manifest
 from streamjob.snapshot import keys
 from streamjob.store import Store
-from streamjob_runtime.checkpointing.upload import packs_of
-from streamjob_runtime.checkpointing.upload.repacking import FAN, TIERS
+from streamjob_runtime.checkpointing.upload.repacking import FAN, TIERS, packs_of
 
 CHECKPOINTS = 70
 

@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob.snapshot.manifest import FileRef
-from streamjob_runtime.checkpointing.upload import HeldFile, known_files, pieces, plan_upload
-from streamjob_runtime.checkpointing.upload.packing import LARGEST_PIECE, LEAST_PIECE, WHOLE_BELOW
+from streamjob_runtime.checkpointing.upload.packing import (
+    LARGEST_PIECE,
+    LEAST_PIECE,
+    WHOLE_BELOW,
+    HeldFile,
+    known_files,
+    pieces,
+    plan_upload,
+)
 
 SHA = "a" * 64
 OTHER = "b" * 64

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjob.snapshot.manifest import FileRef
-from streamjob_runtime.checkpointing.upload import HeldFile, known_files, packs_of, packs_to_rewrite, plan_upload
-from streamjob_runtime.checkpointing.upload.repacking import FAN, TIERS, tier_of
+from streamjob_runtime.checkpointing.upload.packing import HeldFile, known_files, plan_upload
+from streamjob_runtime.checkpointing.upload.repacking import FAN, TIERS, packs_of, packs_to_rewrite, tier_of
 
 TARGET = 8192
 SMALL = 256

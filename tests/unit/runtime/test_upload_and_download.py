@@ -5,24 +5,20 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, Epoch, Key
+from streamjob.snapshot.keys import shared_file
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import Store, StoreUnavailable
 from streamjob.store.local import LocalStore
-from streamjob_runtime.checkpointing.upload import (
-    HeldFileChanged,
-    Progress,
-    UploadCancelled,
-    Uploader,
-    known_files,
-    shared_key,
-)
+from streamjob_runtime.checkpointing.upload.packing import known_files
 from streamjob_runtime.checkpointing.upload.repacking import FAN
+from streamjob_runtime.checkpointing.upload.uploader import HeldFileChanged, Progress, UploadCancelled, Uploader
 from streamjob_runtime.restoring.download import (
     SnapshotFileCorrupt,
     SnapshotFileMissing,
@@ -80,7 +76,7 @@ def upload(
 ) -> tuple[FileRef, ...]:
     uploader = Uploader(store, threads=1)
     try:
-        return uploader.upload(hold, known_files(known), shared_key(Epoch(4)), progress)
+        return uploader.upload(hold, known_files(known), partial(shared_file, Epoch(4)), progress)
     finally:
         uploader.close()
 
@@ -166,7 +162,9 @@ def test_several_chains_upload_at_a_time(tmp_path: Path, store: RecordingStore) 
     store.before_put = both_are_writing.wait
     uploader = Uploader(store, threads=2)
     holds = [hold_of(tmp_path / f"hold{n}", {"metadata": b"%d" % n}) for n in range(2)]
-    threads = [threading.Thread(target=uploader.upload, args=(held, {}, shared_key(Epoch(1)))) for held in holds]
+    threads = [
+        threading.Thread(target=uploader.upload, args=(held, {}, partial(shared_file, Epoch(1)))) for held in holds
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

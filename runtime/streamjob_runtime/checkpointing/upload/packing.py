@@ -21,7 +21,7 @@ from streamjob_runtime.checkpointing.upload.repacking import packs_of, packs_to_
 from streamjob_runtime.spark.checkpoint_dir.files import is_uniquely_named
 from streamjob_runtime.spark.checkpoint_dir.sources import grows_by_appending
 
-Identity = NewType("Identity", str)
+FileIdentity = NewType("FileIdentity", str)
 """Equal for files that are the same: the path of uniquely named files, the content of others."""
 
 PACK_BELOW = 256 * 1024
@@ -57,7 +57,7 @@ class HeldFile:
         return self.path, self.at
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> FileIdentity:
         """Its identity, which equal files share."""
         return by_path(self.path) if self.sha256 is None else by_content(self.sha256, self.size)
 
@@ -91,19 +91,19 @@ class UploadPlan:
         return len(self.alone) + len(self.packs)
 
 
-def by_path(path: str) -> Identity:
+def by_path(path: str) -> FileIdentity:
     """Return the identity of a uniquely named file."""
-    return Identity(f"path:{path}")
+    return FileIdentity(f"path:{path}")
 
 
-def by_content(sha256: str, size: int) -> Identity:
+def by_content(sha256: str, size: int) -> FileIdentity:
     """Return the identity of a file whose name may be reused for other content."""
-    return Identity(f"sha256:{sha256}:{size}")
+    return FileIdentity(f"sha256:{sha256}:{size}")
 
 
-def known_files(refs: Iterable[FileRef]) -> dict[Identity, FileRef]:
+def known_files(refs: Iterable[FileRef]) -> dict[FileIdentity, FileRef]:
     """Return the files of a chain's earlier completed checkpoints by identity, for `plan_upload`; later ones win."""
-    known: dict[Identity, FileRef] = {}
+    known: dict[FileIdentity, FileRef] = {}
     for ref in refs:
         known[by_content(ref.sha256, ref.length)] = ref
         if is_uniquely_named(ref.path) or is_segment(ref.path):
@@ -134,7 +134,7 @@ def pieces(size: int) -> Iterator[tuple[int, int]]:
 
 def plan_upload(
     files: Sequence[HeldFile],
-    known: Mapping[Identity, FileRef],
+    known: Mapping[FileIdentity, FileRef],
     *,
     pack_below: int = PACK_BELOW,
     pack_target: int = PACK_TARGET,
@@ -157,7 +157,7 @@ def plan_upload(
             fresh.append(file)
     given_up = packs_to_rewrite(packs_of((ref for _, ref in reused), pack_below), pack_target)
     again = [replace(file, sha256=ref.sha256) for file, ref in reused if ref.object in given_up]
-    first: dict[Identity, FilePosition] = {}
+    first: dict[FileIdentity, FilePosition] = {}
     twins: dict[FilePosition, FilePosition] = {}
     new: list[HeldFile] = []
     for file in (*again, *fresh):

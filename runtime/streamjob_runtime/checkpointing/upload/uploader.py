@@ -8,20 +8,18 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import Epoch, Key
-from streamjob.snapshot.keys import shared_file
+from streamjob.ids import Key
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import Store
 from streamjob.store.hashing import file_sha256
 from streamjob_runtime.checkpointing.upload.packing import (
     PACK_BELOW,
     PACK_TARGET,
+    FileIdentity,
     HeldFile,
-    Identity,
     pieces,
     plan_upload,
 )
@@ -118,15 +116,6 @@ def _sum(one: UploadStatistics, other: UploadStatistics) -> UploadStatistics:
     return UploadStatistics(*(getattr(one, each.name) + getattr(other, each.name) for each in fields(UploadStatistics)))
 
 
-def shared_key(epoch: Epoch, generation: int = 0) -> KeyOf:
-    """Return the keys of an epoch's shared files."""
-    return partial(_shared_key, epoch, generation)
-
-
-def _shared_key(epoch: Epoch, generation: int, sha256: str) -> Key:
-    return shared_file(epoch, sha256, generation)
-
-
 @dataclass(frozen=True)
 class Target:
     """The destination of a snapshot's files.
@@ -138,7 +127,7 @@ class Target:
     """
 
     uploader: Uploader
-    known: Mapping[Identity, FileRef]
+    known: Mapping[FileIdentity, FileRef]
     key_of: KeyOf
 
     @property
@@ -171,7 +160,7 @@ class Uploader:
     def upload(
         self,
         hold: Hold,
-        known: Mapping[Identity, FileRef],
+        known: Mapping[FileIdentity, FileRef],
         key_of: KeyOf,
         progress: Progress | None = None,
         *,

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from streamjob.protocol.placement import StateStore
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.opening import References, open_location
 from streamjob_runtime.checkpointing.segment_holds import with_segments
-from streamjob_runtime.checkpointing.upload.packing import Identity
+from streamjob_runtime.checkpointing.upload.packing import FileIdentity
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Uploader, held_files
 from streamjob_runtime.executors.agent.client import DriverClient
 from streamjob_runtime.executors.agent.disk import ExecutorDisk
@@ -39,7 +38,6 @@ from streamjob_runtime.executors.messages import (
     Store,
     Stored,
 )
-from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold_stores, release
 
 _ADOPT_SECONDS = 120.0
@@ -143,8 +141,7 @@ class ExecutorWork:
     def _hold(self, asked: HoldStores) -> Stored:
         directory = self._disk.hold(asked.epoch, asked.checkpoint) / asked.chain
         checkpoint = self._disk.checkpoint(asked.epoch, asked.chain)
-        stores = [StoreVersion(path, ids) for path, ids in asked.stores]
-        state = hold_stores(checkpoint, BatchId(asked.batch), stores, directory) if stores else None
+        state = hold_stores(checkpoint, BatchId(asked.batch), asked.stores, directory) if asked.stores else None
         held = with_segments(state, asked.segments, directory)
 
         def key_of(sha256: str) -> Key:
@@ -154,9 +151,9 @@ class ExecutorWork:
         progress = Progress()
         with self._uploading(asked.store) as uploader:
             files = uploader.upload(held, self._known(asked.transfer, held), key_of, progress)
-        return Stored(files=files, statistics=asdict(progress.statistics()))
+        return Stored(files=files, statistics=progress.statistics())
 
-    def _known(self, transfer: str, held: Hold) -> dict[Identity, FileRef]:
+    def _known(self, transfer: str, held: Hold) -> dict[FileIdentity, FileRef]:
         identities = tuple(dict.fromkeys(file.identity for file in held_files(held)))
         question = Known(executor=self._executor, transfer=transfer, identities=identities)
         known = self._client.ask("known", question, KnownFiles)

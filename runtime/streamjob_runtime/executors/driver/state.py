@@ -18,9 +18,9 @@ from streamjob.protocol.placement import Counts, Owners, StateStore, StoreNotOpe
 from streamjob.protocol.segment_places import SegmentNames
 from streamjob.snapshot.manifest import FileRef
 from streamjob_runtime.chain.channels.in_flight import is_segment
-from streamjob_runtime.checkpointing.state_elsewhere import Kept
-from streamjob_runtime.checkpointing.upload.packing import Identity
-from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, UploadStatistics
+from streamjob_runtime.checkpointing.state_elsewhere import Kept, StateElsewhere
+from streamjob_runtime.checkpointing.upload.packing import FileIdentity
+from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
 from streamjob_runtime.executors.driver.asking import ask_all, result_of
 from streamjob_runtime.executors.driver.fleet import Executor, ExecutorLost, Fleet, RefusedByDriver, slots_of
 from streamjob_runtime.executors.driver.segments import SegmentsOnExecutors
@@ -75,7 +75,7 @@ class _Transfer:
     progress: Progress
 
 
-class StateOnExecutors:
+class StateOnExecutors(StateElsewhere):
     """The state of one epoch after the other; any thread may call it.
 
     Args:
@@ -243,7 +243,7 @@ class StateOnExecutors:
             return sizes
 
     def keep(self, checkpoint: CheckpointId, chain: ChainUid, segments: SegmentNames, progress: Progress) -> Kept:
-        """Ask the owners to hold the segments in flight of a cut; see `SegmentsOnExecutors.keep`."""
+        """See `StateElsewhere`."""
         return self.segments.keep(checkpoint, chain, segments, progress)
 
     def store(
@@ -256,19 +256,9 @@ class StateOnExecutors:
         target: Target,
         progress: Progress,
     ) -> Callable[[], tuple[FileRef, ...]]:
-        """Ask the owners to hold and upload the files of a cut; return a function that waits for the files.
-
-        The function raises UploadCancelled, and the errors of `Fleet.ask`.
-
-        Args:
-            batch: the batch of the cut.
-            stores: the state stores.
-            kept: the segments in flight.
-            target: the destination of the files.
-            progress: reports progress, and cancels.
-        """
-        ids = {store.path: store.ids for store in stores}
-        parts = self._owners_of(chain, list(ids), progress)
+        """See `StateElsewhere`; the returned function raises UploadCancelled, and the errors of `Fleet.ask`."""
+        versions = {store.path: store for store in stores}
+        parts = self._owners_of(chain, list(versions), progress)
         transfer = uuid.uuid4().hex
         with self._lock:
             epoch = self._owners.epoch
@@ -284,7 +274,7 @@ class StateOnExecutors:
                     checkpoint=checkpoint,
                     chain=chain,
                     batch=batch,
-                    stores=tuple((path, ids[path]) for path in parts.get(owner, ())),
+                    stores=tuple(versions[path] for path in parts.get(owner, ())),
                     segments=dict(kept.get(owner, {})),
                 ).model_dump(mode="json"),
             )
@@ -296,7 +286,7 @@ class StateOnExecutors:
                 files: list[FileRef] = []
                 for owner, answer in answers.items():
                     stored = Stored.model_validate(result_of(answer, progress))
-                    progress.include(UploadStatistics(**stored.statistics))
+                    progress.include(stored.statistics)
                     files += stored.files
                     size = sum(file.length for file in stored.files if not is_segment(file.path))
                     with self._lock:
@@ -320,12 +310,12 @@ class StateOnExecutors:
             time.sleep(_LOOK_SECONDS)
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """Ask the owners to hold the files of a completed checkpoint, and none of earlier ones."""
+        """See `StateElsewhere`."""
         self._tell_all("retain", checkpoint)
         self.segments.tell_dropped()
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """Ask the owners to drop the files that they hold for a checkpoint."""
+        """See `StateElsewhere`."""
         self._tell_all("release", checkpoint)
 
     def _tell_all(self, kind: str, checkpoint: CheckpointId) -> None:
@@ -358,7 +348,7 @@ class StateOnExecutors:
         asked = Known.model_validate_json(body)
         self._fleet.check(asked.executor, instance)
         known = self._transfer(asked.transfer).target.known
-        found = ((number, known.get(Identity(identity))) for number, identity in enumerate(asked.identities))
+        found = ((number, known.get(FileIdentity(identity))) for number, identity in enumerate(asked.identities))
         return KnownFiles(files={number: ref for number, ref in found if ref is not None})
 
     def _allocate(self, name: str, instance: str, body: bytes) -> BaseModel:
