@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from streamjob import runtime
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -39,3 +41,8 @@ def test_a_job_starts_without_libraries_that_only_some_sinks_and_pages_use() -> 
     started = loaded_by("streamjob_runtime.control.running_job, streamjob_runtime.control.api.server")
 
     assert started & {"pyarrow", "numpy", "pandas", "httpx"} == set()
+
+
+@pytest.mark.parametrize("name", sorted(runtime._PLACES))
+def test_each_part_of_the_runtime_is_where_the_shared_package_looks_for_it(name: str) -> None:
+    assert callable(getattr(runtime, name))

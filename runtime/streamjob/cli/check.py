@@ -7,12 +7,11 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamjob import runtime
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.store_options import (
     AllowNonRestoredStateOption,
@@ -22,7 +21,6 @@ from streamjob.cli.store_options import (
     RequireSnapshotOption,
 )
 from streamjob.client.console import console_for
-from streamjob.extras import from_extra
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,22 +29,11 @@ if TYPE_CHECKING:
     from streamjob.comparison.verdicts import Comparison, Finding
     from streamjob.errors import StreamJobError
     from streamjob.job.loading.load import LoadedJob
-    from streamjob.job.planning.plan import Plan
     from streamjob.protocol.log.records import JobId
     from streamjob.stored.start_snapshot import Found
 
-    QueryCheck = Callable[
-        [str, LoadedJob, Plan, JobId, bool, Examine | None, Callable[[], float]], tuple[str, Comparison]
-    ]
-
-_EXAMINER = "streamjob_runtime.process.checking.start_check"
-"""Asks sinks and Spark for the findings of a start; part of the extra `runtime`."""
-_QUERIES = "streamjob_runtime.restoring.from_spark"
-"""Reads the checkpoints of plain queries; part of the extra `runtime`."""
-
-_TERMINATION = "streamjob_runtime.process.termination"
 _TERMINATION_LOG = "STREAMJOB_TERMINATION_LOG"
-"""The module that records how a process ended, and the variable with the file for it."""
+"""The variable with the file that records how a process ended."""
 
 _STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yellow", "refused": "red"}
 
@@ -89,7 +76,7 @@ def check_command(
 
     with _recorded() as record, ExitStack() as stack:
         examine = _examiner(stack, spark, location, restore_from)
-        parser, environ = (_parse_with_spark, os.environ) if spark and examine is not None else (None, None)
+        parser, environ = (runtime.parse_with_spark, os.environ) if spark and examine is not None else (None, None)
         path, overlays = files_of(file, files)
         loaded = load_job(
             path,
@@ -135,7 +122,9 @@ def _check(
         typer.echo(text, err=True)
 
     if restore_from.startswith(FROM_SPARK):
-        uri, compared = _query_check()(restore_from, loaded, plan(loaded.spec), job, allow, examine, time.time)
+        # What reads compressed changelogs.
+        runtime.require("`streamjob check --from spark:`", "pyarrow")
+        uri, compared = runtime.check_query(restore_from, loaded, plan(loaded.spec), job, allow, examine, time.time)
     else:
         start = compare_start(
             loaded, restore_from, location, job, allow, examine, note, require_snapshot=require_snapshot
@@ -163,7 +152,7 @@ def _recorded() -> Iterator[Callable[[Sequence[StreamJobError]], None]]:
     if _TERMINATION_LOG not in os.environ:
         yield lambda refusals: None
         return
-    termination = import_module(_TERMINATION).TerminationLog.from_environment(os.environ)
+    termination = runtime.TerminationLog.from_environment(os.environ)
     try:
         yield termination.write_check
     except Exception as error:
@@ -188,36 +177,15 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
 def _examiner(stack: ExitStack, ask_spark: bool, location: str | None, restore_from: str) -> Examine | None:
     from streamjob.protocol.log.restore import LATEST
 
-    if find_spec("pyspark") is None:
+    if not runtime.has_spark():
         return None
-    examiner = import_module(_EXAMINER)
-    ask = examiner.EmbeddedSpark(stack) if ask_spark else None
+    ask = runtime.EmbeddedSpark(stack) if ask_spark else None
 
     def examine(loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId) -> Comparison:
-        examined: Comparison = examiner.examine(
-            loaded,
-            found,
-            compared,
-            allow,
-            job,
-            ask=ask,
-            location=location,
-            latest=restore_from == LATEST,
-        )
-        return examined
+        latest = restore_from == LATEST
+        return runtime.examine_start(loaded, found, compared, allow, job, ask=ask, location=location, latest=latest)
 
     return examine
-
-
-def _parse_with_spark(sql: str) -> str | None:
-    return cast("str | None", import_module("streamjob_runtime.spark.parsing").parse_with_spark(sql))
-
-
-def _query_check() -> QueryCheck:
-    with from_extra("`streamjob check --from spark:`", "runtime"):
-        # Imported here, since it reads compressed changelogs.
-        import_module("pyarrow")
-        return cast("QueryCheck", import_module(_QUERIES).check_query)
 
 
 def _print(compared: Comparison, uri: str, console: Console | None = None) -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from streamjob import runtime
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.store_options import LocationOption, NameOption, NamespaceOption
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.extras import from_extra
-
-_COMMITS = "streamjob_runtime.process.checking.commits"
-"""Opens sinks; part of the extra `runtime`."""
 
 
 def commits_command(
@@ -75,11 +72,11 @@ def commits_command(
                 _show(as_json, due, "batches to publish: {batches}")
             return
         with from_extra("`streamjob commits --fence`", "runtime"):
-            commits = import_module(_COMMITS)
+            opened_commits = runtime.opened_commits
         if rows_to is not None:
-            commits.check_rows_file(rows_to)
-        with commits.opened(loaded, store, job) as opened:
-            if give_up is not None:
+            runtime.check_rows_file(rows_to)
+        with opened_commits(loaded, store, job) as opened:
+            if give_up is not None and rows_to is not None:
                 done = opened.give_up(OperatorUid(give_up), rows_to)
                 given_up = {"checkpoint": done.outcome.checkpoint, "sink": give_up, "rows": done.rows}
                 shown = {**given_up, "file": str(rows_to), "continuesFrom": done.successor}

@@ -6,8 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 import typer
 from rich import box
@@ -16,18 +15,17 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from streamjob import runtime
 from streamjob.cli import snapshot_tables
 from streamjob.client import formatting
 from streamjob.client.console import console_for
 from streamjob.errors import InvalidInput
-from streamjob.extras import from_extra
 from streamjob.ids import OperatorUid
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.reading import StoredSnapshot
 from streamjob.stored.state_stores import StateOperator, read_state_operators
 from streamjob.stored.state_tables import ReadTables, StateTable, TablesRequest, choose_channel, choose_operators
 
-_READER = ("streamjob_runtime.inspection", "read_tables")
 _ANY_WIDTH = 1_000_000
 
 
@@ -99,10 +97,8 @@ def show_rows(
 
 
 def _reader() -> ReadTables:
-    module, name = _READER
-    with from_extra("`streamjob snapshots inspect --operator`", "runtime"):
-        import_module("pyspark")
-        return cast("ReadTables", getattr(import_module(module), name))
+    runtime.require("`streamjob snapshots inspect --operator`")
+    return runtime.read_tables
 
 
 @contextmanager

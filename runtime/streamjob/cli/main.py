@@ -39,7 +39,7 @@ LAZY: dict[str, Lazy] = {
     "run": Lazy("Run a job on an embedded Spark, from its latest checkpoint.", extra="runtime"),
     "executor": Lazy(
         "Run an executor for a job whose driver runs elsewhere.",
-        "streamjob_runtime.process.executor_cli:executor",
+        "streamjob.runtime:executor",
         extra="runtime",
     ),
     "validate": Lazy("Check a job file, and report all mistakes.", "streamjob.cli.validate:validate_command"),

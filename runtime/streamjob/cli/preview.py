@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from streamjob import runtime
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.test import chosen, tests_of
 from streamjob.client.console import console_for
-from streamjob.extras import from_extra
 from streamjob.job.loading.load import LoadedJob, load_job
-
-_RUNNER = "streamjob_runtime.process.testing"
-"""Part of the extra `runtime`."""
 
 
 class PreviewFormat(StrEnum):
@@ -53,15 +49,14 @@ def preview_command(
     published, and neither the job's snapshots nor its sources notice it.
     """
     path, overlays = files_of(file, files)
-    with from_extra("`streamjob preview`", "runtime"):
-        import_module("pyspark")
-    parser = import_module("streamjob_runtime.spark.parsing").parse_with_spark
+    runtime.require("`streamjob preview`")
+    parser = runtime.parse_with_spark
     loaded = load_job(path, overrides or (), overlays=overlays, variables=variables or (), spark_parser=parser)
     given = _given(loaded, Path(path), test) if test is not None else None
-    shown = import_module(_RUNNER).preview_job(loaded, operator, rows=rows, sampled=sample, given=given, within=wait)
+    shown = runtime.preview_job(loaded, operator, rows=rows, sampled=sample, given=given, within=wait)
     if format is PreviewFormat.JSON:
         for row in shown.rows:
-            typer.echo(json.dumps(import_module("streamjob_runtime.testing.values").json_of(row), ensure_ascii=False))
+            typer.echo(json.dumps(runtime.json_of(row), ensure_ascii=False))
         return
     _print(shown)
 
@@ -75,7 +70,7 @@ def _given(loaded: LoadedJob, file: Path, test: str) -> dict[str, list[Any]]:
     return given
 
 
-def _print(shown: Any) -> None:
+def _print(shown: runtime.Preview) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text

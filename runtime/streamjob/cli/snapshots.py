@@ -7,20 +7,16 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamjob import runtime
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.ids import CheckpointId, Owner
 
 if TYPE_CHECKING:
     from streamjob.stored.reading import JobSnapshots, StoredSnapshot
-
-_SINKS = "streamjob_runtime.process.checking.sink_check"
-"""Asks sinks; part of the extra `runtime`."""
 
 # The store readers are imported inside the commands, to keep `streamjob --help` fast.
 
@@ -259,9 +255,9 @@ def _opened(
 def _problems_of_sinks(job: JobSnapshots) -> list[str]:
     """Return a sentence for each problem that the job's sinks find; none without the extra `runtime`."""
     newest = next((each.manifest for each in job.snapshots if each.newest), None)
-    if newest is None or find_spec("pyspark") is None:
+    if newest is None or not runtime.has_spark():
         return []
-    return list(import_module(_SINKS).problems(newest, job.view.job))
+    return list(runtime.problems_of_sinks(newest, job.view.job))
 
 
 def _one(jobs: list[JobSnapshots]) -> JobSnapshots:

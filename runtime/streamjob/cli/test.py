@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from streamjob import runtime
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.errors import ExitCode, InvalidInput
-from streamjob.extras import from_extra
 from streamjob.job.loading.job_tests import JobTestSpec, file_beside, read_tests_file
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.model.suggest import did_you_mean
-
-_RUNNER = "streamjob_runtime.process.testing"
-_REPORTS = "streamjob_runtime.testing.file_tests"
-"""Part of the extra `runtime`."""
 
 
 class NoTests(InvalidInput):
@@ -50,21 +45,20 @@ def file_tests_command(
     but the rows of its tests. The exit code is 0 if all tests pass, 5 if not, and 2 if the job or a test is invalid.
     """
     path, overlays = files_of(file, files)
-    with from_extra("`streamjob test`", "runtime"):
-        import_module("pyspark")
-    parser = import_module("streamjob_runtime.spark.parsing").parse_with_spark
+    runtime.require("`streamjob test`")
+    parser = runtime.parse_with_spark
     loaded = load_job(path, overrides or (), overlays=overlays, variables=variables or (), spark_parser=parser)
     tests = chosen(loaded, tests_of(loaded, Path(path)), names or [])
     typer.echo(f"{loaded.origin}: {_counted(len(tests))}")
     results: list[Any] = []
-    for result in import_module(_RUNNER).run_job_tests(loaded, tests, kills=kills):
+    for result in runtime.run_job_tests(loaded, tests, kills=kills):
         results.append(result)
         _show(result)
     passed = sum(each.passed for each in results)
     typer.echo(f"{passed} of {_counted(len(results))} passed")
     if junit is not None:
         try:
-            junit.write_bytes(import_module(_REPORTS).junit(loaded.spec.name, results))
+            junit.write_bytes(runtime.junit(loaded.spec.name, results))
         except OSError as error:
             raise UnwritableReport(f"{junit}: cannot be written: {error.strerror}", "name another file") from None
     if passed < len(results):

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from importlib import import_module
 from typing import Annotated
 
 import typer
 
+from streamjob import runtime
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
-from streamjob.extras import from_extra
 from streamjob.job.loading.load import load_job
-
-_PARSER = "streamjob_runtime.spark.parsing"
-_VALIDATOR = "streamjob_runtime.process.checking.validation"
-"""Asks Spark; part of the extra `runtime`."""
 
 
 def validate_command(
@@ -38,11 +33,9 @@ def validate_command(
     path, overlays = files_of(file, files)
     load = partial(load_job, path, overrides or (), overlays=overlays, variables=variables or ())
     if spark:
-        with from_extra("`streamjob validate --spark`", "runtime"):
-            import_module("pyspark")
-        parser = import_module(_PARSER).parse_with_spark
-        loaded = load(spark_parser=parser, environ=os.environ)
-        import_module(_VALIDATOR).validate(loaded)
+        runtime.require("`streamjob validate --spark`")
+        loaded = load(spark_parser=runtime.parse_with_spark, environ=os.environ)
+        runtime.validate(loaded)
     else:
         loaded = load()
     spec = loaded.written

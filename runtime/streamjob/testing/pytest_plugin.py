@@ -33,7 +33,8 @@ def streamjob_spark(
     streamjob_spark_conf: dict[str, str],
 ) -> Iterator[Any]:
     """A Spark session with the settings of jobs, started for the first test that needs it."""
-    runtime = pytest.importorskip("streamjob_runtime.spark.session", reason="needs streamjob[runtime]")
+    from streamjob import runtime
+
     pytest.importorskip("pyspark", reason="needs streamjob[runtime]")
     session = runtime.start_session(
         runtime.SessionSettings(
@@ -60,9 +61,9 @@ def streamjob_job(
     Its arguments are the job, a file or a `streamjob.Job`, and the keywords of `streamjob.testing.JobTest`. Jobs end
     with the test.
     """
+    from streamjob import runtime
     from streamjob.testing import JobTest, Session
 
-    runtime = pytest.importorskip("streamjob_runtime.spark.job_files", reason="needs streamjob[runtime]")
     session = Session(streamjob_spark, runtime.JobFiles(tmp_path_factory.getbasetemp()))
     with ExitStack() as jobs:
 

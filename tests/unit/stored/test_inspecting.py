@@ -156,7 +156,7 @@ def test_rows_need_the_runtime_extra(job: Job, run: Run, monkeypatch: pytest.Mon
             raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
         return found(name, package)
 
-    monkeypatch.setattr("streamjob.cli.inspection.import_module", without_spark)
+    monkeypatch.setattr("streamjob.runtime.import_module", without_spark)
     with_state(job, 4, join(), graph={"operators": [{"name": "delays", "uid": "delays", "inputs": []}]})
     result = run("inspect", job.location, "--operator", "delays")
 

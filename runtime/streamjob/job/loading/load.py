@@ -9,10 +9,10 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from streamjob import runtime
 from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.ids import OperatorUid
 from streamjob.job.checks import Subject
@@ -43,9 +43,6 @@ from streamjob.job.python_job.dsl import Job
 from streamjob.job.python_job.handles import Function
 from streamjob.job.query.functions import NotFound, describe, find_function, make_importable
 from streamjob.savepoint_schedule import BadSchedule, next_time
-
-_GATEWAY = "streamjob_runtime.spark.gateway"
-"""Part of the extra `runtime`."""
 
 SparkParser = Callable[[str], str | None]
 """Returns why Spark cannot parse a query, or None."""
@@ -397,11 +394,7 @@ def _read_python(file: Path, origin: str) -> _Content:
 
 def _types_unparsed() -> AbstractContextManager[None]:
     """Return what lets functions of Spark declare their types before Spark runs; nothing where it is not installed."""
-    try:
-        import_module("pyspark")
-    except ModuleNotFoundError:
-        return nullcontext()
-    return cast("AbstractContextManager[None]", import_module(_GATEWAY).types_unparsed())
+    return runtime.types_unparsed() if runtime.has_spark() else nullcontext()
 
 
 def _not_loaded(error: BaseException, file: Path) -> Problem:

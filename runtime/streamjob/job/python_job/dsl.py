@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic.alias_generators import to_camel
 
+from streamjob import runtime
 from streamjob.errors import InvalidJob
-from streamjob.extras import from_extra
 from streamjob.ids import OperatorUid
 from streamjob.job.model.encoding_spec import Encoding
 from streamjob.job.model.join_spec import LookupPolicy
@@ -31,11 +30,7 @@ from streamjob.job.python_job.arguments import suggesting
 from streamjob.job.python_job.handles import Feedback, Function, Handle, OperatorHandle, TableHandle
 
 if TYPE_CHECKING:
-    from streamjob_runtime.process.notebook import RunningJob
-    from streamjob_runtime.testing.preview import Preview
-
-_NOTEBOOK = "streamjob_runtime.process.notebook"
-"""Part of the extra `runtime`."""
+    from streamjob.runtime import Preview, RunningJob
 
 
 class Job:
@@ -385,10 +380,8 @@ class Job:
             JobUnderTestFailed: an operator failed.
         """
         name = operator.name if isinstance(operator, Handle) else operator
-        found: Preview = _notebook("Job.preview").preview(
-            self, name, rows=rows, sampled=sampled, given=given, within=within
-        )
-        return found
+        runtime.require("Job.preview")
+        return runtime.notebook().preview(self, name, rows=rows, sampled=sampled, given=given, within=within)
 
     @suggesting
     def run(self, *, location: str | None = None) -> RunningJob:
@@ -402,8 +395,8 @@ class Job:
             AlreadyRunning: a job of this name runs in this process.
             SparkInUse: another running job uses a Spark that this job cannot use.
         """
-        running: RunningJob = _notebook("Job.run").run(self, location)
-        return running
+        runtime.require("Job.run")
+        return runtime.notebook().run(self, location)
 
     def data(self) -> dict[str, Any]:
         """Return the job in the form of a job file."""
@@ -468,12 +461,6 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
-
-
-def _notebook(whom: str) -> Any:
-    with from_extra(whom, "runtime"):
-        import_module("pyspark")
-    return import_module(_NOTEBOOK).notebook()
 
 
 def _reference(function: Function, otherwise: str) -> str:
