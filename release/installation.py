@@ -48,7 +48,6 @@ class Installation:
         """Install a wheel with extras in the versions of the lock, into a new environment.
 
         Args:
-            wheel: the wheel.
             extras: names of its extras.
             directory: of the environment.
         """

@@ -11,7 +11,6 @@ def resources(settings: PodSettings, processes: int = 1) -> Object:
     """Return the container's requests and limits; memory is not shared with others, processors are.
 
     Args:
-        settings: those of the pod.
         processes: how many processes run in the container, each with the memory of the settings.
     """
     memory = format_memory(settings.container_memory * processes)

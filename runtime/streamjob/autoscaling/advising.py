@@ -21,7 +21,6 @@ def advise(policy: Policy, memory: Memory, load: LoadReport) -> Decision:
     Args:
         policy: limits and goals.
         memory: the memory of the last advice.
-        load: the job.
     """
     decision = decide(policy, memory, load, load.time)
     if decision.slots is None and len(decision.memory.moves) <= len(memory.moves):

@@ -237,7 +237,6 @@ def savepoint_waits(checkpoints: CheckpointsView, now: float) -> str | None:
     """Return a sentence about a savepoint that has waited for chains for long, and holds up periodic checkpoints.
 
     Args:
-        checkpoints: the job's checkpoints.
         now: the time in seconds since 1970.
 
     Returns:

@@ -154,5 +154,4 @@ class _Search:
 
 
 def _workers(chain: ChainPlan) -> tuple[OperatorUid, ...]:
-    """Return the uids of a chain's sources and operators."""
     return tuple(each.uid for each in (*chain.sources, *chain.operators))

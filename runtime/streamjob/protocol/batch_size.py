@@ -52,7 +52,6 @@ class BatchSize(Generic[K]):
 
     Args:
         target: seconds that a batch is to take.
-        inputs: the bounds of each input.
     """
 
     def __init__(self, target: float, inputs: Mapping[K, Bounds]) -> None:

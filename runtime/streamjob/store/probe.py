@@ -29,7 +29,6 @@ def probe(store: Store, unique: str, now: float) -> None:
     left there at least an hour ago.
 
     Args:
-        store: the job's store.
         unique: random text that no other prober uses, without slashes.
         now: seconds since 1970.
 

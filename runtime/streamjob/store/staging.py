@@ -46,7 +46,6 @@ class StoreTaskStaging:
 
     Args:
         uri: of the store at the job's root.
-        sink: the sink's uid.
         epoch: the epoch that stages.
     """
 
@@ -64,7 +63,6 @@ class StoreStaging:
 
     Args:
         store: the store at the job's root.
-        sink: the sink's uid.
         epoch: the epoch that stages.
         scratch: the local directory; created on first use.
         draw: draws the random part of a name, in hexadecimal digits.

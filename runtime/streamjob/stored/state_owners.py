@@ -80,7 +80,6 @@ def _matched(parts: Sequence[Counter[str] | None], kinds: Sequence[str]) -> list
 
 
 def _all(uids: Sequence[OperatorUid], parts: Sequence[Counter[str] | None]) -> tuple[OperatorUid, ...]:
-    """Return the operators that may be stateful."""
     return tuple(uid for uid, part in zip(uids, parts, strict=True) if part is None or part) or tuple(uids)
 
 

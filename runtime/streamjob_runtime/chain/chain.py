@@ -93,7 +93,6 @@ class Chain:
     """One chain of a job, from its start or restore to the end of its epoch.
 
     Args:
-        plan: the chain in the job's plan.
         dataflow: the query.
         output: the targets of its batches.
         emission: the emission lock and the state that it guards.

@@ -110,7 +110,6 @@ class Acknowledger:
         """Hold what is in flight, wait for Spark's commit, hold and upload; return the acknowledgement. Blocks.
 
         Args:
-            cut: its cut of the chain.
             directory: the directory for the hold, on the file system of the chain's checkpoint; it must not exist yet.
             target: the store for its files.
             progress: reports progress, and cancels.

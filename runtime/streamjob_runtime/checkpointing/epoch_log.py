@@ -105,7 +105,6 @@ class EpochLog:
         """Commit the newest completion again, and discard output staged after it: the first step of an epoch.
 
         Args:
-            sinks: the job's.
             fork: the epoch does not start from the newest completion.
 
         Raises:

@@ -107,7 +107,6 @@ class LogWork:
         """Write the manifest, then the log's record, and report the outcome.
 
         Args:
-            action: the checkpoint.
             savepoint: for a savepoint, its manifest.
             named: called as soon as the log names the checkpoint, before the listener is notified.
         """

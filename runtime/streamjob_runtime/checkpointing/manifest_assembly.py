@@ -18,7 +18,6 @@ class ManifestAssembler:
     """Creates the manifests of an epoch.
 
     Args:
-        namespace: the job's namespace.
         name: the job's name in the store.
         graph: the running job's graph.
         clock: seconds since 1970.

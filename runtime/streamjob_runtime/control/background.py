@@ -16,7 +16,6 @@ class BackgroundJob:
 
     Args:
         store: the store at the job's root.
-        options: the options of the run.
 
     `code` is its exit code, and `error` the exception that ended it; both are None until then.
     """

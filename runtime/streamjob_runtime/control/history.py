@@ -28,9 +28,6 @@ class History:
     """Remembers a point every five seconds for an hour; any thread may read it, one notes.
 
     A point takes 8 bytes per figure: 250 kB an hour for ten chains.
-
-    Args:
-        chains: the job's chains.
     """
 
     def __init__(self, chains: Sequence[ChainUid]) -> None:

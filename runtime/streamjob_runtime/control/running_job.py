@@ -80,7 +80,6 @@ class RunningJob:
     take a trigger id are called once per id in a process.
 
     Args:
-        runner: the job.
         store: its store, whose failures are a part of the diagnosis; None in a test without one.
         recorders: returns the processes that can be profiled.
         spark_page: returns where Spark's own page is.

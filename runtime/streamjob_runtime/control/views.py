@@ -63,7 +63,6 @@ def chain_view(
     """Return the view of a chain.
 
     Args:
-        plan: the chain.
         figures: figures observed for it.
         batch: its last emitted batch.
         finished: whether its work is finished.

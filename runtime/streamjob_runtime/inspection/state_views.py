@@ -20,7 +20,6 @@ class View:
     Args:
         name: its name in queries.
         title: a title for people.
-        operator: the operator with the state.
         options: options for Spark's state store reader.
         internal: whether it only shows how Spark stores the content of another view.
     """

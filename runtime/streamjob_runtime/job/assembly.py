@@ -68,7 +68,6 @@ class Assembler:
     """Builds the running parts of an epoch.
 
     Args:
-        loaded: the job.
         plan: its chains.
         restoration: the state that the chains take over; its files must have been downloaded.
         workdir: the epoch's directory.

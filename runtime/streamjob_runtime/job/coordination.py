@@ -65,7 +65,6 @@ class Coordination:
     by `post` and `stop`.
 
     Args:
-        chains: the job's chains.
         policy: its initial checkpointing policy.
         clock: seconds since 1970.
     """

@@ -91,7 +91,6 @@ class Job:
     """The parts of a job that all its epochs in this process share.
 
     Args:
-        loaded: the job.
         plan: its chains.
         name: the job's name in the store.
         workdir: its local directory.

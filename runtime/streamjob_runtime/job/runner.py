@@ -61,7 +61,6 @@ class Runner:
 
     Args:
         store: the store at the job's root.
-        options: the options of the run.
     """
 
     def __init__(self, job: Job, store: Store, options: RunOptions) -> None:

@@ -178,5 +178,4 @@ def latest_offsets(spark: SparkSession, uid: OperatorUid, *, known: bool) -> Lat
 
 
 def _assigned(options: Mapping[str, str], partitions: Iterable[TopicPartition]) -> dict[str, str]:
-    """Return the options of a stream of exactly these partitions."""
     return {**without(options, *SUBSCRIPTIONS), "assign": assignment(partitions)}

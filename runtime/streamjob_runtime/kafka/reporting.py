@@ -155,7 +155,6 @@ def report_offsets(
     """Return the reporter for a job's Kafka sources in an epoch.
 
     Args:
-        loaded: the job.
         job: its name in the store.
         reports: counts failed reports.
     """

@@ -69,7 +69,6 @@ def kafka_inputs(loaded: LoadedJob, plan: Plan, restored: Restored | None) -> It
     """Yield the Kafka sources of the unfinished chains, each with its position.
 
     Args:
-        loaded: the job.
         plan: its chains.
         restored: the snapshot to restore; None for a fresh start.
     """
@@ -101,7 +100,6 @@ def check_sources(
     """Check all Kafka sources of a job before its queries start, and return where they begin; see `check_input`.
 
     Args:
-        loaded: the job.
         plan: its chains.
         restored: the snapshot to restore; None for a fresh start.
     """
@@ -173,7 +171,6 @@ def known_topics(
     """Return the topics that a job's Kafka sources read in an epoch.
 
     Args:
-        loaded: the job.
         plan: its chains.
         starts: where the sources begin or continue.
         made_again: is told of a chain that reads a topic that was made again.

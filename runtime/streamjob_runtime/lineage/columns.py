@@ -51,7 +51,6 @@ def columns_of(spec: JobSpec, datasets: Mapping[str, tuple[Dataset, ...]]) -> di
     """Return the columns of each source, table and operator whose columns are known, by its name.
 
     Args:
-        spec: the job.
         datasets: what its sources and tables read, by their names.
     """
     known: dict[str, Columns] = {}
@@ -120,7 +119,6 @@ def _of_query(query: str, inputs: Mapping[str, Columns], unknown: Mapping[str, t
     """Return the columns of a query; None if it cannot be told what they are.
 
     Args:
-        query: the query.
         inputs: its inputs whose columns are known.
         unknown: the datasets of an input whose columns are not declared.
     """

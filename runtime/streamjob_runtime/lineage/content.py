@@ -21,7 +21,6 @@ class LineageOfJob:
 
     Args:
         namespace: OpenLineage's namespace of the job.
-        name: the job's name.
         identity: distinguishes the job from others of the same name: where its snapshots are.
         datasets: what each source, table and sink reads or writes, by name.
         spark: the version of Spark.

@@ -23,7 +23,6 @@ def lineage_of(runner: Runner, environ: Mapping[str, str]) -> Iterator[LineageEx
     """Give what says the lineage of a job, and send its last events at the end; None if nobody asks for it.
 
     Args:
-        runner: the job.
         environ: the environment, with OpenLineage's variables.
 
     Raises:

@@ -72,7 +72,6 @@ def figure_metrics(
     """Return the metrics of all figures, without values where there are none.
 
     Args:
-        job: the job.
         checkpoints: the statistics of its checkpoints.
         policy: the checkpointing policy in force, if it has metrics.
         store: the calls of the store, if they have metrics.

@@ -204,7 +204,6 @@ class Restoration:
         """Put a chain's state where its query looks for it; return findings about state that may not fit.
 
         Args:
-            graph: the job's graph.
             chain: the chain; its files must have been downloaded.
             dataflow: its query.
 

@@ -189,7 +189,6 @@ class _State:
         return all(_key(frame) for frame in stores)
 
     def _contents(self, number: int, batch: BatchId, partitions: int) -> dict[tuple[str, str], Contents]:
-        """Return the content of an operator's state stores, by store and column family."""
         return {
             (store, family): contents
             for store in self._metadata[number].stores

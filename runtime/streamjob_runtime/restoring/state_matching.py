@@ -57,7 +57,6 @@ def match_state(
     """Put a restored checkpoint's state where the new query looks for it; return the findings for its owners.
 
     Args:
-        graph: the job's graph.
         restored: the snapshot.
         state: the state that the chain takes over.
         dataflow: its query.

@@ -178,7 +178,6 @@ def with_values(spec: SinkSpec, rows: DataFrame) -> DataFrame:
     """Return rows with a column `value` if the sink encodes values.
 
     Args:
-        spec: the sink.
         rows: its rows; without a column `value`, the columns that are not Kafka's make the value.
     """
     from pyspark.sql import functions as f
@@ -196,7 +195,6 @@ def with_keys(spec: SinkSpec, rows: DataFrame) -> DataFrame:
     """Return rows with a column `key`, and without the kinds of changes, if the sink applies them by key.
 
     Args:
-        spec: the sink.
         rows: its rows; a further column tells which of them are deletions.
     """
     if not is_upsert(spec):

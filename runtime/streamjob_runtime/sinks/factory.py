@@ -50,7 +50,6 @@ class SinkSurroundings:
 
     Args:
         job: the job's name.
-        namespace: the job's namespace.
         epoch: the epoch that will stage and commit.
         directory: the job file's directory, the base of relative paths and modules.
         environ: the environment for `${env:NAME}` in options.

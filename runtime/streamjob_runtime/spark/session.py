@@ -122,7 +122,6 @@ class SessionSettings:
     """A job's settings for its Spark.
 
     Args:
-        name: the job's name.
         parallelism: task slots, which are local cores.
         max_parallelism: state partitions.
         workdir: directory for Spark's scratch files.

@@ -50,7 +50,6 @@ def run_tests(
     """Run tests one after the other, each with a job of its own.
 
     Args:
-        loaded: the job.
         session: the Spark to run on.
         directory: an existing directory below the session's.
         kills: kill and restore the job in every step.

@@ -40,7 +40,6 @@ class Life:
     """A job from its start to its end or to its death.
 
     Args:
-        loaded: the job.
         spark: the session.
         files: gives the directories of the job the names by which Spark knows them.
         workdir: its local directory.

@@ -72,7 +72,6 @@ def preview(
     """Return what an operator returns for a sample of its sources, as if they ended with it.
 
     Args:
-        loaded: the job.
         name: an operator or a source; None for the input of the job's only sink.
         session: the Spark to run on, with the connectors of the sources.
         directory: an existing directory below the session's.
@@ -107,7 +106,6 @@ def part_of(loaded: LoadedJob, name: str | None, given: Iterable[str] = ()) -> L
     """Return the part of a job that an operator or source depends on, with one sink behind it.
 
     Args:
-        loaded: the job.
         name: the operator or source; None for the input of the job's only sink.
         given: names of sources.
 

@@ -58,7 +58,6 @@ def sample(
 
     Args:
         spark: the session.
-        loaded: the job.
         source: one of its sources.
         limit: the number of rows.
         directory: an unused path for the query's checkpoint.

@@ -35,7 +35,6 @@ def changeable_conf(loaded: LoadedJob, spark: SparkSession | None = None) -> dic
     """Return a job's `sparkConf`, without values from environment variables that are not set.
 
     Args:
-        loaded: the job.
         spark: a running session; then only settings that it can change.
     """
     values = {key: value for key, value in loaded.spec.spark_conf.items() if not any(missing_names(value, os.environ))}

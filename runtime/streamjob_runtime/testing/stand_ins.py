@@ -32,7 +32,6 @@ def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected
     All sources are unbounded: the test decides when they end. Names, uids, watermarks and operators stay.
 
     Args:
-        spec: the job.
         feeds: the directory with a directory of JSON files for each source.
         columns: the columns of each source, as `name TYPE, …`.
         collected: the name of the `Collected` of each sink.
@@ -74,7 +73,6 @@ def with_tables(spec: JobSpec, directory: Path, columns: Mapping[str, StructType
     """Return a job with files of JSON in place of some of its tables.
 
     Args:
-        spec: the job.
         directory: the directory with a directory of files for each table.
         columns: the columns of each table that a test gives rows.
     """

@@ -51,7 +51,6 @@ def deploy_wanted(s: Situation, *, from_state: bool = True, event: Emit | None =
 
     Args:
         from_state: False to start from nothing, if the upgrade mode says so.
-        event: the event to emit.
     """
     name = s.memory.revision
     if s.wanted is not None:
@@ -81,7 +80,6 @@ def deploy(
         revision: the revision to run.
         restore: the snapshot to start from; a `first_attempt` of 0 means the attempt itself.
         at: when its pod may be made; None for at once.
-        event: the event to emit.
         running: the driver that is taken over; None for a new one.
     """
     if s.seen.revision(revision) is None:

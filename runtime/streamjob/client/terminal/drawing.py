@@ -72,8 +72,6 @@ def draw(
     """Return the panel of a job.
 
     Args:
-        job: the job.
-        checkpoints: its checkpoints.
         now: seconds since 1970.
         rates: records read per second, oldest first, for the sparkline.
         canvas: the available space; a low panel shows fewer checkpoints.
@@ -98,8 +96,6 @@ def draw_status(
     """Return a job's condition and all that its panel has no room for.
 
     Args:
-        job: the job.
-        checkpoints: its checkpoints.
         diagnosis: its condition.
         now: seconds since 1970.
         width: the available space, in columns.

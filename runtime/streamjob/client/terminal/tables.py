@@ -69,7 +69,6 @@ class Column:
     """A column of a table.
 
     Args:
-        heading: its heading.
         cell: returns the cell of an object; empty if there is nothing to show.
         detail: the first view that has it.
         right: whether it is aligned on the right.

@@ -98,7 +98,6 @@ class Connector:
     """A format of Spark's or of our own.
 
     Args:
-        name: its name in a job.
         source: None if no source has this format; `table` and `sink` likewise.
         text_records: its files have records of text, which are decoded one by one.
         path: what the option `path` names: the place of files or of a whole table, a table by its name, or something

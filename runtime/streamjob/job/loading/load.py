@@ -53,7 +53,6 @@ class LoadedJob:
     """A job and the context of its file.
 
     Args:
-        spec: the job.
         directory: the file's directory, absolute: paths and modules are relative to it.
         origin: the file as the user named it.
         functions: functions of sources and operators in Python, by uid.

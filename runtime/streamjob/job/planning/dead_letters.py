@@ -88,7 +88,6 @@ def functions_of_rows(spec: JobSpec, functions: Mapping[OperatorUid, Callable[..
 
     Args:
         spec: the job as it was written.
-        functions: its functions by uid.
     """
     decoded = [each for each in spec.sources if each.on_error == DEAD_LETTER and each.uid in functions]
     rows = {rows_of(each.uid): functions[each.uid] for each in decoded}

@@ -22,7 +22,6 @@ def check_on_executors(spec: JobSpec, plan: Plan, *, local_files: bool) -> None:
     """Check that a job can run on executors.
 
     Args:
-        spec: the job.
         plan: its chains.
         local_files: whether the executors reach the local paths of sources and sinks.
 

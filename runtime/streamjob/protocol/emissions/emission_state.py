@@ -15,7 +15,6 @@ class EmissionState:
     """The progress of all chains of a job in one epoch.
 
     Args:
-        chains: the job's chains.
         channels: pairs of producer and consumer.
         feedback: those of them that close a cycle.
         clock: the coordinator's clock in seconds, for the figures.

@@ -41,7 +41,6 @@ def loops_of(chains: Iterable[ChainUid], channels: Iterable[Channel], feedback: 
     """Return the loops of a graph, which share no chain.
 
     Args:
-        chains: the job's chains.
         channels: pairs of producer and consumer, including feedback channels.
 
     Raises:

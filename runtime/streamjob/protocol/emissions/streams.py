@@ -36,7 +36,6 @@ class Streams:
     barriers are released: they have come to its writer through its reader.
 
     Args:
-        chains: the job's chains.
         channels: pairs of producer and consumer.
         feedback: those of them that close a cycle.
 

@@ -46,7 +46,6 @@ def channel_states(cut: ChainCut, files: Iterable[FileRef]) -> tuple[ChannelStat
     writes.
 
     Args:
-        cut: the chain's cut.
         files: its files in the store, including the segments in flight.
     """
     stored = {file.path: file for file in files if is_segment(file.path)}

@@ -67,7 +67,6 @@ def has_more_to_fire(chain: ChainUid, query: StreamingQuery, flush: BatchId) -> 
 
     Args:
         query: the query that ran the flush.
-        flush: the batch.
 
     Raises:
         QueryEndedEarly: the query has not run it.

@@ -111,7 +111,6 @@ def check_end(
     """Check that an end's pattern matches all its unread files, and no others.
 
     Args:
-        reader: the reader of the files.
         uid: the source, for the error.
         read: absolute paths of files that the job has read; they may be gone.
 

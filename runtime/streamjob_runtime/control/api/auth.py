@@ -96,7 +96,6 @@ class BearerToken:
 
     Args:
         app: the application for all other requests.
-        token: the job's token.
         sessions: the sessions of the job's page.
         hosts: the names of the server; None for any.
     """

@@ -46,7 +46,6 @@ class Streams:
     """All streams of one server; used on its event loop, apart from `close`.
 
     Args:
-        source: the job.
         clock: seconds since 1970, for the end of sessions.
         every: seconds from one snapshot to the next.
         heartbeat: seconds after which a silent stream shows that it is alive.

@@ -50,7 +50,6 @@ class DriverSide:
     """The job's executors.
 
     Args:
-        options: which.
         workdir: the job's work directory; processes of this machine get directories below it.
         store: the URI of the job's root in its store.
         clock: seconds since 1970.

@@ -41,11 +41,7 @@ class LaunchSettings:
 
 
 class Launcher:
-    """Keeps executors running from `start` to `stop`.
-
-    Args:
-        settings: which.
-    """
+    """Keeps executors running from `start` to `stop`."""
 
     def __init__(self, settings: LaunchSettings, environment: Mapping[str, str] = os.environ) -> None:
         self._settings = settings

@@ -236,8 +236,6 @@ class StreamOnExecutors:
     """The files of one chain's stream: each executor has those that it wrote.
 
     Args:
-        segments: the job's.
-        producer: the chain.
         location: the directory, as a `job:/…` path.
     """
 

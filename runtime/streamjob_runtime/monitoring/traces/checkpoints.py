@@ -92,7 +92,6 @@ def checkpoint_spans(
     """Return the spans of a checkpoint that has ended, its parent span first.
 
     Args:
-        record: the checkpoint.
         context: the identity of its span.
         parent: the request for it in another process; None for the first span of a trace.
         about: attributes of the job.

@@ -36,7 +36,6 @@ def check_query(
 
     Args:
         named: see `take_over`.
-        loaded: the job.
         plan: its chains.
         job: the job's identity in the store.
         allow: discard state for which the job has no operator.

@@ -69,7 +69,6 @@ def match_sources(
     The data that they have read (directories of files, topics of Kafka) identifies them, otherwise their order.
 
     Args:
-        sources: the job's.
         options: their options for connectors, by uid.
         uri: the checkpoint.
 

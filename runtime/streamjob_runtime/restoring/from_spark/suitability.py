@@ -39,7 +39,6 @@ def check_state(
     """Check that the query's state belongs to the job's operators, and is kept in a supported way.
 
     Args:
-        chain: the job's chain.
         static: the names, in lower case, of the job's tables.
         operators: Spark's names of the query's stateful operators.
         offsets: the plan of its last batch, with the settings fixed by the checkpoint.

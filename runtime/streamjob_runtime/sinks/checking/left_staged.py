@@ -40,7 +40,6 @@ def left_staged(
     Args:
         former: the sinks of the snapshot's graph.
         now: the sinks of the job's graph.
-        surroundings: the job's surroundings.
     """
     places = {_place(sink.label) for _, sink in _file_sinks(now, surroundings)}
     for uid, sink in _file_sinks(former, surroundings):

@@ -22,7 +22,6 @@ def preview_sinks(
     """Yield a refusal for each sink that a start would refuse; writes nothing.
 
     Args:
-        surroundings: the job's surroundings.
         schema: the columns of their rows; None if Spark was not asked and does not run.
     """
     for spec in sinks:
@@ -40,9 +39,6 @@ def previewed_published(
     """Yield the checkpoint that each sink published last, of those that know it without being opened, or its error.
 
     Sinks that a start would refuse for other reasons are left out.
-
-    Args:
-        surroundings: the job's surroundings.
     """
     for spec in sinks:
         try:

@@ -18,7 +18,6 @@ def verify_sinks(newest: Manifest, surroundings: SinkSurroundings) -> Iterator[t
 
     Args:
         newest: the newest completion of the sinks' job.
-        surroundings: the job's surroundings.
     """
     committables = {sink.uid: sink.committables for sink in newest.sinks}
     for each in newest.graph.get("sinks", []):
