@@ -48,7 +48,7 @@ _PLACES = {
     "opened_commits": "process.checking.commits:opened",
     "parse_with_spark": "spark.parsing:parse_with_spark",
     "preview_job": "process.testing:preview_job",
-    "problems_of_sinks": "process.checking.sink_check:problems",
+    "problems_of_sinks": "sinks.checking.verifying:problems_of_sinks",
     "read_tables": "inspection:read_tables",
     "run_job_tests": "process.testing:run_job_tests",
     "start_session": "spark.session:start_session",

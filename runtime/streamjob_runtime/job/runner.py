@@ -24,7 +24,7 @@ from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome, EpochView, Job
 from streamjob_runtime.job.epoch_directories import drop_epochs, epoch_of
-from streamjob_runtime.restoring.one_disk import NeedsOneDisk
+from streamjob_runtime.restoring.rewriting import NeedsOneDisk
 from streamjob_runtime.spark.gateway import is_broken_connection
 from streamjob_runtime.spark.text.error_text import causes, describe
 

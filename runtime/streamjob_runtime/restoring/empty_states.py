@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamjob.ids import BatchId
 from streamjob_runtime.spark.checkpoint_dir.empty_state import put_empty_state
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
-from streamjob_runtime.spark.empty_store import write_empty_store
+from streamjob_runtime.spark.gateway import java_session, our_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,5 +33,17 @@ def begin_empty(
     partitions = read_offsets(place, batch).partitions
     assert partitions is not None, "a checkpoint that a job wrote names its number of partitions"
     with tempfile.TemporaryDirectory(prefix="empty-", dir=place.parent) as scratch:
-        empty = write_empty_store(spark, Path(scratch))
+        empty = _write_empty_store(spark, Path(scratch))
         put_empty_state(place, location, batch, numbers, described, empty, partitions)
+
+
+def _write_empty_store(spark: SparkSession, directory: Path) -> Path:
+    """Write a state store without rows, with the session's settings; return the directory of its one snapshot.
+
+    Args:
+        directory: an empty directory for the store and for Spark's scratch files.
+    """
+    store, scratch = directory / "store", directory / "scratch"
+    scratch.mkdir()
+    our_java(spark).EmptyStore.write(java_session(spark), str(store), str(scratch))
+    return store

@@ -24,8 +24,8 @@ from streamjob.comparison.rewrite_checks import (
     check_rewritable,
     check_unchanged,
 )
+from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, ChainUid
-from streamjob_runtime.restoring.one_disk import NeedsOneDisk
 from streamjob_runtime.spark.checkpoint_dir.logs import (
     OperatorMetadata,
     last_committed,
@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
 log = logging.getLogger("streamjob")
+
+
+class NeedsOneDisk(CannotRestore):
+    """State has to be rewritten or rearranged before the start, and it is on the disks of several processes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "run the job without --executors until it has a checkpoint")
 
 
 @dataclass(frozen=True, slots=True)

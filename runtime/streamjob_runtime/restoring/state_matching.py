@@ -30,7 +30,7 @@ from streamjob.stored.state_owners import from_the_output, owners
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import describe_state, why_state_does_not_fit
 from streamjob_runtime.restoring.empty_states import begin_empty
-from streamjob_runtime.restoring.one_disk import NeedsOneDisk
+from streamjob_runtime.restoring.rewriting import NeedsOneDisk
 from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description
 from streamjob_runtime.spark.checkpoint_dir.graft import graft_state
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import Columns, operator_names, store_schemas

@@ -23,8 +23,8 @@ from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.job.connectors.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
 from streamjob_runtime.sinks.delta.commits import StagedBatch
-from streamjob_runtime.sinks.delta.errors import DeltaUnreachable
 from streamjob_runtime.sinks.delta.sink import DeltaSink
+from streamjob_runtime.sinks.delta.storage import DeltaUnreachable
 from streamjob_runtime.sinks.errors import CommitContended, RowsRefused, StagedRowsGone, UnusableTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]

@@ -54,7 +54,7 @@ from streamjob_runtime.sinks.errors import (
     UnreadableRecord,
     UnusableTable,
 )
-from streamjob_runtime.sinks.iceberg.errors import CatalogUnreachable
+from streamjob_runtime.sinks.iceberg.catalogs import CatalogUnreachable
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]

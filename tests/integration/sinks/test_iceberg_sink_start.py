@@ -13,7 +13,7 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.errors import UnusableTable
-from streamjob_runtime.sinks.iceberg.errors import CatalogRefuses, CatalogUnreachable
+from streamjob_runtime.sinks.iceberg.catalogs import CatalogRefuses, CatalogUnreachable
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = pytest.mark.server

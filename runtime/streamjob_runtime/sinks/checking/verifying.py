@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import OperatorUid
+from streamjob.ids import Epoch, OperatorUid
+from streamjob.protocol.log.records import JobId
 from streamjob.sink import Verifies
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink_from_graph
@@ -28,3 +30,9 @@ def verify_sinks(newest: Manifest, surroundings: SinkSurroundings) -> Iterator[t
         if isinstance(sink, Verifies):
             for error in sink.verify(context, newest.id, committables.get(context.uid, ())):
                 yield context.uid, error
+
+
+def problems_of_sinks(newest: Manifest, job: JobId) -> Iterator[str]:
+    """Yield a sentence for each problem that the sinks of a job find, see `verify_sinks`."""
+    surroundings = SinkSurroundings(job.name, job.namespace, Epoch(0), Path.cwd())
+    yield from dict.fromkeys(f"sink {uid}: {error.what}" for uid, error in verify_sinks(newest, surroundings))

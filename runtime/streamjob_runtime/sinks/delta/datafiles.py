@@ -16,7 +16,7 @@ from pyarrow import fs
 from pydantic import BaseModel, ConfigDict
 
 from streamjob_runtime.sinks.delta.statistics import partition_problem, partition_value, statistics_of
-from streamjob_runtime.sinks.lakes.life_directories import has_directories
+from streamjob_runtime.sinks.lakes.lives import has_directories
 from streamjob_runtime.sinks.lakes.staged_changes import with_values
 from streamjob_runtime.sinks.lakes.values import refuse_nulls, refuse_rows, refuse_unreadable
 from streamjob_runtime.sinks.rows.staged_hashes import sha256_of

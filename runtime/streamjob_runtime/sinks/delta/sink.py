@@ -53,8 +53,7 @@ from streamjob_runtime.sinks.delta.storage import Storage
 from streamjob_runtime.sinks.delta.sweeps import Sweeps
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
-from streamjob_runtime.sinks.lakes.life_directories import LifeDirectories
-from streamjob_runtime.sinks.lakes.lives import Life, life_of
+from streamjob_runtime.sinks.lakes.lives import Life, LifeDirectories, life_of
 from streamjob_runtime.sinks.lakes.optimistic_commits import commit_optimistically, problem_of
 from streamjob_runtime.sinks.lakes.staged_changes import LEFT_OUT
 from streamjob_runtime.sinks.rows.changes import kind_mismatches, without_kind

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyarrow import fs
 
-from streamjob_runtime.sinks.lakes.life_directories import has_directories
-from streamjob_runtime.sinks.lakes.lives import Life
+from streamjob_runtime.sinks.lakes.lives import Life, has_directories
 
 
 class Sweeps:

@@ -17,10 +17,9 @@ from pyiceberg.exceptions import (
     ValidationError,
 )
 
-from streamjob.errors import StreamJobError
+from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.connectors.iceberg import IcebergOptions, catalog_properties
 from streamjob.job.connectors.options import redacted, secrets_in
-from streamjob_runtime.sinks.iceberg.errors import CatalogRefuses, CatalogUnreachable
 
 _REFUSED = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError, PermissionError)
 _UNUSABLE = (NoSuchPropertyException, NotInstalledError, ModuleNotFoundError, ValidationError, ValueError)
@@ -37,6 +36,14 @@ _DEFAULTS = {
     "s3.connect-timeout": "10",
     "s3.request-timeout": "60",
 }
+
+
+class CatalogRefuses(InvalidInput):
+    """The catalog or the file store answers, but refuses the sink's credentials or an operation."""
+
+
+class CatalogUnreachable(StreamJobError):
+    """The catalog or the file store does not answer; the job continues from its checkpoint once it does."""
 
 
 class Explainer:

@@ -42,8 +42,7 @@ from streamjob_runtime.sinks.iceberg.datafiles import StagedFile
 from streamjob_runtime.sinks.iceberg.merging import commit_merge, merge
 from streamjob_runtime.sinks.iceberg.writing import DataFiles, data_path, target_below, write_rows
 from streamjob_runtime.sinks.identity import identity_of
-from streamjob_runtime.sinks.lakes.life_directories import LifeDirectories
-from streamjob_runtime.sinks.lakes.lives import Life, life_of
+from streamjob_runtime.sinks.lakes.lives import Life, LifeDirectories, life_of
 from streamjob_runtime.sinks.lakes.optimistic_commits import commit_optimistically, problem_of
 from streamjob_runtime.sinks.lakes.staged_changes import LEFT_OUT
 from streamjob_runtime.sinks.rows.changes import kind_mismatches, without_kind

@@ -7,7 +7,7 @@ the sink with tiny files. All of them together send at most about 16 MB.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from streamjob_runtime.sinks.errors import RowsRefused
 from streamjob_runtime.sinks.rows.few_rows import few_of
-from streamjob_runtime.sinks.rows.row_chunks import FILE_BYTES, chunks, packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_FILE_BYTES = 64 << 20
+"""Size of a file's rows in memory, in bytes, before compression."""
 _RESULT = "file string, rows binary, refused string"
 
 Batches = Iterator[pa.RecordBatch]
@@ -67,7 +68,7 @@ def write_batch(rows: DataFrame, in_task: Callable[[], FileWriter[File]], here: 
         if row.refused is not None:
             raise RowsRefused(*json.loads(row.refused))
     files = [here.description.model_validate_json(row.file) for row in results if row.file is not None]
-    if (handed_over := unpacked(row.rows for row in results if row.rows is not None)) is not None:
+    if (handed_over := _unpacked(row.rows for row in results if row.rows is not None)) is not None:
         here.write(handed_over)
     return files + here.files
 
@@ -82,7 +83,7 @@ def _task(
     return write
 
 
-def write_task(batches: Batches, writer: FileWriter[File], *, few: int, many: int = FILE_BYTES) -> Batches:
+def write_task(batches: Batches, writer: FileWriter[File], *, few: int, many: int = _FILE_BYTES) -> Batches:
     """Write a task's rows; yield the descriptions of its files, or the rows themselves if there are few.
 
     If the task fails, its files are removed. If the writer refuses rows, the reason is yielded instead: an error would
@@ -97,9 +98,9 @@ def write_task(batches: Batches, writer: FileWriter[File], *, few: int, many: in
     schema = pa.schema([("file", pa.string()), ("rows", pa.binary()), ("refused", pa.string())])
     handed_over = None
     try:
-        for rows, are_few in chunks(batches, few, many):
+        for rows, are_few in _chunks(batches, few, many):
             if are_few:
-                handed_over = packed(rows)
+                handed_over = _packed(rows)
             else:
                 writer.write(rows)
     except RowsRefused as error:
@@ -113,3 +114,38 @@ def write_task(batches: Batches, writer: FileWriter[File], *, few: int, many: in
         yield pa.RecordBatch.from_pylist([{"file": file.model_dump_json()}], schema=schema)
     if handed_over is not None:
         yield pa.RecordBatch.from_pylist([{"rows": handed_over}], schema=schema)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], few: int, many: int) -> Iterator[tuple[pa.Table, bool]]:
+    """Yield a task's rows as tables, each with a flag that it contains all rows and they are few.
+
+    Args:
+        batches: the rows.
+        few: size in memory up to which rows are few, in bytes.
+        many: size in memory at which a table ends, in bytes; it may exceed this by one batch.
+    """
+    held: list[pa.RecordBatch] = []
+    size, whole = 0, True
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+        if size >= many:
+            yield pa.Table.from_batches(held), False
+            held, size, whole = [], 0, False
+    if held:
+        yield pa.Table.from_batches(held), whole and size <= few
+
+
+def _packed(rows: pa.Table) -> bytes:
+    """Return rows as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def _unpacked(content: Iterable[bytes]) -> pa.Table | None:
+    """Return all packed rows as one table; None if there are none."""
+    tables = [pa.ipc.open_stream(each).read_all() for each in content]
+    return pa.concat_tables(tables) if tables else None
