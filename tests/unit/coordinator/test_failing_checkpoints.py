@@ -1,4 +1,4 @@
-"""Checkpoints that fail, and when the job fails with them.
+"""Checkpoints that fail, and when the job fails with them; which failures count.
 
 Docstrings name the Flink test that a test mirrors.
 """
@@ -11,7 +11,7 @@ from tests.unit.coordinator.driver import Driver, aborted, of, outcome, resolved
 from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import CheckpointId
 from streamjob.protocol.coordination import messages as m
-from streamjob.protocol.coordination.failures import AbortReason
+from streamjob.protocol.coordination.failures import AbortReason, FailureCounter
 from streamjob.protocol.coordination.triggers import TriggerState
 
 
@@ -231,3 +231,40 @@ def test_an_epoch_that_the_runtime_ends_leaves_nothing_open() -> None:
     assert resolved(actions) == {"t": TriggerState.FAILED, "waits": TriggerState.FAILED}
     assert of(m.FailJob, actions) == []
     assert driver.at(100) == []
+
+
+def test_a_failure_at_or_below_the_last_success_is_ignored() -> None:
+    """CheckpointFailureManagerTest.testIgnoresPastCheckpoints"""
+    counter = FailureCounter()
+    counter.succeeded(CheckpointId(5))
+    counter.failed(CheckpointId(4), AbortReason.EXPIRED)
+    counter.failed(CheckpointId(5), AbortReason.EXPIRED)
+    assert counter.count == 0
+
+    counter.failed(CheckpointId(6), AbortReason.EXPIRED)
+    counter.succeeded(CheckpointId(3))
+    assert counter.count == 1
+
+
+def test_one_id_counts_once() -> None:
+    """CheckpointFailureManagerTest.testIgnoreOneCheckpointRepeatedlyCountMultiTimes"""
+    counter = FailureCounter()
+    counter.failed(CheckpointId(1), AbortReason.DECLINED)
+    counter.failed(CheckpointId(1), AbortReason.EXPIRED)
+
+    assert counter.count == 1
+
+
+def test_only_reasons_that_tell_of_the_jobs_health_count() -> None:
+    """CheckpointFailureManagerTest.testTotalCountValue"""
+    counter = FailureCounter()
+    for number, reason in enumerate(AbortReason):
+        counter.failed(CheckpointId(number), reason)
+
+    assert {reason for reason in AbortReason if reason.counts} == {
+        AbortReason.DECLINED,
+        AbortReason.UPLOAD_FAILED,
+        AbortReason.EXPIRED,
+        AbortReason.COMPLETION_FAILED,
+    }
+    assert counter.count == 4

@@ -8,8 +8,9 @@ import pytest
 from tests.unit.job.mistakes import ONE_PROBLEM
 from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, looped, messages, postgresql, sql, topic
 
-from streamjob.errors import ExitCode, InvalidJob
+from streamjob.errors import ExitCode, InvalidJob, refuse
 from streamjob.job import load_job
+from streamjob.job.connectors.options import UnusableOptions
 
 
 @pytest.mark.parametrize(("text", "what", "fix"), ONE_PROBLEM.values(), ids=ONE_PROBLEM.keys())
@@ -186,3 +187,17 @@ def test_a_part_that_cannot_be_read_causes_no_problems_elsewhere(tmp_path: Path)
     found = messages(tmp_path, text.replace("input: a", "input: b"))
 
     assert {each.split(":")[0] for each in found} == {"source 'a'"}
+
+
+def test_all_that_is_wrong_is_told_at_once_and_each_fix_once() -> None:
+    found = [("has no option 'a'", "leave it out"), ("has no option 'b'", "leave it out"), ("lacks 'c'", "add c")]
+
+    with pytest.raises(UnusableOptions) as raised:
+        refuse(UnusableOptions, "sink report:", iter(found))
+
+    assert raised.value.what == "sink report: has no option 'a'; has no option 'b'; lacks 'c'"
+    assert raised.value.fix == "leave it out; add c"
+
+
+def test_nothing_is_refused_if_nothing_is_wrong() -> None:
+    refuse(UnusableOptions, "sink report:", iter(()))

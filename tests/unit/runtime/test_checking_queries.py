@@ -17,6 +17,7 @@ from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.log.records import JobId
 from streamjob.stored.start_snapshot import Found
+from streamjob_runtime.chain.query_planning import tells_of_state
 from streamjob_runtime.restoring.from_spark import check_query
 from streamjob_runtime.restoring.from_spark.errors import NoQueryThere
 
@@ -150,3 +151,17 @@ def test_the_command_ends_with_3_where_a_start_would_be_refused(query: Query, ta
     assert refused.exit_code == 3
     assert json.loads(refused.stdout)["cause"] == "OtherState"
     assert empty.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("reason", "of_state"),
+    [
+        ("[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match", True),
+        ("[STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE] Cannot change rows to ListState", True),
+        ("[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator name", True),
+        ("TransformWithStateInPySpark driver worker exited unexpectedly (crashed)", False),
+        ("[STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE] Streaming Runner initialization failed", False),
+    ],
+)
+def test_only_a_refusal_for_the_state_itself_may_cost_an_operator_its_state(reason: str, of_state: bool) -> None:
+    assert tells_of_state(reason) is of_state

@@ -1,4 +1,4 @@
-"""A Kafka source's positions compared with the brokers' offsets, and the reports to consumer groups."""
+"""A Kafka source's client, its positions compared with the brokers' offsets, and the reports to consumer groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid
 from streamjob_runtime.kafka.admin import KafkaAdmin
-from streamjob_runtime.kafka.client import client_settings
+from streamjob_runtime.kafka.client import client_settings, for_batches, with_defaults
 from streamjob_runtime.kafka.errors import (
     KafkaUnreachable,
     OffsetsGone,
@@ -384,3 +384,24 @@ def test_a_job_without_kafka_starts_no_thread() -> None:
 
     assert threading.active_count() == before
     made.close()
+
+
+OPTIONS = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
+
+
+def test_a_source_asks_brokers_not_to_wait_for_records_behind_a_batch() -> None:
+    assert client_settings(for_batches(OPTIONS))["fetch.max.wait.ms"] == "1"
+
+
+@pytest.mark.parametrize("name", ["kafka.fetch.max.wait.ms", "KAFKA.Fetch.Max.Wait.Ms"])
+def test_the_job_s_own_wait_takes_precedence(name: str) -> None:
+    given = {**OPTIONS, name: "500"}
+
+    assert client_settings(for_batches(given))["fetch.max.wait.ms"] == "500"
+
+
+def test_by_default_committed_records_are_read_and_no_topic_is_made() -> None:
+    by_default = {"isolation.level": "read_committed", "allow.auto.create.topics": "false"}
+    assert by_default.items() <= client_settings(for_batches(OPTIONS)).items()
+    given = {**OPTIONS, "kafka.Isolation.level": "read_uncommitted", "kafka.allow.auto.create.topics": "true"}
+    assert with_defaults(given) == given

@@ -10,11 +10,13 @@ from tests.unit.stored.job import JOB, Job, Run, damage, lines
 
 from streamjob.ids import ChainUid, CheckpointId, Epoch
 from streamjob.protocol.log.records import JobId, read
+from streamjob.protocol.log.restore import ClaimMode, Resolution
 from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind
 from streamjob.snapshot.record import RecordKind
 from streamjob.store.effects import drive
+from streamjob.stored.start_snapshot import home_of
 
 
 def test_the_snapshots_of_a_job_are_listed_oldest_first(job: Job, run: Run) -> None:
@@ -235,3 +237,41 @@ def test_a_savepoint_is_listed_shown_and_verified_where_it_is(job: Job, run: Run
     assert run("verify", moved).exit_code == 0
     assert run("verify", moved / "manifest.json").exit_code == 0
     assert run("verify", job.location).exit_code == 3
+
+
+def found(job: Job, reference: str, kind: str = "checkpoint") -> Resolution:
+    return Resolution(
+        manifest=job.manifest(1, kind, ()),
+        reference=reference,
+        record=None,
+        fork=False,
+        mode=ClaimMode.CLAIM,
+        reusable=False,
+        last_id=CheckpointId(1),
+    )
+
+
+def test_a_checkpoint_of_the_job_itself_is_read_from_its_own_store(job: Job) -> None:
+    assert home_of(found(job, "checkpoints/1-1/manifest.json"), job.store) is job.store
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "home"),
+    [
+        ("ns/other/checkpoints/1-1/manifest.json", "checkpoint", "ns/other/"),
+        ("copied/manifest.json", "checkpoint", "copied/"),
+        ("savepoints/1/manifest.json", "savepoint", "savepoints/1/"),
+        ("ns/other/checkpoints/1-1/manifest.json", "savepoint", "ns/other/checkpoints/1-1/"),
+    ],
+    ids=["another job's checkpoint", "a copied checkpoint", "a savepoint", "a savepoint among checkpoints"],
+)
+def test_a_snapshot_elsewhere_is_read_from_there(job: Job, place: str, kind: str, home: str) -> None:
+    root = job.store.uri.removesuffix("/default/departures/")
+
+    assert home_of(found(job, f"{root}/{place}", kind), job.store).uri == f"{root}/{home}"
+
+
+def test_a_savepoint_of_the_job_itself_is_read_from_its_directory(job: Job) -> None:
+    home = home_of(found(job, "savepoints/1/manifest.json", "savepoint"), job.store)
+
+    assert home.uri == f"{job.store.uri}savepoints/1/"

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from streamjob.job.loading.load import load_job
 from streamjob.job.model.reading import read_spec
-from streamjob_operator.resources.base import format_memory
+from streamjob_operator.resources.base import SomeCpu, format_memory
 from streamjob_operator.resources.parts import Savepoints
 from streamjob_operator.resources.pods import DriverSpec, PodSettings
 from streamjob_operator.resources.snapshot import SnapshotState, StreamSnapshot, StreamSnapshotSpec
@@ -198,3 +198,17 @@ def test_a_driver_that_spark_would_not_start_in_is_refused() -> None:
     assert format_memory(DriverSpec.model_validate({"memory": "768m"}).memory) == "768Mi"
     with pytest.raises(ValidationError, match=r"640Mi are not enough for Spark.*768Mi"):
         DriverSpec.model_validate({"memory": "640m"})
+
+
+CPU: TypeAdapter[str] = TypeAdapter(SomeCpu)
+
+
+@pytest.mark.parametrize("cpu", ["1", "500m", "1m", "0.5", "0.05", "0.001", "0.100", "2.250", "10"])
+def test_processors_for_a_slot_are_read(cpu: str) -> None:
+    assert CPU.validate_python(cpu) == cpu
+
+
+@pytest.mark.parametrize("cpu", ["0", "0.0", "0.000", "0m", "00", "-1", "0.0001", "1e3", ""])
+def test_no_processors_for_a_slot_are_refused(cpu: str) -> None:
+    with pytest.raises(ValidationError):
+        CPU.validate_python(cpu)

@@ -1,13 +1,17 @@
-"""An executor's Java is started with what it needs, and with no secret in its command line."""
+"""An executor's Java is started with what it needs and without a secret, and given up when it ends."""
 
 from __future__ import annotations
 
 import itertools
+import subprocess
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamjob_runtime.executors.agent.agent import _Over, _watch
 from streamjob_runtime.executors.agent.java_process import JavaSettings, arguments, start_java
 from streamjob_runtime.executors.build_id import differences
 from streamjob_runtime.executors.messages import Welcome
@@ -104,3 +108,28 @@ def test_a_job_without_executors_is_computed_in_its_own_process() -> None:
 )
 def test_builds_differ_in_what_is_named(theirs: dict[str, str], told: tuple[str, ...]) -> None:
     assert differences({"PySpark": "4.3.0", "Python": "3.11"}, theirs) == told
+
+
+@pytest.fixture
+def java() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_end_of_java_is_told_with_its_cause(java: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    over = _Over(threading.Event())
+    java.terminate()
+
+    _watch(java, None, (tmp_path,), over)
+
+    assert over.reason == "its Java has ended: SIGTERM ended it"
+
+
+def test_a_java_without_its_directories_is_given_up(java: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    over = _Over(threading.Event())
+
+    _watch(java, None, (tmp_path, tmp_path / "sockets"), over)
+
+    assert over.reason == f"its directory {tmp_path / 'sockets'} was removed"

@@ -1,4 +1,4 @@
-"""The pod of a preflight: what the driver's pod is, with a check in the place of the job."""
+"""The pods of a driver and of a preflight, which is the same with a check in the place of the job."""
 
 from __future__ import annotations
 
@@ -8,8 +8,50 @@ from typing import Any
 import pytest
 from tests.unit.operator.objects.samples import OWNER, action, argument, container, pod, revision, variables
 
+from streamjob_operator.decisions.status.traces import start_context
 from streamjob_operator.decisions.values.actions import CreatePreflight
 from streamjob_operator.objects import driver_pod, preflight_pod
+
+
+@pytest.mark.parametrize(("pods", "process"), [(120, 110), (30, 20), (10, 5)])
+def test_the_process_ends_before_its_pod_is_killed(pods: int, process: int) -> None:
+    built = pod(driver={"terminationGracePeriodSeconds": pods})
+
+    assert built["spec"]["terminationGracePeriodSeconds"] == pods
+    assert argument(built, "--grace") == str(process)
+
+
+def test_a_driver_that_a_span_waits_for_has_the_span_in_its_environment() -> None:
+    of = revision()
+    built = driver_pod(OWNER, of, action(of), default_image="runtime:1", traced=True)
+
+    assert variables(built)["TRACEPARENT"] == start_context(OWNER.uid, 3).traceparent
+    assert "TRACEPARENT" not in variables(pod())
+
+
+def test_a_sidecar_does_not_keep_a_pod_whose_job_has_ended() -> None:
+    built = pod(
+        driver={
+            "sidecars": [{"name": "proxy", "image": "proxy"}],
+            "initContainers": [{"name": "wait", "image": "wait"}],
+        }
+    )
+
+    assert built["spec"]["initContainers"] == [
+        {"name": "wait", "image": "wait"},
+        {"name": "proxy", "image": "proxy", "restartPolicy": "Always"},
+    ]
+    assert len(built["spec"]["containers"]) == 1
+
+
+def test_building_a_pod_leaves_the_revision_as_it_was() -> None:
+    driver = {"template": {"spec": {"containers": [{"name": "streamjob", "env": []}]}}}
+    first, second = pod(driver=driver), pod(driver=driver)
+
+    first["spec"]["containers"][0]["env"].append({"name": "MORE"})
+
+    assert first != second == pod(driver=driver)
+
 
 DRIVER: dict[str, Any] = {
     "env": [{"name": "A", "value": "b"}],
