@@ -121,7 +121,6 @@ def test_keys_may_be_computed_from_windows_and_rows_from_others(events: SparkSes
     rows=ROWS,
     window=st.sampled_from(WINDOWS),
     keys=st.sampled_from(KEYS),
-    flat=st.booleans(),
     zone=ZONES,
     ansi=st.booleans(),
 )
@@ -130,14 +129,12 @@ def test_groups_are_the_same_for_any_rows_and_windows(
     rows: list[tuple[int | None, int | None, str | None]],
     window: str,
     keys: str,
-    flat: bool,
     zone: str,
     ansi: bool,
 ) -> None:
     with (
         setting(spark, "spark.sql.session.timeZone", zone),
         setting(spark, "spark.sql.ansi.enabled", str(ansi).lower()),
-        setting(spark, "spark.streamjob.flatWindows", str(flat).lower()),
     ):
         show(spark, rows)
         bounds = f"CAST({window}.start AS STRING) AS begins, CAST({window}.end AS STRING) AS ends"

@@ -54,14 +54,13 @@ public final class PlanRules extends AbstractFunction1<SparkSessionExtensions, B
   }
 
   private static final class All extends Rule<SparkPlan> {
-    private final FlatWindows windows = new FlatWindows();
     private final WindowPanes panes = new WindowPanes();
     private final JoinStores joins = new JoinStores();
     private final NullTimes times = new NullTimes();
 
     @Override
     public SparkPlan apply(SparkPlan plan) {
-      return times.apply(joins.apply(panes.apply(windows.apply(plan))));
+      return times.apply(joins.apply(panes.apply(plan)));
     }
   }
 }

@@ -20,8 +20,10 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Partial$;
 import org.apache.spark.sql.catalyst.expressions.aggregate.PartialMerge$;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -45,19 +47,41 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>This is exact for any expressions: the pane is a part of the expressions that compute the windows, and nothing else
  * in these depends on the row. Only functions whose result does not depend on the order of the rows are computed so.
  */
-final class WindowPanes extends FirstSteps {
+final class WindowPanes extends Rule<SparkPlan> {
+  /** Turns the rule off for a session if it is `false`. */
+  private static final String SWITCH = "spark.streamjob.windowPanes";
+
   /** With two windows for each row, another step costs more than it saves where few rows share a pane. */
   private static final int FEWEST_WINDOWS = 3;
 
   private static final Set<DataType> INTEGERS =
       Set.of(DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType);
 
-  WindowPanes() {
-    super("spark.streamjob.windowPanes");
+  @Override
+  public SparkPlan apply(SparkPlan plan) {
+    return Boolean.parseBoolean(conf().getConfString(SWITCH, "true")) ? rewritten(plan) : plan;
   }
 
-  @Override
-  protected SparkPlan better(HashAggregateExec aggregate) {
+  private static SparkPlan rewritten(SparkPlan plan) {
+    SparkPlan result = plan.mapChildren(WindowPanes::rewritten);
+    return result instanceof HashAggregateExec && isFirst((HashAggregateExec) result)
+        ? better((HashAggregateExec) result)
+        : result;
+  }
+
+  /** Whether a step reads rows and is followed by a shuffle. */
+  private static boolean isFirst(HashAggregateExec aggregate) {
+    for (AggregateExpression each : CollectionConverters.asJava(aggregate.aggregateExpressions())) {
+      if (!each.mode().equals(Partial$.MODULE$)) {
+        return false;
+      }
+    }
+    // Without functions, the steps of an aggregation differ only in what they require of their rows.
+    return aggregate.requiredChildDistributionExpressions().isEmpty();
+  }
+
+  /** Returns a plan with the same output as a first step, or the step itself. */
+  private static SparkPlan better(HashAggregateExec aggregate) {
     if (aggregate.aggregateExpressions().isEmpty() || !hasNoOrder(aggregate)) {
       return aggregate;
     }
