@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,6 @@ from streamjob.telemetry.spans import TRACEPARENT
 from streamjob_runtime.executors.driver.options import ExecutorOptions
 from streamjob_runtime.process.lock import RunningLock
 from streamjob_runtime.process.termination import TerminationLog
-from streamjob_runtime.spark.case_tables import load_early
 from streamjob_runtime.spark.connectors.finding import needed
 from streamjob_runtime.spark.holder import SparkHolder
 from streamjob_runtime.spark.job_files import JobFiles
@@ -173,7 +171,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 executors=executors.for_spark if executors else None,
             ),
             log_file=work / "spark.log" if not options.quiet and sys.stdout.isatty() else None,
-            on_started=executors.spark_started if executors else partial(load_early, loaded.spec),
+            on_started=executors.spark_started if executors else None,
         )
         try:
             if not drive(store, read(place.job, checkpoints=1)).finished:

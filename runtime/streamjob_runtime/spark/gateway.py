@@ -89,15 +89,6 @@ def runs_tasks(spark: SparkSession) -> bool:
     return (spark.sparkContext.master or "").startswith("local")
 
 
-def load_class(spark: SparkSession, name: str) -> None:
-    """Load and initialise a class in Spark's Java.
-
-    Args:
-        name: the class with its package.
-    """
-    java_of(spark).org.apache.spark.util.Utils.classForName(name, True, False)
-
-
 def has_class(spark: SparkSession, name: str) -> bool:
     """Return whether Spark's Java can load a class.
 

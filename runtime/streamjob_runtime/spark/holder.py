@@ -45,14 +45,14 @@ class SparkHolder:
     Args:
         settings: the job's Spark settings.
         log_file: the file for Spark's own output; None for standard error.
-        on_started: is called with the session once Spark has started.
+        on_started: is called with the session once Spark has started; None if nothing is.
     """
 
     def __init__(
         self,
         settings: SessionSettings,
         log_file: Path | None = None,
-        on_started: Callable[[SparkSession], None] = lambda session: None,
+        on_started: Callable[[SparkSession], None] | None = None,
     ) -> None:
         self._on_started = on_started
         self._settings = settings
@@ -98,7 +98,8 @@ class SparkHolder:
                 if is_enabled(self._settings.conf):
                     self._page = page_at(self._session.sparkContext.uiWebUrl, self._settings.page_secret)
                 self._note_directories(self._settings)
-                self._on_started(self._session)
+                if self._on_started is not None:
+                    self._on_started(self._session)
                 for hint in hints:
                     log.info(hint)
             elif (unfit := self.unfit()) is not None:

@@ -25,7 +25,6 @@ from streamjob_runtime.kafka.source_checks import check_sources, kafka_inputs
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.sinks.factory import SinkSurroundings, make_sink
 from streamjob_runtime.sinks.rehearsing import rehearse_sink
-from streamjob_runtime.spark.case_tables import load_tables
 from streamjob_runtime.spark.gateway import frame_without_rows
 from streamjob_runtime.spark.job_files import JobFiles
 
@@ -60,7 +59,6 @@ def connect(
         StreamJobError: a system refuses something, which the start would report.
         PySparkException: Spark refuses something, which the start would report.
     """
-    load_tables(spark)
     # The end of a bounded source is fixed when the job starts.
     unbounded = tuple(each.model_copy(update={"bounded": False}) for each in loaded.spec.sources)
     loaded = replace(loaded, spec=loaded.spec.model_copy(update={"sources": unbounded}))
