@@ -34,6 +34,16 @@ def test_periodic_checkpoints_follow_each_other_at_the_interval() -> None:
     assert starts == [(10, 1), (20, 2), (30, 3)]
 
 
+def test_a_requested_checkpoint_does_not_put_the_next_periodic_one_off() -> None:
+    """CheckpointRequestDeciderTest.testSavepointTiming"""
+    driver = Driver(LivePolicy(interval=10))
+    driver.now = 6
+    driver.trigger("t")
+    driver.completed(1)
+
+    assert started(driver.at(10)) == [2]
+
+
 def test_no_chain_running_means_no_periodic_checkpoint_and_no_wish_to_wake() -> None:
     """DefaultCheckpointPlanCalculatorTest.testPlanCalculationWhenOneTaskNotRunning"""
     driver = Driver(LiveCheckpointingPolicy(interval=10), running=False)

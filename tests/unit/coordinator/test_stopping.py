@@ -159,10 +159,11 @@ def test_a_drain_flushes_the_chains_before_the_savepoint_and_nothing_else_starts
     assert driver.completed(1)[-1] == m.EndJob(end=m.JobEnd.STOPPED)
 
 
-def test_a_failed_drain_restarts_the_job_even_without_savepoint() -> None:
+@pytest.mark.parametrize("savepoint", [True, False])
+def test_a_failed_drain_restarts_the_job_even_without_savepoint(savepoint: bool) -> None:
     """SavepointITCase.testStopWithSavepointWithDrainGlobalFailoverIfSavepointAborted"""
     driver = Driver()
-    driver.stop("stop", drain=True)
+    driver.stop("stop", savepoint=savepoint, drain=True)
     driver.all_chains(m.ChainStatus.DRAINED)
 
     actions = driver.decline(1)

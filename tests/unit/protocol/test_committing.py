@@ -6,7 +6,7 @@ import pytest
 from tests.unit.protocol.life import SINK, JobEpoch, spoil, without_recovery
 
 from streamjob.ids import CheckpointId, Epoch
-from streamjob.protocol.log.committing import Abort, Commit, Recovered, commit, recover
+from streamjob.protocol.log.committing import Abort, Commit, Recovered, SinkEffect, commit, recover
 from streamjob.protocol.log.completing import complete_snapshot
 from streamjob.protocol.log.ownership import IllegalStep
 from streamjob.protocol.manifests.stored_manifests import SnapshotMissing
@@ -39,6 +39,15 @@ def test_a_claimer_commits_the_newest_completion_again_and_then_aborts_what_earl
 
     assert second.sink == [committed(2), Abort(SINK, Epoch(2))]
     assert second.recovered == Recovered(CheckpointId(2))
+
+
+def test_what_a_sink_that_the_job_has_no_more_has_staged_is_discarded_too(store: FaultyStore) -> None:
+    JobEpoch(store).checkpoint("a")
+    effects: list[SinkEffect] = []
+
+    drive(store, recover(without_recovery(store).claim, []), perform=effects.append)
+
+    assert effects == [committed(1), Abort(SINK, Epoch(2))]
 
 
 def test_a_commit_that_fails_may_be_repeated_and_nothing_is_completed_before(store: FaultyStore) -> None:

@@ -9,6 +9,7 @@ from tests.unit.protocol.life import JobEpoch, key_of, objects, once, spoil, sto
 
 from streamjob.errors import Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, LogSeq, Owner
+from streamjob.protocol.log.creating import OutcomeUnknown
 from streamjob.protocol.log.deleting_garbage import CannotCollect, Collected, GarbageCollector
 from streamjob.protocol.log.ownership import IllegalStep
 from streamjob.protocol.log.registry import Registry
@@ -49,6 +50,24 @@ def test_manifests_are_deleted_before_their_files(store: FaultyStore) -> None:
 
     assert key_of(first) not in stored(store, "checkpoints/")
     assert objects(first) <= stored(store, "shared/")
+
+
+def test_a_completion_that_is_tried_again_brings_back_no_manifest_that_a_successor_has_deleted(
+    store: FaultyStore,
+) -> None:
+    owner = JobEpoch(store)
+    first = owner.begin("a")
+    store.plan = lambda verb, key: Fault.AFTER if key.startswith("log/") else None
+    with pytest.raises(OutcomeUnknown):
+        owner.complete(first)
+    store.plan = lambda verb, key: None
+    successor = JobEpoch(store, num_retained=1)
+    successor.checkpoint("b")
+    successor.collect()
+
+    with pytest.raises(Superseded):
+        owner.complete(first)
+    assert key_of(first) not in stored(store, "checkpoints/")
 
 
 def test_at_least_one_checkpoint_is_retained() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq, Owner
-from streamjob.protocol.log.creating import TRIES, OutcomeUnknown
+from streamjob.protocol.log.creating import TRIES, OutcomeUnknown, create
 from streamjob.protocol.log.ownership import (
     Claim,
     Completion,
@@ -289,6 +289,16 @@ def test_a_claimer_that_slept_through_pruning_does_not_take_a_free_number_for_it
     claim = drive(store, _resumed(claiming, effect))
 
     assert (claim.epoch, claim.last_seq, claim.last_id) == (4, 8, 9)
+
+
+def test_a_number_that_was_taken_and_pruned_is_not_taken_again(store: FaultyStore) -> None:
+    write(store, record(0, 1, owner="other"))
+    creating = create(record(0, 1))
+    effect = creating.send(drive(store, _once(next(creating))))
+    store.delete([keys.log_record(LogSeq(0))])
+
+    assert not drive(store, _resumed(creating, effect))
+    assert list(store.list(keys.LOG_PREFIX)) == []
 
 
 def test_a_claimer_with_a_lower_attempt_than_the_last_claim_is_superseded(store: FaultyStore) -> None:

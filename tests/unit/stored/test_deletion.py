@@ -90,6 +90,14 @@ def test_a_deletion_stops_at_a_manifest_that_cannot_be_read(job: Job, run: Run) 
     assert {key for key in job.objects() if not key.startswith("log")} == kept
 
 
+def test_a_deletion_stops_at_a_newest_savepoint_of_the_job_that_cannot_be_read(job: Job, run: Run) -> None:
+    job.savepoint(4, b"state", "savepoints/that-is-gone")
+    result = run("delete", job.location, 1, "--fence")
+
+    assert result.exit_code == 5
+    assert "nothing is deleted: savepoint 4 is retained" in result.stderr
+
+
 def test_a_checkpoint_whose_manifest_is_damaged_can_be_deleted(job: Job, run: Run) -> None:
     damage(job.path("checkpoints/1-1/manifest.json"), b"{")
 

@@ -5,7 +5,7 @@ Each effect on them or on the store is a moment at which a process may die; some
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,8 @@ class BrokersAndStore:
     topic_id: str | None = "id-of-alerts"
     """None while there is no topic for the rows: the brokers make it."""
     dies_in: int | None = None
+    before_fencing: Callable[[], None] = lambda: None
+    """What others do at the last moment before a producer fences them off."""
 
     def moment(self) -> None:
         """Die, if it is time."""
@@ -117,6 +119,7 @@ class _Producer:
 
     def open(self) -> None:
         self._world.moment()
+        self._world.before_fencing()
         self._world.generation += 1
         self._generation = self._world.generation
         self._world.moment()

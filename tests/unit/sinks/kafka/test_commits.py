@@ -39,6 +39,8 @@ RECORD = CommitRecord(epoch=2, checkpoint=7, batches=("2/b", "2/a"))
         (RECORD, 7, "2/a", False, Verdict.DONE),
         (RECORD, 8, "2/c", True, Verdict.DUE),
         (RECORD, 8, "2/c", False, Verdict.GONE),
+        # A record does not name all earlier batches, also not all of its own checkpoint.
+        (RECORD, 7, "1/z", False, Verdict.DONE),
         # An older snapshot was brought back: its rows were deleted when they had been committed.
         (RECORD, 6, "1/z", False, Verdict.DONE),
         # The job was created again, and its numbers restart at 1.
@@ -119,6 +121,23 @@ def test_a_sink_that_the_job_has_otherwise_now_publishes_its_last_checkpoint_bes
     commit(sink, 2, [world.stage(2, "2")])
 
     assert world.rows == ["1", "2"]
+
+
+def test_what_a_former_process_commits_at_the_last_moment_is_not_published_again(tmp_path: Path) -> None:
+    world = BrokersAndStore(tmp_path)
+    former, batch = world.open(1), world.stage(1, "1")
+    copy = dict(world.store.bucket.objects)
+    sink = world.open(2)
+
+    def commit_late() -> None:
+        world.before_fencing = lambda: None
+        commit(former, 1, [batch])
+        world.store.bucket.objects = copy
+
+    world.before_fencing = commit_late
+    commit(sink, 1, [batch])
+
+    assert world.rows == ["1"]
 
 
 def test_rows_that_are_lost_are_an_error_and_nothing_of_the_checkpoint_is_published(tmp_path: Path) -> None:
