@@ -14,8 +14,10 @@ from streamjob.protocol.manifests.stored_manifests import (
     SnapshotCorrupt,
     SnapshotMissing,
     UnknownManifestVersion,
+    decode_manifest,
     encode_manifest,
 )
+from streamjob.snapshot.sealing import sealed
 from streamjob.store import hashing
 from streamjob.store.effects import drive
 from streamjob.testing.memory_store import FaultyStore
@@ -103,6 +105,19 @@ def test_no_claim_refers_to_no_file_of_the_snapshot(store: FaultyStore) -> None:
     JobEpoch(store).checkpoint("a")
 
     assert not JobEpoch(store, mode=ClaimMode.NO_CLAIM).resolution.reusable
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"new": 1}, "new is an unknown field"), ({"epoch": 2}, "holds the manifest of checkpoint 2-1")],
+)
+def test_a_manifest_that_says_more_than_this_version_knows_or_is_another_ones_is_refused(
+    changes: dict[str, object], words: str
+) -> None:
+    content = sealed({**manifest_of(1, 1).stored_fields(), **changes})
+
+    with pytest.raises(SnapshotCorrupt, match=words):
+        decode_manifest("checkpoints/1-1/manifest.json", content)
 
 
 SPOILT = ["manifest missing", "manifest corrupt", "file missing", "file truncated", "unknown version"]

@@ -306,6 +306,17 @@ def test_data_in_flight_needs_its_channel() -> None:
         start(FUSED, then, allow=True)
 
 
+def test_readers_that_have_come_to_different_places_do_not_become_one_reader() -> None:
+    readers = sql("clean", "events"), sql("early", "clean"), sql("late", "clean")
+    then = snapshot(job_spec(*readers, sinks=("early", "late")), in_flight=(("clean", "early"),))
+    ahead = [each.model_copy(update={"consumed": each.next + 1}) for each in then.channels if each.target == "late"]
+    then = then.model_copy(update={"channels": (*(each for each in then.channels if each.target != "late"), *ahead)})
+    union = sql("both", ["early", "late"], "SELECT * FROM early UNION ALL SELECT * FROM late")
+
+    with pytest.raises(InFlightDataLost, match="had read 'clean' up to different places, and now read it in one chain"):
+        start(job_spec(*readers, union), then)
+
+
 def test_data_in_flight_to_an_operator_that_is_gone_is_given_up_with_its_state() -> None:
     then = snapshot(SPLIT, in_flight=(("clean", "counts"),))
     now = job_spec(sql("clean", "events"))

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from streamjob_runtime.restoring.one_disk import NeedsOneDisk
 
 from streamjob.ids import BatchId, ChainUid
-from streamjob_runtime.restoring.rewriting import RestoredChain, rewrite_state
+from streamjob_runtime.restoring.rewriting import RestoredChain, keep_partitions, rewrite_state
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
 
 NO_SPARK: Any = None
@@ -49,3 +50,14 @@ def test_a_chain_that_has_the_number_is_left_alone(chain: RestoredChain) -> None
     assert rewrite_state(NO_SPARK, [chain], 2) == {}
 
     assert (chain.checkpoint / "offsets" / "4").read_text() == before
+
+
+def test_state_that_other_processes_have_keeps_its_number_and_a_chain_without_state_takes_the_new_one(
+    chain: RestoredChain,
+) -> None:
+    keep_partitions([chain], 4)
+    assert read_offsets(chain.checkpoint, chain.batch).partitions == 4
+
+    (chain.checkpoint / "commits" / "4").write_text('v2\n{"nextBatchWatermarkMs":9,"stateUniqueIds":{"0":[["a"]]}}')
+    with pytest.raises(NeedsOneDisk, match="has 4 partitions and not 2"):
+        keep_partitions([chain], 2)

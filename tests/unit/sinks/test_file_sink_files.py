@@ -29,9 +29,9 @@ from streamjob_runtime.sinks.files.file_systems import LocalPlace
 from streamjob_runtime.sinks.files.sink import FileSink
 
 
-def opened(directory: Path, epoch: int = 1, job: str = "departures", uid: str = "report") -> FileSink:
+def opened(directory: Path, epoch: int = 1) -> FileSink:
     sink = FileSink("csv", LocalPlace(directory))
-    sink.open(SinkContext(job, "default", OperatorUid(uid), Epoch(epoch), {}))
+    sink.open(SinkContext("departures", "default", OperatorUid("report"), Epoch(epoch), {}))
     return sink
 
 
@@ -262,16 +262,19 @@ def test_abort_discards_lower_epochs_only(tmp_path: Path) -> None:
     assert sorted(each.name for each in (tmp_path / "_streamjob/staged").iterdir()) == ["10", "11", "foreign"]
 
 
-@pytest.mark.parametrize(("job", "uid"), [("arrivals", "report"), ("departures", "copy")])
+@pytest.mark.parametrize(
+    ("namespace", "job", "uid"),
+    [("default", "arrivals", "report"), ("default", "departures", "copy"), ("other", "departures", "report")],
+)
 def test_a_second_job_or_sink_on_the_same_path_is_refused_and_both_are_named(
-    tmp_path: Path, job: str, uid: str
+    tmp_path: Path, namespace: str, job: str, uid: str
 ) -> None:
     opened(tmp_path)
 
     with pytest.raises(PlaceTaken) as refused:
-        opened(tmp_path, job=job, uid=uid)
+        FileSink("csv", LocalPlace(tmp_path)).open(SinkContext(job, namespace, OperatorUid(uid), Epoch(1), {}))
     assert "sink report of job default/departures" in str(refused.value)
-    assert f"sink {uid} of job default/{job}" in str(refused.value)
+    assert f"sink {uid} of job {namespace}/{job}" in str(refused.value)
 
 
 def test_the_same_sink_takes_its_path_again(tmp_path: Path) -> None:

@@ -67,6 +67,9 @@ SUM_B = function("Sum", "sum(b)", opaque=False)
         (key("a", "B"), key("a", "b"), "where it was 'B', it is 'b'"),
         (key("A"), key("1", of="int"), "of a column of type string, and is of one of type int"),
         (aggregation(SUM_A, SUM_B), aggregation(SUM_B, SUM_A), "its sum(b) would continue from sum(a)"),
+        (aggregation(SUM_A), aggregation(function("Max", "max(a)", opaque=False)), "its sum(a) is now max(a)"),
+        (aggregation(SUM_A, SUM_B), aggregation(SUM_A), "it has lost its sum(b)"),
+        (aggregation(SUM_A), aggregation(SUM_A, SUM_B), "it has no state for its sum(b)"),
         (other("join", type="INNER"), other("join", type="LEFT OUTER"), "join of the kind INNER"),
         (
             other("transformWithState", validForUs=60_000_000),
@@ -85,6 +88,11 @@ SUM_B = function("Sum", "sum(b)", opaque=False)
         ),
         (other("join", leftKeepsMs=5), other("join", leftKeepsMs=6), "rows dropped since would be missing"),
         (other("join", rightKeepsMs=5), other("join", rightKeepsMs=None), "to be kept for good"),
+        (
+            other("deduplicationWithinWatermark", delayMs=5),
+            other("deduplicationWithinWatermark", delayMs=6),
+            "duplicates of those that end earlier would pass",
+        ),
         (other("groupState", timeout="NoTimeout"), other("groupState", timeout="EventTimeTimeout"), "its timeout was"),
         (aggregation(), other("sessions"), "of the kind aggregation"),
     ],

@@ -34,6 +34,16 @@ def test_without_the_fallback_too_a_deletion_does_not_wait_for_ever_for_a_savepo
     user.wait(lambda: user.world.gone)
 
 
+def test_a_deletion_tries_its_savepoint_three_times() -> None:
+    user = User.with_stable_job(savepoints={"onDeletion": True})
+    user.world.delete()
+    while not user.world.gone:
+        user.world.next_fault = "savepoint fails"
+        user.look()
+
+    assert len({each.trigger_id for each in user.did(StopJob) if each.savepoint}) == 3
+
+
 def test_a_job_that_never_ran_disposes_of_nothing_that_is_stored_under_its_name() -> None:
     before = User.with_stable_job()
     user = User(deletionPolicy="Delete", suspend=True)
