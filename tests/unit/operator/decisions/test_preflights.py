@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.simulation.operator.preflights import FOUND
+from tests.simulation.operator.preflights import FOUND, PreflightPod
 from tests.unit.operator.decisions.user import User
 
 from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight, StopJob
@@ -192,6 +192,22 @@ def test_a_name_that_another_pod_has_is_left_to_it(monkeypatch: pytest.MonkeyPat
         user.edit(image="two")
         user.wait(lambda: bool(user.did(CreatePreflight)))
         user.wait(lambda: user.did(CreatePreflight)[-1].number == 2)
+    upgrade_ends(user)
+
+    assert user.world.preflights.made == [2]
+
+
+def test_what_a_pod_of_another_revision_has_found_under_its_name_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user = User.with_stable_job()
+    now = user.world.now
+    older = PreflightPod("job-preflight-1", "its uid", 1, "older", now, "good", started=now, exit_code=0)
+    user.world.preflights.pods.append(older)
+    with monkeypatch.context() as stuck:
+        stuck.setattr(user.world.preflights, "delete", lambda name: None)
+        user.edit(image="two")
+        user.wait(lambda: bool(user.did(CreatePreflight)))
     upgrade_ends(user)
 
     assert user.world.preflights.made == [2]

@@ -205,6 +205,16 @@ def test_objects_that_a_process_left_when_it_died_after_its_commit_are_deleted_b
     assert world.staged() == 0
 
 
+def test_an_abort_deletes_what_lower_epochs_have_staged_and_no_more(tmp_path: Path) -> None:
+    world = BrokersAndStore(tmp_path)
+    for epoch in (1, 2, 3):
+        world.stage(epoch, "row")
+
+    world.open(2).abort()
+
+    assert [each.key.split("/")[2] for each in world.store.list("staged/")] == ["2", "3"]
+
+
 def test_rows_that_could_not_be_deleted_go_before_the_next_transaction_begins(tmp_path: Path) -> None:
     world = BrokersAndStore(tmp_path)
     sink = world.open(1)
