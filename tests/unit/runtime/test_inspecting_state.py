@@ -17,6 +17,7 @@ from streamjob.stored.state_tables import TablesRequest
 from streamjob_runtime.inspection import read_tables
 from streamjob_runtime.inspection.state_views import views_of
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt
+from streamjob_runtime.spark.text.json_values import exact_number
 
 pytest.importorskip("pyarrow")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -131,3 +132,11 @@ def test_a_snapshot_without_a_manifest_has_no_tables() -> None:
 
     with pytest.raises(StateUnreadable, match="it is gone"):
         next(read_tables(TablesRequest(snapshot=snapshot)))
+
+
+def test_a_number_is_text_where_a_float_would_lose_digits() -> None:
+    assert [exact_number(text) for text in ("1.50", "0.1234567890123456789", "1e999")] == [
+        1.5,
+        "0.1234567890123456789",
+        "1e999",
+    ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.simulation.operator.world import ClusterWorld
 from tests.unit.operator.decisions.user import User
 
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.decisions import decide
-from streamjob_operator.decisions.values.actions import AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
+from streamjob_operator.decisions.values.actions import Action, AddFinalizer, CreateDriver, DeleteDriver, EnsureRevision
 from streamjob_operator.decisions.values.memory import memory_of
 from streamjob_operator.decisions.values.observation import KnownSnapshot
 from streamjob_operator.decisions.values.revision import revision_of
@@ -161,7 +162,8 @@ def test_a_driver_waits_until_the_one_before_is_gone() -> None:
     assert not process.alive
 
 
-def test_an_older_driver_that_turns_up_has_to_go_first() -> None:
+@pytest.mark.parametrize(("leaves", "actions"), [(False, [DeleteDriver]), (True, [])])
+def test_an_older_driver_that_turns_up_has_to_go_first(leaves: bool, actions: list[type[Action]]) -> None:
     user = User.with_stable_job()
     older = user.world.observe(user.world.stored).pods[0]
     user.world.kill_driver()
@@ -169,9 +171,10 @@ def test_an_older_driver_that_turns_up_has_to_go_first() -> None:
     user.world.tick(60)
     stored = user.world.stored
 
+    older = replace(older, deleting=user.world.now if leaves else None)
     decision = decide(user.world.resource(stored), replace(user.world.observe(stored), pods=(older,)))
 
-    assert [type(action) for action in decision.actions] == [DeleteDriver]
+    assert [type(action) for action in decision.actions] == actions
 
 
 def test_a_job_that_rested_for_long_gets_its_time_to_become_ready_before_it_is_rolled_back() -> None:
