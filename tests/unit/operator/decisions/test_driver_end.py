@@ -282,6 +282,7 @@ def test_a_driver_that_ended_by_its_own_fault_waits_also_the_first_time() -> Non
 
     assert user.condition(ConditionType.RECONCILING).reason == "WaitingToRestart"
     assert len(user.did(CreateDriver)) == 1
+    assert [pod.attempt for pod in user.world.pods] == [1], "its log is wanted"
 
 
 def test_a_driver_that_is_killed_again_and_again_waits_from_the_second_time_on() -> None:

@@ -115,6 +115,16 @@ def test_a_move_to_another_location_has_none() -> None:
     assert not [each for each in user.did(CreateDriver) if each.waits]
 
 
+def test_a_job_that_has_completed_nothing_has_none() -> None:
+    user = User(**WARM, checkpointing={"interval": "1h"})
+    user.wait_for(LifecycleState.DEPLOYED)
+    user.edit(image="two")
+
+    user.wait(lambda: len(user.world.starts) == 2)
+
+    assert not [each for each in user.did(CreateDriver) if each.waits]
+
+
 def test_suspensions_redeployments_and_rollbacks_have_none() -> None:
     user = User.with_stable_job(**WARM)
     user.edit(savepointRedeployNonce=1, initialSavepointPath="s3://b/s/manifest.json")
