@@ -56,6 +56,24 @@ def test_a_savepoint_is_not_disposed_of_while_the_job_would_restart_from_it() ->
     assert world.log.newest.path != path
 
 
+def test_a_savepoint_is_not_disposed_of_while_nobody_knows_whether_the_job_needs_it() -> None:
+    world = stable()
+    world.request("one", DISPOSED)
+    wait(world, lambda: world.state_of("one") is SnapshotState.COMPLETED)
+    path = world.resources["one"].status["path"]
+    wait(world, lambda: world.log.newest is not None and world.log.newest.path != path)
+
+    world.store_up = False
+    world.remove("one")
+    for _ in range(5):
+        world.reconcile_snapshots()
+    assert world.removed == []
+
+    world.store_up = True
+    wait(world, lambda: "one" not in world.resources)
+    assert world.removed == [path]
+
+
 def test_a_savepoint_that_a_redeployed_job_started_from_stays_until_that_has_completed_something() -> None:
     world = stable()
     world.request("one", DISPOSED)

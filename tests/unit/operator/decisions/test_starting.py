@@ -175,6 +175,9 @@ def test_an_older_driver_that_turns_up_has_to_go_first(leaves: bool, actions: li
     decision = decide(user.world.resource(stored), replace(user.world.observe(stored), pods=(older,)))
 
     assert [type(action) for action in decision.actions] == actions
+    reconciling = find_condition(decision.status.conditions, ConditionType.RECONCILING)
+    assert reconciling is not None
+    assert reconciling.reason == "WaitingForOldDriver"
 
 
 def test_a_job_that_rested_for_long_gets_its_time_to_become_ready_before_it_is_rolled_back() -> None:
