@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.operator.decisions.user import User
 
 from streamjob.snapshot.record import RecordKind
-from streamjob_operator.decisions import wanted_triggers
+from streamjob_operator.decisions import decide, wanted_triggers
 from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, StopJob
 from streamjob_operator.resources.conditions import ConditionType
 from streamjob_operator.resources.status import LifecycleState, TriggerPurpose
@@ -58,6 +60,23 @@ def test_a_driver_that_has_stopped_and_does_not_end_is_deleted() -> None:
 
     assert user.did(DeleteDriver)[0].name == "job-driver-1"
     assert newest_kind(user) is RecordKind.SAVEPOINT
+
+
+def test_an_older_driver_that_turns_up_during_a_stop_has_to_go_too() -> None:
+    user = User.with_stable_job()
+    older = user.world.observe(user.world.stored).pods[0]
+    user.world.kill_driver()
+    user.wait(lambda: user.attempt == 2 and user.state is LifecycleState.STABLE)
+    user.world.processes[-1].savepoint_seconds = 100
+    user.edit(image="two")
+    user.wait(lambda: bool(user.did(StopJob)))
+    user.look(3)
+    stored = user.world.stored
+    seen = user.world.observe(stored)
+
+    decision = decide(user.world.resource(stored), replace(seen, pods=(*seen.pods, older)))
+
+    assert DeleteDriver(name=older.name) in decision.actions
 
 
 def test_a_savepoint_that_takes_for_ever_is_given_up() -> None:
