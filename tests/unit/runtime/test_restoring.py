@@ -21,7 +21,7 @@ from streamjob.comparison.refusals import (
     UnfinishedBeforeFinished,
 )
 from streamjob.comparison.snapshot_job import keeps_state
-from streamjob.comparison.verdicts import Comparison, Finding, Origin
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, Origin, Verdict
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.model.spec import JobSpec
@@ -408,6 +408,18 @@ def test_what_only_spark_can_tell_is_not_decided_by_the_graphs() -> None:
 
     assert compared(changed, snapshot(FUSED)).undecided == {"counts": "counts"}
     assert compared(job_spec(sql("clean", "events", "SELECT k FROM {}")), snapshot(stateless)).undecided == {}
+
+
+def test_what_spark_finds_replaces_all_but_refusals_and_may_concern_other_parts() -> None:
+    before = compared(job_spec(sql("clean", "events")), snapshot(FUSED))
+    found = [
+        Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.DROPPED, why="its state does not fit")
+        for uid in ("clean", "counts", "other")
+    ]
+
+    after = verdicts(before.decided(found))
+
+    assert after == verdicts(before) | {"clean": "dropped", "counts": "refused", "other": "dropped"}
 
 
 def test_a_chain_is_finished_if_all_its_operators_are() -> None:
