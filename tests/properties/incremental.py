@@ -15,7 +15,8 @@ from streamjob.store.base import Store
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.upload.uploader import Uploader
 from streamjob_runtime.restoring.download import download
-from streamjob_runtime.spark.checkpoint_dir import CutFiles, Hold
+from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 JOB = JobId("tests", "job")
 CHAIN = ChainUid("chain")

@@ -15,7 +15,7 @@ from tests.unit.view.samples import MANIFEST, WATERMARK_MS
 
 from streamjob.client.models import ControlFile
 from streamjob.ids import BatchId, CheckpointId, OperatorUid, TriggerId
-from streamjob.job import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import CheckpointingPolicy
 from streamjob.protocol.coordination import messages as m

@@ -33,7 +33,7 @@ from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.process.checking.start_check import examine_with
 from streamjob_runtime.restoring.from_spark import check_query, take_over
 from streamjob_runtime.restoring.from_spark.errors import OtherState
-from streamjob_runtime.spark.checkpoint_dir import force_batch
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import force_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

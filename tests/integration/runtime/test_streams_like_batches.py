@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 from tests.integration.runtime.purchases import add_file
 
-from streamjob_runtime.spark.checkpoint_dir import force_flush
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import force_flush
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

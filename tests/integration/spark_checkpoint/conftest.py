@@ -20,7 +20,8 @@ from streamjob.store.local import LocalStore
 from streamjob_runtime.checkpointing.upload.packing import known_files
 from streamjob_runtime.checkpointing.upload.uploader import Uploader
 from streamjob_runtime.restoring.download import download
-from streamjob_runtime.spark.checkpoint_dir import Hold, relocate
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
+from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

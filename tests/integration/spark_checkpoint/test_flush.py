@@ -14,7 +14,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from tests.integration.core import core
 
-from streamjob_runtime.spark.checkpoint_dir import force_flush, needs_another_flush
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import force_flush, needs_another_flush
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,14 +12,9 @@ from pyspark.sql import functions
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark.checkpoint_dir import (
-    BatchAlreadyPlanned,
-    force_batch,
-    hold,
-    last_committed,
-    read_commit,
-    read_offsets,
-)
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import BatchAlreadyPlanned, force_batch
+from streamjob_runtime.spark.checkpoint_dir.hold import hold
+from streamjob_runtime.spark.checkpoint_dir.logs import last_committed, read_commit, read_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,8 +10,8 @@ import pytest
 
 from streamjob.ids import BatchId
 from streamjob_runtime.checkpointing.upload.packing import LARGEST_PIECE
-from streamjob_runtime.spark.checkpoint_dir import Hold, hold
 from streamjob_runtime.spark.checkpoint_dir.compaction import settle_intervals
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

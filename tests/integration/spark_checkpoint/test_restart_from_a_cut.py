@@ -14,7 +14,9 @@ from tests.integration.core import core
 
 from streamjob.ids import BatchId
 from streamjob.store.hashing import file_sha256
-from streamjob_runtime.spark.checkpoint_dir import Hold, force_batch, hold, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import force_batch
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,7 +13,7 @@ from bench.executors.threads import OTHER, PYTHON, between, kind
 from bench.kafka import SIDES, start_command
 from bench.spark_files import BATCHES, PARTITIONS, SparkFiles
 
-from streamjob_runtime.spark.checkpoint_dir import files_for
+from streamjob_runtime.spark.checkpoint_dir.files import files_for
 
 
 def taken(executors: int, partitions: int, puts: int) -> Taken:

@@ -6,8 +6,9 @@ import pytest
 
 from streamjob import Job
 from streamjob.ids import ChainUid
-from streamjob.job import Handle, JobSpec, Plan, plan
-from streamjob.job.model.spec import OutputMode
+from streamjob.job.model.spec import JobSpec, OutputMode
+from streamjob.job.planning.plan import Plan, plan
+from streamjob.job.python_job.handles import Handle
 
 WINDOWS = "SELECT window(timestamp, '1 hour') AS w, count(*) AS n FROM {} GROUP BY window(timestamp, '1 hour')"
 

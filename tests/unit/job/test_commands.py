@@ -86,7 +86,8 @@ def test_sqlglot_is_only_imported_for_sql(tmp_path: Path) -> None:
         "name: plain\nsources: [{name: a, format: rate}]\nsinks: [{name: out, input: a, format: noop}]\n",
         encoding="utf-8",
     )
-    code = "import sys; from streamjob.job import load_job; load_job(sys.argv[1]); print('sqlglot' in sys.modules)"
+    load = "from streamjob.job.loading.load import load_job"
+    code = f"import sys; {load}; load_job(sys.argv[1]); print('sqlglot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"

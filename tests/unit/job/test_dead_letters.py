@@ -8,9 +8,10 @@ import pytest
 from tests.unit.job.sql_text import in_sql
 from tests.unit.job.texts import job, messages, topic
 
-from streamjob.job import load_job, plan
 from streamjob.job.loading.converting import content_of, converted
+from streamjob.job.loading.load import load_job
 from streamjob.job.planning.dead_letters import BROKEN, with_dead_letters
+from streamjob.job.planning.plan import plan
 
 VALUE = "value: {format: json, schema: 'x INT, t TIMESTAMP'}, onError: deadLetter"
 SINKS = (

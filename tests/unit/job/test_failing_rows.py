@@ -8,9 +8,10 @@ import pytest
 from tests.unit.job.sql_text import in_sql
 from tests.unit.job.texts import job, messages
 
-from streamjob.job import load_job, plan
 from streamjob.job.loading.converting import content_of, converted
+from streamjob.job.loading.load import load_job
 from streamjob.job.planning.dead_letters import with_dead_letters
+from streamjob.job.planning.plan import plan
 
 DIVIDES = "{name: b, inputs: [a], sql: 'SELECT 10 / x AS x, t FROM a', onError: deadLetter}"
 TIMED = DIVIDES.replace("onError", "watermark: {column: t, delay: 1h}, onError")

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.job.texts import SINK, SOURCE, job, messages
 
 from streamjob.errors import InvalidJob
-from streamjob.job import load_job
+from streamjob.job.loading.load import load_job
 
 MODULE = """
 import functools

@@ -10,9 +10,8 @@ import pytest
 
 from streamjob import Job
 from streamjob.errors import InvalidJob
-from streamjob.job import load_job
 from streamjob.job.loading.converting import NotConvertible, converted
-from streamjob.job.loading.load import LoadedJob, load_dsl
+from streamjob.job.loading.load import LoadedJob, load_dsl, load_job
 
 REST = """
 CREATE SOURCE clicks WITH ('format' = 'rate');

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode, StreamJobError
-from streamjob.job import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.job.loading.yaml_file import MOST_BYTES, YamlError, read_documents, read_scalar
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode, InvalidJob
-from streamjob.job import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.job.model.spec import MOST_INPUTS, MOST_PARTITIONS, MOST_PARTS
 from streamjob.job.planning.plan import plan
 from streamjob.job.query.sql import NotAQuery, read_query

@@ -12,8 +12,8 @@ import pytest
 
 from streamjob.errors import ExitCode, InvalidInput, InvalidJob
 from streamjob.ids import OperatorUid
-from streamjob.job import LoadedJob, load_job
 from streamjob.job.connectors.options import MissingVariable
+from streamjob.job.loading.load import LoadedJob, load_job
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,11 @@ from tests.unit.job.texts import messages
 
 from streamjob import Job, feedback
 from streamjob.ids import ChainUid
-from streamjob.job import Feedback, JobSpec, Plan, plan
+from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.drawing import as_json, as_mermaid, as_text
 from streamjob.job.planning.loops import closes_a_cycle, loops_of
+from streamjob.job.planning.plan import Plan, plan
+from streamjob.job.python_job.handles import Feedback
 from streamjob.protocol.emissions.cuts import Emissions
 
 BOTH = "SELECT * FROM {} UNION ALL SELECT * FROM {}"

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from streamjob.cli.plan import plan_command
 from streamjob.cli.validate import validate_command
 from streamjob.errors import InvalidInput, InvalidJob
-from streamjob.job import JobSpec, load_job
+from streamjob.job.loading.load import load_job
+from streamjob.job.model.spec import JobSpec
 
 BASE = """
 name: small

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 from streamjob import Job
-from streamjob.job import JobSpec, graph_of, plan
+from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.drawing import as_json, as_mermaid, as_text
+from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import plan
 
 
 def chain_of_two() -> Job:

@@ -8,8 +8,9 @@ from itertools import combinations
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from streamjob.job import JobSpec, OperatorSpec, Plan, plan
+from streamjob.job.model.spec import JobSpec, OperatorSpec
 from streamjob.job.planning.fusing import Edge, inputs_of
+from streamjob.job.planning.plan import Plan, plan
 
 APPEND = frozenset({"append"})
 QUERIES = {

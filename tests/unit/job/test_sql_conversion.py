@@ -12,12 +12,13 @@ from tests.unit.job.sql_text import in_sql
 from typer.testing import CliRunner
 
 from streamjob.cli.main import app
-from streamjob.job import JobSpec, load_job
 from streamjob.job.loading.converting import NotConvertible, content_of, converted
+from streamjob.job.loading.load import load_job
 from streamjob.job.loading.yaml_file import read_documents
 from streamjob.job.loading.yaml_writing import write_yaml
 from streamjob.job.model.origins import Origins
 from streamjob.job.model.reading import read_spec
+from streamjob.job.model.spec import JobSpec
 from streamjob.job.sql_job import read_sql
 
 # Hypothesis also tries constants of the code, such as the beginning of a reference.

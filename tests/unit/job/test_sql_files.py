@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from streamjob.errors import InvalidJob
-from streamjob.job import JobSpec, graph_of, load_job
+from streamjob.job.loading.load import load_job
+from streamjob.job.model.spec import JobSpec
+from streamjob.job.planning.graph import graph_of
 
 JOB = """
 name: small

@@ -9,8 +9,10 @@ import pytest
 from tests.unit.generators import generator
 
 from streamjob.errors import InvalidJob
-from streamjob.job import JobSpec, load_job, plan
+from streamjob.job.loading.load import load_job
+from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.drawing import as_json
+from streamjob.job.planning.plan import plan
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights"
 JOB = """

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from streamjob.errors import InvalidJob
-from streamjob.job import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.job.loading.stream_job import effective_job
 from streamjob_operator.decisions.values.revision import revision_of
 from streamjob_operator.evaluation.validation import read_problems

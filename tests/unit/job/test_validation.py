@@ -9,8 +9,8 @@ from tests.unit.job.mistakes import ONE_PROBLEM
 from tests.unit.job.texts import MARKED, SINK, SOURCE, computed, jdbc, job, looped, messages, postgresql, sql, topic
 
 from streamjob.errors import ExitCode, InvalidJob, refuse
-from streamjob.job import load_job
 from streamjob.job.connectors.options import UnusableOptions
+from streamjob.job.loading.load import load_job
 
 
 @pytest.mark.parametrize(("text", "what", "fix"), ONE_PROBLEM.values(), ids=ONE_PROBLEM.keys())

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.job.texts import job
 
 from streamjob.errors import InvalidJob
-from streamjob.job import LoadedJob, load_job
 from streamjob.job.connectors.options import MissingVariable, is_secret, substitute
+from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.model.references import ENVIRONMENT, VARIABLE, names_in, replaced, unset_in
 
 JOB = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamjob.errors import InvalidJob
-from streamjob.job import load_job
+from streamjob.job.loading.load import load_job
 
 SOURCE = "{name: a, format: csv, schema: 'x INT, t TIMESTAMP', options: {path: in}}"
 MARKED = "{name: a, format: csv, schema: 'x INT, t TIMESTAMP', options: {path: in}, watermark: {column: t, delay: 1h}}"

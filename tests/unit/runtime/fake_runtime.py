@@ -12,7 +12,7 @@ from typing import Any, cast
 from tests.models.clocks import SettableClock
 
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid
-from streamjob.job import LoadedJob
+from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.emissions.cuts import Emissions

@@ -9,20 +9,17 @@ from typing import Any
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark.checkpoint_dir import (
-    END_OF_TIME_MS,
-    NotCommitted,
-    force_batch,
-    needs_another_flush,
-    read_offsets,
-)
+from streamjob_runtime.spark.checkpoint_dir.errors import NotCommitted
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
+    END_OF_TIME_MS,
     NO_WATERMARK_MS,
     brings_nothing,
     flush_watermark,
+    force_batch,
     forced_entry,
+    needs_another_flush,
 )
-from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
+from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry, read_offsets
 
 LAST = OffsetEntry("v1", {"batchWatermarkMs": 50, "batchTimestampMs": 1000, "conf": {"a": "b"}}, ('{"x":1}', "-"))
 

@@ -22,7 +22,7 @@ from streamjob_runtime.restoring.from_spark.errors import (
     UnknownCheckpoint,
     UnsupportedState,
 )
-from streamjob_runtime.spark.checkpoint_dir import files_for
+from streamjob_runtime.spark.checkpoint_dir.files import files_for
 
 pytest.importorskip("pyarrow")
 

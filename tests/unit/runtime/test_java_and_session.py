@@ -18,7 +18,7 @@ import pytest
 from tests.unit.job.texts import job
 
 from streamjob.errors import InvalidJob
-from streamjob.job import load_job
+from streamjob.job.loading.load import load_job
 from streamjob.job.model.spark_settings import OWNED, Owner, values_of
 from streamjob_runtime.spark import class_data, holder
 from streamjob_runtime.spark.holder import SparkGone, SparkHolder

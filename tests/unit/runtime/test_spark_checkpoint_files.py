@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark.checkpoint_dir import (
+from streamjob_runtime.spark.checkpoint_dir.errors import (
     CheckpointFileMissing,
     NotCommitted,
     UnreadableCheckpointFile,
     UnsupportedStateFormat,
-    files_for,
-    hold,
-    is_uniquely_named,
-    relocate,
 )
+from streamjob_runtime.spark.checkpoint_dir.files import files_for, is_uniquely_named
+from streamjob_runtime.spark.checkpoint_dir.hold import hold
 from streamjob_runtime.spark.checkpoint_dir.lineage import read_lineage
+from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
 from streamjob_runtime.spark.checkpoint_dir.sources import file_source_entries
 
 

@@ -26,7 +26,8 @@ from streamjob_runtime.restoring.download import (
     download,
     merge_reads,
 )
-from streamjob_runtime.spark.checkpoint_dir import CutFiles, Hold
+from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
+from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 CONTENTS = {
     "metadata": b"{}",
