@@ -11,7 +11,9 @@ from streamjob.extras import from_extra
 if TYPE_CHECKING:
     from streamjob_runtime.inspection import read_tables as read_tables
     from streamjob_runtime.process.checking.commits import check_rows_file as check_rows_file
+    from streamjob_runtime.process.checking.commits import opened_commits as opened_commits
     from streamjob_runtime.process.checking.start_check import EmbeddedSpark as EmbeddedSpark
+    from streamjob_runtime.process.checking.start_check import examine as examine
     from streamjob_runtime.process.checking.validation import validate as validate
     from streamjob_runtime.process.executor_cli import executor as executor
     from streamjob_runtime.process.notebook import RunningJob as RunningJob
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from streamjob_runtime.process.testing import preview_job as preview_job
     from streamjob_runtime.process.testing import run_job_tests as run_job_tests
     from streamjob_runtime.restoring.from_spark import check_query as check_query
+    from streamjob_runtime.sinks.checking.verifying import problems_of_sinks as problems_of_sinks
     from streamjob_runtime.spark.gateway import types_unparsed as types_unparsed
     from streamjob_runtime.spark.job_files import JobFiles as JobFiles
     from streamjob_runtime.spark.parsing import parse_with_spark as parse_with_spark
@@ -40,12 +43,12 @@ _PLACES = {
     "TerminationLog": "process.termination:TerminationLog",
     "check_query": "restoring.from_spark:check_query",
     "check_rows_file": "process.checking.commits:check_rows_file",
-    "examine_start": "process.checking.start_check:examine",
+    "examine": "process.checking.start_check:examine",
     "executor": "process.executor_cli:executor",
     "json_of": "testing.values:json_of",
     "junit": "testing.file_tests:junit",
     "notebook": "process.notebook:notebook",
-    "opened_commits": "process.checking.commits:opened",
+    "opened_commits": "process.checking.commits:opened_commits",
     "parse_with_spark": "spark.parsing:parse_with_spark",
     "preview_job": "process.testing:preview_job",
     "problems_of_sinks": "sinks.checking.verifying:problems_of_sinks",

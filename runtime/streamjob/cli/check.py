@@ -183,7 +183,7 @@ def _examiner(stack: ExitStack, ask_spark: bool, location: str | None, restore_f
 
     def examine(loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId) -> Comparison:
         latest = restore_from == LATEST
-        return runtime.examine_start(loaded, found, compared, allow, job, ask=ask, location=location, latest=latest)
+        return runtime.examine(loaded, found, compared, allow, job, ask=ask, location=location, latest=latest)
 
     return examine
 

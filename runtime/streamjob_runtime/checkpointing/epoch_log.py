@@ -147,7 +147,7 @@ class EpochLog:
         return file.model_copy(update={"object": found.object, "offset": found.offset})
 
     def allocate(self, checkpoint: CheckpointId, sha256: str) -> Key:
-        """Return the key for a new object of a checkpoint, which protects it from now on."""
+        """Return the key for a new object of a checkpoint; the object is protected from now on."""
         with self.lock:
             return self._registry.allocate(checkpoint, sha256)
 

@@ -66,7 +66,7 @@ class GivenUp:
 
 
 class Commits:
-    """The output of a job's newest completion, whose log this process has claimed. Created by `opened`.
+    """The output of a job's newest completion, whose log this process has claimed. Created by `opened_commits`.
 
     Args:
         ledger: the claimed log.
@@ -204,7 +204,7 @@ def check_rows_file(target: Path) -> None:
 
 
 @contextmanager
-def opened(loaded: LoadedJob, store: Store, job: JobId) -> Iterator[Commits]:
+def opened_commits(loaded: LoadedJob, store: Store, job: JobId) -> Iterator[Commits]:
     """Claim a job's log, and yield the output of its newest completion; a process that runs the job is superseded.
 
     Args:
