@@ -36,7 +36,7 @@ def test_periodic_checkpoints_follow_each_other_at_the_interval() -> None:
 
 def test_a_requested_checkpoint_does_not_put_the_next_periodic_one_off() -> None:
     """CheckpointRequestDeciderTest.testSavepointTiming"""
-    driver = Driver(LivePolicy(interval=10))
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
     driver.now = 6
     driver.trigger("t")
     driver.completed(1)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streamjob_runtime.restoring.one_disk import NeedsOneDisk
 
 from streamjob.ids import BatchId, ChainUid
-from streamjob_runtime.restoring.rewriting import RestoredChain, keep_partitions, rewrite_state
+from streamjob_runtime.restoring.rewriting import NeedsOneDisk, RestoredChain, keep_partitions, rewrite_state
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
 
 NO_SPARK: Any = None
