@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streamjob_runtime.inspection import read_tables as read_tables
     from streamjob_runtime.process.checking.commits import check_rows_file as check_rows_file
     from streamjob_runtime.process.checking.commits import opened_commits as opened_commits
-    from streamjob_runtime.process.checking.start_check import EmbeddedSpark as EmbeddedSpark
+    from streamjob_runtime.process.checking.start_check import embedded_spark as embedded_spark
     from streamjob_runtime.process.checking.start_check import examine as examine
     from streamjob_runtime.process.checking.validation import validate as validate
     from streamjob_runtime.process.executor_cli import executor as executor
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from streamjob_runtime.testing.values import json_of as json_of
 
 _PLACES = {
-    "EmbeddedSpark": "process.checking.start_check:EmbeddedSpark",
     "JobFiles": "spark.job_files:JobFiles",
     "JobTest": "testing.job_test:JobTest",
     "Session": "testing.session:Session",
@@ -43,6 +42,7 @@ _PLACES = {
     "TerminationLog": "process.termination:TerminationLog",
     "check_query": "restoring.from_spark:check_query",
     "check_rows_file": "process.checking.commits:check_rows_file",
+    "embedded_spark": "process.checking.start_check:embedded_spark",
     "examine": "process.checking.start_check:examine",
     "executor": "process.executor_cli:executor",
     "json_of": "testing.values:json_of",

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from streamjob.errors import StreamJobError
     from streamjob.job.loading.load import LoadedJob
     from streamjob.protocol.log.records import JobId
-    from streamjob.stored.start_snapshot import Found
 
 _TERMINATION_LOG = "STREAMJOB_TERMINATION_LOG"
 """The variable with the file that records how a process ended."""
@@ -179,13 +179,8 @@ def _examiner(stack: ExitStack, ask_spark: bool, location: str | None, restore_f
 
     if not runtime.has_spark():
         return None
-    ask = runtime.EmbeddedSpark(stack) if ask_spark else None
-
-    def examine(loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId) -> Comparison:
-        latest = restore_from == LATEST
-        return runtime.examine(loaded, found, compared, allow, job, ask=ask, location=location, latest=latest)
-
-    return examine
+    ask = runtime.embedded_spark(stack) if ask_spark else None
+    return partial(runtime.examine, ask=ask, location=location, latest=restore_from == LATEST)
 
 
 def _print(compared: Comparison, uri: str, console: Console | None = None) -> None:

@@ -215,10 +215,9 @@ def _run_job(
     from streamjob_runtime.monitoring.metered_store import MeteredStore
     from streamjob_runtime.monitoring.metrics import Metrics
     from streamjob_runtime.process.on_one_disk import OnOneDisk
+    from streamjob_runtime.process.prepared import PreparedProcess, stand_by, wait_for_start
     from streamjob_runtime.process.reporting import Reporting
     from streamjob_runtime.process.signals import Stopper
-    from streamjob_runtime.process.standby import stand_by
-    from streamjob_runtime.process.waiting import prepare_and_wait
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.at_hand import FilesAtHand
     from streamjob_runtime.restoring.from_spark import take_over
@@ -229,16 +228,12 @@ def _run_job(
     metered = MeteredStore(store)
     files = JobFiles(work)
     lock = RunningLock(work)
-    at_hand, coming = None, None
-    if options.standby:
-        at_hand = stand_by(lock, loaded, job_id, metered, spark, files, _scratch_in(work))
-        if at_hand is None:
-            return ExitCode.OK
-    else:
+    at_hand = FilesAtHand(metered, job_id, _scratch_in(work) / "at-hand")
+    process = PreparedProcess(options, loaded, job_id, spark, files, at_hand, _scratch_in(work))
+    if not options.standby:
         lock.acquire()
-        if options.wait_for_start:
-            coming = FilesAtHand(metered, job_id, _scratch_in(work) / "at-hand")
-            at_hand = coming.directory
+    elif not stand_by(process, lock):
+        return ExitCode.OK
     lock.begin()
     owner = options.owner or Owner(uuid.uuid4().hex)
     reporting = Reporting(job_id, Attempt(options.attempt), owner, _for_reporting(options))
@@ -252,7 +247,7 @@ def _run_job(
         clock=steady_clock(),
         spark=spark.session,
         executors=executors,
-        at_hand=at_hand,
+        at_hand=at_hand.directory if options.standby or options.wait_for_start else None,
         recorder=reporting.recorder,
         unfit=spark.unfit,
     )
@@ -274,7 +269,7 @@ def _run_job(
         on_one_disk=OnOneDisk(options, work) if executors else None,
     )
     runner = Runner(job, metered, run_options)
-    gate = StartGate(is_open=coming is None)
+    gate = StartGate(is_open=not options.wait_for_start)
     control = RunningJob(
         runner, metered, lambda: recorders(spark, executors), lambda: spark.page, reporting.emitted, gate
     )
@@ -292,19 +287,7 @@ def _run_job(
     with reporting, control_server as server:
         if executors is not None:
             executors.start(server.url)
-        is_told = coming is None or prepare_and_wait(
-            gate,
-            coming,
-            loaded,
-            job_id,
-            spark,
-            files,
-            _scratch_in(work),
-            lambda: runner.coordination.stop_asked,
-            options.location,
-            options.allow_non_restored_state,
-            require_snapshot=options.require_snapshot,
-        )
+        is_told = not options.wait_for_start or wait_for_start(process, gate, lambda: runner.coordination.stop_asked)
         if is_told:
             # From here on there is something to save; before, SIGTERM ends the process at once.
             stopper.listen()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.unit.stored.job import Job
 
+from streamjob.errors import ProcessUnfit
 from streamjob.snapshot.record import RecordKind
 from streamjob_runtime.control.start_gate import StartGate
 from streamjob_runtime.process.lock import RunningLock
-from streamjob_runtime.process.standby import wait_for_turn
-from streamjob_runtime.process.waiting import wait_until_told
+from streamjob_runtime.process.prepared import PreparedProcess, stand_by, wait_for_start
 from streamjob_runtime.restoring.at_hand import FilesAtHand
 
 
@@ -29,6 +31,21 @@ def job(tmp_path: Path) -> Job:
 @pytest.fixture
 def files(job: Job, tmp_path: Path) -> FilesAtHand:
     return FilesAtHand(job.store, job.job, tmp_path / "at-hand")
+
+
+class Prepared(PreparedProcess):
+    """A process whose first steps need no Spark; it notes them."""
+
+    def __init__(self, files: FilesAtHand, unfit: ProcessUnfit | None = None) -> None:
+        nothing, spark = cast(Any, None), cast(Any, SimpleNamespace(unfit=lambda: unfit))
+        super().__init__(nothing, nothing, nothing, spark, nothing, files, nothing)
+        self.steps: list[str] = []
+
+    def check(self) -> None:
+        self.steps.append("check")
+
+    def rehearse(self) -> None:
+        self.steps.append("rehearse")
 
 
 def contents(files: FilesAtHand) -> dict[str, bytes]:
@@ -58,7 +75,7 @@ def test_it_waits_for_the_lock_and_keeps_the_checkpoint_at_hand_meanwhile(
         if len(waits) == 3:
             other.release()
 
-    wait_for_turn(lock, files, sleep)
+    Prepared(files).wait(lock.acquire, sleep)
 
     assert len(waits) == 3
     assert contents(files) == {"report/state": b"one"}
@@ -68,9 +85,22 @@ def test_it_waits_for_the_lock_and_keeps_the_checkpoint_at_hand_meanwhile(
 def test_a_process_that_could_not_run_the_job_waits_no_longer_and_leaves_the_lock_to_others(
     files: FilesAtHand, tmp_path: Path
 ) -> None:
-    wait_for_turn(RunningLock(tmp_path), files, is_unfit=lambda: True)
+    with pytest.raises(ProcessUnfit, match="Java is gone"):
+        stand_by(Prepared(files, ProcessUnfit("Java is gone")), RunningLock(tmp_path))
 
     assert RunningLock(tmp_path).acquire()
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_standby_rehearses_and_continues_a_job_unless_it_has_ended(
+    files: FilesAtHand, tmp_path: Path, has_ended: bool
+) -> None:
+    other, process = RunningLock(tmp_path), Prepared(files)
+    other.acquire()
+    (other.end if has_ended else other.release)()
+
+    assert stand_by(process, RunningLock(tmp_path)) is not has_ended
+    assert process.steps == ["rehearse"]
 
 
 def test_there_is_nothing_at_hand_before_the_first_checkpoint(files: FilesAtHand) -> None:
@@ -105,17 +135,17 @@ def test_a_store_that_fails_does_not_end_the_wait(job: Job, files: FilesAtHand, 
     other, lock = RunningLock(tmp_path), RunningLock(tmp_path)
     other.acquire()
 
-    wait_for_turn(lock, files, lambda seconds: other.release())
+    Prepared(files).wait(lock.acquire, lambda seconds: other.release())
 
     assert not files.directory.exists()
 
 
 def test_it_is_prepared_once_the_newest_checkpoint_is_at_hand(job: Job, files: FilesAtHand) -> None:
     job.complete(1, *job.upload(state=b"one"))
-    gate = StartGate(is_open=False)
+    gate, process = StartGate(is_open=False), Prepared(files)
     before = gate.waiting
     seen = before
-    waiter = threading.Thread(target=wait_until_told, args=(gate, files, lambda: False))
+    waiter = threading.Thread(target=wait_for_start, args=(process, gate, lambda: False))
     waiter.start()
 
     while seen != "prepared":
@@ -126,6 +156,7 @@ def test_it_is_prepared_once_the_newest_checkpoint_is_at_hand(job: Job, files: F
     waiter.join(30)
 
     assert before == "preparing"
+    assert process.steps == ["check", "rehearse"]
     assert not waiter.is_alive()
     assert gate.waiting is None
     assert [path.read_bytes() for path in files.directory.rglob("*") if path.is_file()] == [b"one"]
@@ -139,15 +170,16 @@ def test_a_job_without_a_checkpoint_is_waited_for_as_well(files: FilesAtHand) ->
             gate.open()
         return False
 
-    assert wait_until_told(gate, files, told_once_prepared)
+    assert wait_for_start(Prepared(files), gate, told_once_prepared)
 
 
 def test_a_stop_ends_the_wait(files: FilesAtHand) -> None:
-    assert not wait_until_told(StartGate(is_open=False), files, lambda: True)
+    assert not wait_for_start(Prepared(files), StartGate(is_open=False), lambda: True)
 
 
 def test_a_process_that_was_told_early_starts_at_once(files: FilesAtHand) -> None:
-    gate = StartGate(is_open=False)
+    gate, process = StartGate(is_open=False), Prepared(files)
     gate.open()
 
-    assert wait_until_told(gate, files, lambda: True)
+    assert wait_for_start(process, gate, lambda: True)
+    assert not process.steps

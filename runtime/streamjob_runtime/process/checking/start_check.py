@@ -37,26 +37,31 @@ AskSpark = Callable[[LoadedJob, int], "tuple[SparkSession, Path]"]
 """Returns a session for a job with a number of state partitions, and a directory that does not exist yet."""
 
 
-class EmbeddedSpark:
-    """An embedded Spark that starts when it is asked first, and serves all comparisons of a command.
+class SparkToAsk:
+    """A Spark that starts when it is asked first, and serves all comparisons of a process.
 
     Args:
-        stack: stops it.
+        start: starts it.
     """
 
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
+    def __init__(self, start: AskSpark) -> None:
+        self._start = start
         self._started: tuple[SparkSession, Path] | None = None
         self._asked = 0
 
     def __call__(self, loaded: LoadedJob, max_parallelism: int) -> tuple[SparkSession, Path]:
-        """Return the session and a directory. Raises as `spark_to_ask`."""
+        """Return the session and a directory. Raises what `start` raises."""
         if self._started is None:
-            self._started = self._stack.enter_context(spark_to_ask("check", loaded, max_parallelism))
+            self._started = self._start(loaded, max_parallelism)
         spark, scratch = self._started
         spark.conf.set("spark.sql.shuffle.partitions", max_parallelism)
         self._asked += 1
         return spark, scratch / str(self._asked)
+
+
+def embedded_spark(stack: ExitStack) -> SparkToAsk:
+    """Return an embedded Spark that the stack stops. Asking it raises as `spark_to_ask`."""
+    return SparkToAsk(lambda loaded, partitions: stack.enter_context(spark_to_ask("check", loaded, partitions)))
 
 
 def examine(
