@@ -71,13 +71,7 @@ class Drivers:
 
     def start(self, attempt: int, **pod: Any) -> str:
         """Create the pod of an attempt and return its name."""
-        action = CreateDriver(
-            attempt=attempt,
-            revision=self._revision.name,
-            restore_from="latest",
-            require_snapshot=attempt > 1,
-            allow_non_restored_state=False,
-        )
+        action = CreateDriver(attempt=attempt, revision=self._revision.name, require_snapshot=attempt > 1)
         built = driver_pod(self._owner, self._revision, action, default_image=self.namespace.image)
         built["spec"]["securityContext"] |= pod
         self._create(built)

@@ -61,7 +61,7 @@ _LEVELS = 20_000
 
 
 class DriverBuilder:
-    """Makes the objects of drivers as the settings say.
+    """Makes the objects of drivers, preflights and executors as the settings say.
 
     Args:
         settings: the controller's settings.
@@ -78,24 +78,18 @@ class DriverBuilder:
         )
         self._metrics_from = [dict(each) for each in settings.driver_metrics_from]
 
-    def __call__(self, job: Object, revision: Revision, action: CreateDriver) -> Sequence[Object]:
-        """Return the objects of a driver: those that its pod mounts, the network policy, and last the pod."""
+    def __call__(self, job: Object, revision: Revision, action: CreateDriver | CreatePreflight) -> Sequence[Object]:
+        """Return the objects of a pod: those that it mounts, the network policy of a driver, and last the pod."""
         owner = Metadata.model_validate(job["metadata"])
-        made = [
-            objects.token_secret(owner, secrets.token_urlsafe(32)),
-            objects.job_config_map(owner, revision),
-        ]
+        file = objects.job_config_map(owner, revision)
+        if isinstance(action, CreatePreflight):
+            return [file, objects.preflight_pod(owner, revision, action, default_image=self._image)]
+        made = [objects.token_secret(owner, secrets.token_urlsafe(32)), file]
         if self._controller is not None:
             executors = revision.instances > 0
             made.append(objects.network_policy(owner, self._controller, self._metrics_from, executors=executors))
         pod = objects.driver_pod(owner, revision, action, default_image=self._image, traced=self._traced)
         return [*made, pod]
-
-    def preflight(self, job: Object, revision: Revision, action: CreatePreflight) -> Sequence[Object]:
-        """Return the objects of a preflight: what its pod mounts, and the pod."""
-        owner = Metadata.model_validate(job["metadata"])
-        pod = objects.preflight_pod(owner, revision, action, default_image=self._image)
-        return [objects.job_config_map(owner, revision), pod]
 
     def executors(self, job: Object, revision: Revision, instances: int) -> Sequence[Object]:
         """Return the objects of executors, with their set last; none for a revision without executors."""
@@ -132,7 +126,7 @@ def controller_for(
     stored = JobStores(cluster, ambient=settings.ambient_credentials)
     events = EventRecorder(cluster, identity)
     build = DriverBuilder(settings, traced=traced)
-    admissions = Admissions(cluster, build, build.executors, build.preflight)
+    admissions = Admissions(cluster, build, build.executors)
     observer = Observer(
         cluster,
         drivers,

@@ -1,7 +1,7 @@
 """Builds the objects of a StreamJob's driver and executors as plain values; nothing here talks to a cluster."""
 
 from streamjob_operator.objects.access import Controller, network_policy, token_secret
-from streamjob_operator.objects.driver import driver_pod
+from streamjob_operator.objects.driver import driver_pod, preflight_pod
 from streamjob_operator.objects.executors import (
     disruption_budget,
     driver_service,
@@ -11,7 +11,6 @@ from streamjob_operator.objects.executors import (
 )
 from streamjob_operator.objects.job_file import job_config_map
 from streamjob_operator.objects.names import CONTAINER, CONTROL_PORT, control_name, driver_name
-from streamjob_operator.objects.preflight import preflight_pod
 
 __all__ = [
     "CONTAINER",

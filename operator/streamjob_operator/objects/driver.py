@@ -1,17 +1,26 @@
-"""The pod of one attempt at running a revision."""
+"""The pods that are made from a revision: that of an attempt at running it, and that of a preflight."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from streamjob.telemetry.spans import TRACEPARENT, SpanContext
 from streamjob_operator.decisions.status.traces import start_context
-from streamjob_operator.decisions.values.actions import CreateDriver
+from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight
 from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects import names, observability
-from streamjob_operator.objects.job_file import arguments
+from streamjob_operator.objects.job_file import arguments, check_arguments
 from streamjob_operator.objects.merging import by_key, merged
-from streamjob_operator.objects.names import BLOCKS_PORT, CONTAINER, CONTROL_PORT, METRICS_PORT, RPC_PORT, Object
+from streamjob_operator.objects.names import (
+    BLOCKS_PORT,
+    CONTAINER,
+    CONTROL_PORT,
+    CONTROL_VOLUME,
+    METRICS_PORT,
+    RPC_PORT,
+    Object,
+)
 from streamjob_operator.objects.pod import (
     beside,
     container_security,
@@ -29,6 +38,7 @@ from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _TERMINATION_LOG = "/dev/termination-log"
+_OF_A_SERVER = ("ports", "startupProbe", "livenessProbe", "readinessProbe")
 
 
 def driver_pod(
@@ -76,6 +86,36 @@ def driver_pod(
     if not pod["spec"]["initContainers"]:
         del pod["spec"]["initContainers"]
     return merged(template(driver.template, "driver"), pod)
+
+
+def preflight_pod(owner: Metadata, revision: Revision, action: CreatePreflight, *, default_image: str) -> Object:
+    """Return the pod that checks whether a revision can start: its driver's pod, with a check in the place of the job.
+
+    Raises:
+        InvalidInput: the template is no template of a pod.
+    """
+    driver = CreateDriver(attempt=0, revision=revision.name)
+    pod, spec = driver_pod(owner, revision, driver, default_image=default_image), revision.spec()
+    meta, inside = pod["metadata"], pod["spec"]
+    meta["name"] = names.preflight_name(owner.name, action.number)
+    del meta["labels"][names.ATTEMPT_LABEL]
+    # Neither executors nor users of the control API must take it for a driver.
+    meta["labels"] |= {names.COMPONENT_LABEL: names.PREFLIGHT, names.PREFLIGHT_LABEL: str(action.number)}
+    inside["volumes"] = _without(inside["volumes"], CONTROL_VOLUME)
+    container = next(each for each in inside["containers"] if each["name"] == CONTAINER)
+    for field in _OF_A_SERVER:
+        container.pop(field, None)
+    container["args"] = check_arguments(owner, spec, action)
+    # The Secret of executors may not exist before the revision is deployed.
+    container["env"] = _without(container["env"], names.EXECUTOR_SECRET)
+    container["volumeMounts"] = _without(container["volumeMounts"], CONTROL_VOLUME)
+    if spec.driver.standby:
+        container["resources"] = {**container["resources"], **resources(spec.driver, 1)}
+    return pod
+
+
+def _without(things: Iterable[Object], name: str) -> list[Object]:
+    return [each for each in things if each["name"] != name]
 
 
 def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image: str, *, traced: bool) -> Object:

@@ -9,7 +9,7 @@ import yaml
 
 from streamjob.job.loading.stream_job import OVERRIDING, task_slots
 from streamjob.job.loading.yaml_writing import write_yaml
-from streamjob_operator.decisions.values.actions import CreateDriver, CreatePreflight
+from streamjob_operator.decisions.values.actions import CreateDriver, CreatePod, CreatePreflight
 from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects.names import (
     CODE_DIRECTORY,
@@ -55,34 +55,39 @@ def fetched(spec: StreamJobSpec) -> str | None:
 
 def arguments(owner: Metadata, spec: StreamJobSpec, action: CreateDriver) -> list[str]:
     """Return the arguments of `streamjob` in the driver's container."""
-    run = ["run", _file(spec), "--namespace", owner.namespace, "--name", owner.name, "--quiet"]
-    run += ["--workdir", f"{WORK_DIRECTORY}/work", "--attempt", str(action.attempt), "--from", action.restore_from]
-    run += ["--require-snapshot"] if action.require_snapshot else []
-    run += ["--allow-non-restored-state"] if action.allow_non_restored_state else []
+    run = ["run", *_job(owner, spec), "--quiet", "--workdir", f"{WORK_DIRECTORY}/work"]
+    run += ["--attempt", str(action.attempt), *_start(action)]
     run += ["--grace", str(grace_of_process(spec.driver.termination_grace_period_seconds))]
     run += ["--wait-for-start"] if action.waits else []
     run += ["--with-standby"] if spec.driver.standby else []
     if spec.executor is not None:
         run += ["--executors", str(spec.instances), "--executor-cores", str(spec.executor.cores)]
         run += ["--executor-address", f"$({DRIVER_ADDRESS})"]
-    if (location := _location(spec)) is not None:
-        run += ["--location", location]
-    if spec.main_application_file is not None:
-        run += [part for change in _changes(spec) for part in ("--set", change)]
-    return run
+    return run + _place_and_changes(spec)
 
 
 def check_arguments(owner: Metadata, spec: StreamJobSpec, action: CreatePreflight) -> list[str]:
     """Return the arguments of `streamjob` that check what a driver with `arguments` would do."""
-    check = ["check", _file(spec), "--namespace", owner.namespace, "--name", owner.name]
-    check += ["--from", action.restore_from]
-    check += ["--require-snapshot"] if action.require_snapshot else []
-    check += ["--allow-non-restored-state"] if action.allow_non_restored_state else []
-    if (location := action.location or _location(spec)) is not None:
-        check += ["--location", location]
-    if spec.main_application_file is not None:
-        check += [part for change in _changes(spec) for part in ("--set", change)]
-    return check
+    return ["check", *_job(owner, spec), *_start(action), *_place_and_changes(spec, action.location)]
+
+
+def _job(owner: Metadata, spec: StreamJobSpec) -> list[str]:
+    return [_file(spec), "--namespace", owner.namespace, "--name", owner.name]
+
+
+def _start(action: CreatePod) -> list[str]:
+    flags = {
+        "--require-snapshot": action.require_snapshot,
+        "--allow-non-restored-state": action.allow_non_restored_state,
+    }
+    return ["--from", action.restore_from, *(flag for flag, is_set in flags.items() if is_set)]
+
+
+def _place_and_changes(spec: StreamJobSpec, location: str | None = None) -> list[str]:
+    location = location or _location(spec)
+    changes = [] if spec.main_application_file is None else _changes(spec)
+    place = [] if location is None else ["--location", location]
+    return [*place, *(part for change in changes for part in ("--set", change))]
 
 
 def _file(spec: StreamJobSpec) -> str:

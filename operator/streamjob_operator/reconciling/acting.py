@@ -136,33 +136,28 @@ class Actor:
         await self._cluster.delete(CONTROLLER_REVISION, resource.namespace, action.name)
 
     @_do.register
-    async def _(self, action: CreateDriver, job: Object, resource: Resource, seen: Observation) -> None:
+    async def _(
+        self, action: CreateDriver | CreatePreflight, job: Object, resource: Resource, seen: Observation
+    ) -> None:
         await self._admissions.create(job, _stored(resource, seen, action.revision), action)
-
-    @_do.register
-    async def _(self, action: CreatePreflight, job: Object, resource: Resource, seen: Observation) -> None:
-        await self._admissions.create_preflight(job, _stored(resource, seen, action.revision), action)
 
     @_do.register
     async def _(self, action: AdoptDriver, job: Object, resource: Resource, seen: Observation) -> None:
         await self._admissions.adopt(job, action)
 
     @_do.register
-    async def _(self, action: DeleteDriver, job: Object, resource: Resource, seen: Observation) -> None:
+    async def _(
+        self,
+        action: DeleteDriver | DeletePreflight | DeleteExecutor,
+        job: Object,
+        resource: Resource,
+        seen: Observation,
+    ) -> None:
         await self._cluster.delete(POD, resource.namespace, action.name, grace=action.grace)
-
-    @_do.register
-    async def _(self, action: DeletePreflight, job: Object, resource: Resource, seen: Observation) -> None:
-        # It has nothing to save.
-        await self._cluster.delete(POD, resource.namespace, action.name, grace=0)
 
     @_do.register
     async def _(self, action: EnsureExecutors, job: Object, resource: Resource, seen: Observation) -> None:
         await self._admissions.ensure_executors(job, _stored(resource, seen, action.revision), action)
-
-    @_do.register
-    async def _(self, action: DeleteExecutor, job: Object, resource: Resource, seen: Observation) -> None:
-        await self._cluster.delete(POD, resource.namespace, action.name, grace=action.grace)
 
     @_do.register
     async def _(self, action: RemoveExecutors, job: Object, resource: Resource, seen: Observation) -> None:

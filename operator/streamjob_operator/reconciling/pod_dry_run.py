@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from streamjob.errors import InvalidInput
-from streamjob.protocol.log.restore import LATEST
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound, Refused, Unavailable
 from streamjob_operator.cluster.kinds import (
     NETWORK_POLICY,
@@ -32,12 +31,10 @@ _MOST = 10_000
 _IS_FIXED = "updates to statefulset spec for fields other than"
 _NO_DRY_RUN = "does not support dry run"
 
-BuildDriver = Callable[[Object, Revision, CreateDriver], Sequence[Object]]
-"""Returns the objects of a driver for a StreamJob: those that the pod mounts, and last the pod."""
+BuildPod = Callable[[Object, Revision, CreateDriver | CreatePreflight], Sequence[Object]]
+"""Returns the objects of a driver or preflight of a StreamJob: those that the pod mounts, and last the pod."""
 BuildExecutors = Callable[[Object, Revision, int], Sequence[Object]]
 """Returns the objects of a number of executors for a StreamJob, with the set itself last; none if it has none."""
-BuildPreflight = Callable[[Object, Revision, CreatePreflight], Sequence[Object]]
-"""Returns the objects of a preflight of a StreamJob: those that its pod mounts, and last the pod."""
 
 _REPLACED = frozenset({STATEFUL_SET, POD_DISRUPTION_BUDGET})
 """Kinds that follow their job's spec; what a user has removed from a template must not stay in a merged one."""
@@ -48,24 +45,21 @@ class Admissions:
 
     Args:
         cluster: the Kubernetes API.
-        build_driver: makes the driver's objects.
+        build_pod: makes the objects of drivers and preflights.
         build_executors: makes the executors' objects.
-        build_preflight: makes a preflight's objects.
         clock: seconds since 1970.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        build_driver: BuildDriver,
+        build_pod: BuildPod,
         build_executors: BuildExecutors,
-        build_preflight: BuildPreflight,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
-        self._build_driver = build_driver
+        self._build_pod = build_pod
         self._build_executors = build_executors
-        self._build_preflight = build_preflight
         self._clock = clock
         self._rejected: dict[str, Admission] = {}
 
@@ -81,16 +75,9 @@ class Admissions:
         Raises:
             ClusterError: the API server does not answer.
         """
-        action = CreateDriver(
-            attempt=attempt,
-            revision=revision.name,
-            restore_from="latest",
-            require_snapshot=False,
-            allow_non_restored_state=False,
-        )
         now = self._clock()
         try:
-            objects = self._objects(job, revision, action)
+            objects = self._objects(job, revision, CreateDriver(attempt=attempt, revision=revision.name))
         except InvalidInput as error:
             return Admission(revision=revision.name, time=now, rejection=str(error))
         for thing in objects:
@@ -102,21 +89,13 @@ class Admissions:
             return Admission(revision=revision.name, time=now, rejection=rejection)
         return Admission(revision=revision.name, time=now)
 
-    async def create(self, job: Object, revision: Revision, action: CreateDriver) -> None:
-        """Create a driver; objects that exist are success. A rejection is kept, and is seen in the next observation.
+    async def create(self, job: Object, revision: Revision, action: CreateDriver | CreatePreflight) -> None:
+        """Create a pod; objects that exist are success. A rejection is kept, and is seen in the next observation.
 
         Raises:
             ClusterError: the API server does not answer.
         """
         await self._create_all(job, revision, lambda: self._objects(job, revision, action))
-
-    async def create_preflight(self, job: Object, revision: Revision, action: CreatePreflight) -> None:
-        """Create the pod of a preflight. A rejection is kept, as for a driver.
-
-        Raises:
-            ClusterError: the API server does not answer.
-        """
-        await self._create_all(job, revision, lambda: self._build_preflight(job, revision, action))
 
     async def adopt(self, job: Object, action: AdoptDriver) -> None:
         """Make a StreamJob the owner of a driver pod that has none; the driver keeps the token that it has.
@@ -130,14 +109,8 @@ class Admissions:
             return
         former = Metadata(name=meta["name"], namespace=meta["namespace"], uid=pod["labels"][UID_LABEL])
         token = await self._cluster.get(SECRET, meta["namespace"], control_name(former))
-        driver = CreateDriver(
-            attempt=action.attempt,
-            revision=action.revision.name,
-            restore_from=LATEST,
-            require_snapshot=False,
-            allow_non_restored_state=False,
-        )
-        *before, wanted = self._build_driver(job, action.revision, driver)
+        driver = CreateDriver(attempt=action.attempt, revision=action.revision.name)
+        *before, wanted = self._build_pod(job, action.revision, driver)
         for thing in before:
             with contextlib.suppress(AlreadyExists):
                 await self._make({**thing, "data": token["data"]} if kind_of(thing) == SECRET else thing, dry_run=False)
@@ -158,10 +131,11 @@ class Admissions:
         """
         await self._create_all(job, revision, lambda: self._build_executors(job, revision, action.instances))
 
-    def _objects(self, job: Object, revision: Revision, action: CreateDriver) -> Sequence[Object]:
-        """Return the objects of a driver and its executors, with its pod last."""
-        *before, pod = self._build_driver(job, revision, action)
-        return [*before, *self._build_executors(job, revision, revision.instances), pod]
+    def _objects(self, job: Object, revision: Revision, action: CreateDriver | CreatePreflight) -> Sequence[Object]:
+        """Return the objects of a pod, with itself last; a driver has executors."""
+        *before, pod = self._build_pod(job, revision, action)
+        driven = self._build_executors(job, revision, revision.instances) if isinstance(action, CreateDriver) else ()
+        return [*before, *driven, pod]
 
     async def _create_all(self, job: Object, revision: Revision, build: Callable[[], Sequence[Object]]) -> None:
         uid, now = job["metadata"]["uid"], self._clock()

@@ -29,8 +29,8 @@ def try_pod(s: Situation, revision: str) -> Step | None:
     trial = s.memory.trial(revision)
     if trial is None:
         return Step(memory=_with(s.memory, Trial(revision=revision, since=s.now, next_try=s.now)), requeue=0)
-    answer = _answer(s, trial)
-    return None if answer is None or answer.rejection is None else _rejected(s, trial, answer.rejection)
+    why = rejected_since(s, revision, trial.next_try)
+    return None if why is None else _rejected(s, trial, why)
 
 
 def is_admitted(s: Situation, revision: str) -> bool:
@@ -38,7 +38,7 @@ def is_admitted(s: Situation, revision: str) -> bool:
     if not s.driver_is_live:
         return True
     trial = s.memory.trial(revision)
-    answer = None if trial is None else _answer(s, trial)
+    answer = None if trial is None else _answer(s, revision, trial.next_try)
     return answer is not None and answer.rejection is None
 
 
@@ -48,9 +48,9 @@ def hindered(s: Situation) -> Step | None:
     assert memory.revision is not None
     known = memory.trial(memory.revision)
     trial = known or Trial(revision=memory.revision, since=s.now, next_try=memory.decided)
-    answer = _answer(s, trial)
-    if answer is not None and answer.rejection is not None:
-        return _rejected(s, trial, answer.rejection)
+    why = rejected_since(s, trial.revision, trial.next_try)
+    if why is not None:
+        return _rejected(s, trial, why)
     if s.now < trial.next_try and trial.rejections:
         return Step(memory=memory, requeue=trial.next_try - s.now, reason=POD_REJECTED, message=rejection(trial))
     return None
@@ -74,10 +74,15 @@ def lasts(s: Situation) -> bool:
     return trial is not None and trial.rejections > 1 and s.now >= trial.since + s.limits.rejection
 
 
-def _answer(s: Situation, trial: Trial) -> Admission | None:
-    """Return the API server's message, unless it was counted already."""
-    found = next((each for each in s.seen.admissions if each.revision == trial.revision), None)
-    return None if found is None or int(found.time) < trial.next_try else found
+def rejected_since(s: Situation, revision: str, since: float) -> str | None:
+    """Return why the API server has not taken a pod of a revision since then; None if it has, or was not asked."""
+    answer = _answer(s, revision, since)
+    return None if answer is None else answer.rejection
+
+
+def _answer(s: Situation, revision: str, since: float) -> Admission | None:
+    found = next((each for each in s.seen.admissions if each.revision == revision), None)
+    return None if found is None or int(found.time) < since else found
 
 
 def _rejected(s: Situation, trial: Trial, why: str) -> Step:

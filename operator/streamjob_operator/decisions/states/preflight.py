@@ -12,8 +12,9 @@ from dataclasses import replace
 from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log.restore import LATEST
+from streamjob_operator.decisions.shared import pod_dry_run
 from streamjob_operator.decisions.states.compatibility import incompatible
-from streamjob_operator.decisions.states.starting import asks_for_redeployment, next_start
+from streamjob_operator.decisions.states.starting import asks_for_redeployment, latest, next_start
 from streamjob_operator.decisions.values import health
 from streamjob_operator.decisions.values.actions import Action, CreatePreflight, DeletePreflight, Emit
 from streamjob_operator.decisions.values.memory import Preflight
@@ -206,10 +207,10 @@ def _pod(s: Situation, known: Preflight) -> DriverPod | None:
 def _without_pod(s: Situation, known: Preflight) -> Step | None:
     if known.pod is not None:
         return _failed(s, known, f"the pod of preflight {known.number} is gone", lasting=False)
-    answer = next((each for each in s.seen.admissions if each.revision == known.revision), None)
-    if answer is not None and answer.rejection is not None and answer.time >= known.since:
+    rejection = pod_dry_run.rejected_since(s, known.revision, known.since)
+    if rejection is not None:
         # A dry run has taken it in the place of the driver, so what is full is the quota.
-        return _skipped(s, known, f"the API server does not take its pod beside the running driver: {answer.rejection}")
+        return _skipped(s, known, f"the API server does not take its pod beside the running driver: {rejection}")
     if s.now > known.since + s.limits.creation:
         # Another pod has its name, such as one that an earlier StreamJob has left.
         return _with(s, _next(s, known.revision, failures=known.failures))
@@ -259,17 +260,17 @@ def _fits_nowhere(pod: DriverPod) -> bool:
 
 
 def _creation(s: Situation, known: Preflight) -> CreatePreflight:
-    start = next_start(s)
-    source = LATEST if start is None else start.source
-    # Another Secret or endpoint may lead to a store without the job's log.
-    required = s.completed_attempt is not None if start is None else start.required
-    moves = s.deployed is not None and s.wanted is not None and s.deployed.location != s.wanted.location
+    newest = latest(s)
+    start = next_start(s) or newest
+    old, new = s.deployed, s.wanted
+    # A job that moves continues from the newest completion of the place that it leaves.
+    left = None if old is None or new is None or old.location == new.location else old.location
     return CreatePreflight(
         number=known.number,
         revision=known.revision,
-        restore_from=source,
-        require_snapshot=source == LATEST and required,
-        # A job that moves continues from the newest completion of the place that it leaves.
-        location=s.deployed.location if source == LATEST and moves and s.deployed is not None else None,
-        allow_non_restored_state=s.spec is not None and s.spec.allow_non_restored_state,
+        restore_from=start.source,
+        # Another Secret or endpoint may lead to a store without the job's log.
+        require_snapshot=start.source == LATEST and start.required,
+        location=left if start.source == LATEST else None,
+        allow_non_restored_state=newest.allow_non_restored_state,
     )

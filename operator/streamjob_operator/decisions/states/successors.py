@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamjob.protocol.log.restore import LATEST
+from streamjob_operator.decisions.shared import pod_dry_run
 from streamjob_operator.decisions.states.starting import next_attempt, next_start
 from streamjob_operator.decisions.values.actions import Action, CreateDriver, DeleteDriver, Emit
 from streamjob_operator.decisions.values.memory import Successor
@@ -71,7 +72,6 @@ def prepare(s: Situation) -> Step | None:
         driver = CreateDriver(
             attempt=successor.attempt,
             revision=successor.revision,
-            restore_from=LATEST,
             require_snapshot=True,
             allow_non_restored_state=successor.allow_non_restored_state,
             waits=True,
@@ -117,10 +117,9 @@ def _failure(s: Situation, successor: Successor) -> str | None:
         return f"driver {pod.name} has ended before it was told to start: {pod.message or pod.reason}"
     if pod is not None and pod.reason == _NO_ROOM:
         return f"no node has room for driver {pod.name}: {pod.message}"
-    if pod is None:
-        answer = next((each for each in s.seen.admissions if each.revision == successor.revision), None)
-        if answer is not None and answer.rejection is not None and answer.time >= successor.since:
-            return f"the API server rejects the pod of driver {successor.attempt}: {answer.rejection}"
+    rejection = pod_dry_run.rejected_since(s, successor.revision, successor.since) if pod is None else None
+    if rejection is not None:
+        return f"the API server rejects the pod of driver {successor.attempt}: {rejection}"
     if pod is not None and pod.reason in _CANNOT_START:
         return None
     since = successor.since if pod is None or pod.started is None else max(successor.since, pod.started)

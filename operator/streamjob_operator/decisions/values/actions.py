@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamjob.client.models import CheckpointingChanges
+from streamjob.protocol.log.restore import LATEST
 from streamjob_operator.decisions.values.revision import Revision
 
 EventType = Literal["Normal", "Warning"]
@@ -38,52 +39,54 @@ class DeleteRevision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateDriver:
-    """Create the driver pod `<job>-driver-<attempt>`, with all that it mounts, from a stored revision.
+class CreatePod:
+    """Create a pod of a stored revision, with all that it mounts.
 
     Args:
-        attempt: passed to the process as `--attempt`.
-        revision: name of the revision to run.
+        revision: name of the revision.
         restore_from: `latest`, `none` or the URI of a snapshot: `--from`.
         require_snapshot: `--require-snapshot`.
         allow_non_restored_state: `--allow-non-restored-state`.
+    """
+
+    revision: str
+    restore_from: str = LATEST
+    require_snapshot: bool = False
+    allow_non_restored_state: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDriver(CreatePod):
+    """Create the driver pod `<job>-driver-<attempt>`.
+
+    Args:
+        attempt: passed to the process as `--attempt`.
         waits: `--wait-for-start`.
     """
 
     attempt: int
-    revision: str
-    restore_from: str
-    require_snapshot: bool
-    allow_non_restored_state: bool
     waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePreflight:
-    """Create the pod `<job>-preflight-<number>` that checks whether a stored revision can start; it changes nothing.
+class CreatePreflight(CreatePod):
+    """Create the pod `<job>-preflight-<number>` that checks whether its revision can start; it changes nothing.
 
     Args:
         number: its number among the preflights of the job.
-        revision: name of the revision to check.
-        restore_from: as for CreateDriver.
-        require_snapshot: as for CreateDriver.
         location: where the snapshot is; None for the revision's own location.
-        allow_non_restored_state: as for CreateDriver.
     """
 
     number: int
-    revision: str
-    restore_from: str
-    require_snapshot: bool
-    location: str | None
-    allow_non_restored_state: bool
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePreflight:
-    """Delete the pod of a preflight."""
+    """Delete the pod of a preflight at once: it has nothing to save."""
 
     name: str
+    grace: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -220,7 +220,7 @@ class Bench:
         self.evaluations = Evaluations(evaluated_here)
         tokens, resources = Tokens(self.cluster), Resources(self.evaluations)
         build = DriverBuilder(settings)
-        admissions = Admissions(self.cluster, build, build.executors, build.preflight, self.clock)
+        admissions = Admissions(self.cluster, build, build.executors, self.clock)
         observer = Observer(
             self.cluster,
             drivers,

@@ -28,14 +28,7 @@ def revision(**spec: Any) -> Revision:
 
 def action(of: Revision, **changes: Any) -> CreateDriver:
     """Return the action that creates the driver of the third attempt."""
-    values = {
-        "attempt": 3,
-        "restore_from": "latest",
-        "require_snapshot": False,
-        "allow_non_restored_state": False,
-        **changes,
-    }
-    return CreateDriver(revision=of.name, **values)
+    return CreateDriver(revision=of.name, **{"attempt": 3, **changes})
 
 
 def pod(*, start: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

@@ -77,9 +77,7 @@ SPECS: list[dict[str, Any]] = [
 def made(of: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Return the pod of a spec's preflight."""
     stored = revision(**of)
-    values: dict[str, Any] = {"restore_from": "latest", "location": None, **changes}
-    allowed: dict[str, Any] = {"require_snapshot": False, "allow_non_restored_state": False}
-    asked = CreatePreflight(number=5, revision=stored.name, **{**allowed, **values})
+    asked = CreatePreflight(number=5, revision=stored.name, **changes)
     return preflight_pod(OWNER, stored, asked, default_image="runtime:1")
 
 
