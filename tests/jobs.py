@@ -5,7 +5,7 @@ Further fields are those of the job file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,18 @@ def timed_source(name: str = "events", **fields: Any) -> Part:
     """Return a source of files with an event time."""
     usual = {"schema": "k STRING, at TIMESTAMP", "path": name, "watermark": {"column": "at", "delay": "0s"}}
     return source(name, "json", **{**usual, **fields})
+
+
+def files(name: str, path: str | Path, schema: str, form: str = "json", **fields: Any) -> Part:
+    """Return a source of files, of which each is a batch."""
+    options = {"maxFilesPerTrigger": 1, **fields.pop("options", {})}
+    return source(name, form, schema, path, options=options, **fields)
+
+
+def topic(name: str, servers: str, topics: str, options: Mapping[str, Any] | None = None, **fields: Any) -> Part:
+    """Return a source of the records of topics."""
+    where = {"kafka.bootstrap.servers": servers, "subscribe": topics}
+    return source(name, "kafka", options={**where, **(options or {})}, **fields)
 
 
 def sql(name: str, inputs: str | Sequence[str], query: str = "SELECT * FROM {}", **fields: Any) -> Part:

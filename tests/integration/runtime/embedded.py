@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.integration.job_files import job_files
+from tests.integration.runtime.purchases import write_job
 
 from streamjob.clock import steady_clock
 from streamjob.errors import ExitCode
@@ -58,6 +59,11 @@ class Life:
     restarts: RestartPolicy = FAST
     attempt: int = 0
     store: Store | None = None
+
+
+def life_in(directory: Path, job: Mapping[str, Any], **fields: Any) -> Life:
+    """Write a job into `job` in a directory; return its life, with its snapshots in `snapshots` there."""
+    return Life(file=write_job(directory / "job", job), location=str(directory / "snapshots"), **fields)
 
 
 class EmbeddedJob:
@@ -176,3 +182,9 @@ def running(spark: SparkSession, life: Life) -> Iterator[EmbeddedJob]:
         if job.running:
             with contextlib.suppress(Exception):
                 job.stop()
+
+
+def finish(spark: SparkSession, life: Life) -> None:
+    """Run a job to its end."""
+    with running(spark, life) as job:
+        assert job.wait() is ExitCode.OK

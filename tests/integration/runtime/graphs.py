@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests import jobs
 from tests.integration.runtime.purchases import add_file
 from tests.integration.runtime.recording import recorded
 
@@ -61,34 +62,17 @@ def add_rows(directory: Path, number: int, rows: Iterable[Row]) -> None:
 def source(name: str, path: Path, *, bounded: bool = False, delay: str = "0s") -> dict[str, Any]:
     """Return a source that reads a file a batch."""
     path.mkdir(parents=True, exist_ok=True)
-    return {
-        "name": name,
-        "format": "json",
-        "schema": SCHEMA,
-        "options": {"path": str(path), "maxFilesPerTrigger": 1},
-        "bounded": bounded,
-        "watermark": {"column": "at", "delay": delay},
-    }
-
-
-def sql(name: str, inputs: Sequence[str], query: str, *, chain: bool = True) -> dict[str, Any]:
-    """Return an operator that is a query."""
-    return {"name": name, "inputs": list(inputs), "sql": query, "chain": chain}
+    return jobs.files(name, path, SCHEMA, bounded=bounded, watermark={"column": "at", "delay": delay})
 
 
 def python(name: str, source: str, function: str) -> dict[str, Any]:
     """Return an operator of `recording`, in a chain of its own."""
-    return {"name": name, "inputs": [source], "python": f"{MODULE}:{function}", "chain": False}
+    return jobs.python(name, source, f"{MODULE}:{function}", chain=False)
 
 
 def sink(operator: str, directory: Path) -> dict[str, Any]:
     """Return a sink that records what an operator makes."""
-    return {
-        "name": f"to-{operator}",
-        "input": operator,
-        "format": f"{MODULE}:Sink",
-        "options": {"path": str(directory / "out" / operator)},
-    }
+    return jobs.sink(operator, f"{MODULE}:Sink", directory / "out" / operator)
 
 
 def job(
@@ -99,16 +83,9 @@ def job(
     **changes: Any,
 ) -> dict[str, Any]:
     """Return a job that records `outputs` below `directory`; `changes` replace whole fields."""
-    return {
-        "name": "graph",
-        "parallelism": 2,
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "300ms"},
-        "sources": sources,
-        "operators": operators,
-        "sinks": [sink(name, directory) for name in outputs],
-        **changes,
-    }
+    sinks = [sink(name, directory) for name in outputs]
+    usual = {"name": "graph", "parallelism": 2, "maxParallelism": 2, "checkpointing": {"interval": "300ms"}}
+    return {**jobs.job_file(*operators, sources=sources, sinks=sinks, **usual), **changes}
 
 
 def output(directory: Path, operator: str) -> list[Batch]:

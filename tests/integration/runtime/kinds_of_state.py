@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests import jobs
 from tests.integration.runtime import shapes
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.shapes import GAP, SESSIONS
@@ -73,14 +74,10 @@ def expiring(rows: DataFrame) -> DataFrame:
 
 _HELD = {"name": "held_events", "inputs": ["events"], "python": f"{__name__}:without_copies"}
 KINDS: dict[str, dict[str, Any]] = {
-    "session windows": {"name": "sessions", "inputs": ["held_events"], "sql": SESSIONS},
-    "timeouts of a function": {"name": "sessions", "inputs": ["held_events"], "python": f"{shapes.__name__}:timeouts"},
-    "timers of a processor": {"name": "sessions", "inputs": ["held_events"], "python": f"{shapes.__name__}:timers"},
-    "a processor's state that expires": {
-        "name": "sessions",
-        "inputs": ["held_events"],
-        "python": f"{__name__}:expiring",
-    },
+    "session windows": jobs.sql("sessions", "held_events", SESSIONS),
+    "timeouts of a function": jobs.python("sessions", "held_events", f"{shapes.__name__}:timeouts"),
+    "timers of a processor": jobs.python("sessions", "held_events", f"{shapes.__name__}:timers"),
+    "a processor's state that expires": jobs.python("sessions", "held_events", f"{__name__}:expiring"),
 }
 
 
@@ -90,26 +87,17 @@ def state_job(directory: Path, kind: str, *, copies: int = 2, held: Mapping[str,
         (directory / "in").mkdir(exist_ok=True, parents=True)
         lines = [json.dumps({"k": k, "n": n, "at": (BEGIN + timedelta(seconds=at)).isoformat()}) for k, n, at in events]
         (directory / "in" / f"{file}.json").write_text("\n".join(lines * copies))
-    return write_job(
-        directory,
-        {
-            "name": "state",
-            "maxParallelism": 3,
-            "checkpointing": {"interval": "1s"},
-            "sources": [
-                {
-                    "name": "events",
-                    "format": "json",
-                    "schema": "k STRING, n BIGINT, at TIMESTAMP",
-                    "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
-                    "bounded": True,
-                    "watermark": {"column": "at", "delay": "5s"},
-                }
-            ],
-            "operators": [held, KINDS[kind]],
-            "sinks": [{"name": "out", "input": "sessions", "format": "json", "options": {"path": "out"}}],
-        },
+    watermark, schema = {"column": "at", "delay": "5s"}, "k STRING, n BIGINT, at TIMESTAMP"
+    job = jobs.job_file(
+        dict(held),
+        KINDS[kind],
+        sources=[jobs.files("events", directory / "in", schema, bounded=True, watermark=watermark)],
+        sinks=[jobs.sink("sessions", "json", "out")],
+        name="state",
+        maxParallelism=3,
+        checkpointing={"interval": "1s"},
     )
+    return write_job(directory, job)
 
 
 def sessions_of(directory: Path) -> Counter[Session]:

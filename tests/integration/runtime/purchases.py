@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.jobs import files, job_file, sink, sql
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -74,25 +76,14 @@ class Purchases:
 
     def job(self, *, bounded: bool = True, files_a_batch: int = 1, **changes: Any) -> dict[str, Any]:
         """Return the job's file, whose sinks write to `<name>` next to it; `changes` replace whole fields."""
-        return {
-            "name": "purchases",
-            "parallelism": 2,
-            "maxParallelism": 2,
-            "checkpointing": {"interval": "400ms"},
-            "sources": [
-                _source("orders", ORDERS, self.orders, "ordered", bounded, files_a_batch),
-                _source("payments", PAYMENTS, self.payments, "paid", bounded, files_a_batch),
-            ],
-            "operators": [
-                {"name": "matched", "inputs": ["orders", "payments"], "sql": MATCHED_SQL},
-                {"name": "totals", "inputs": ["matched"], "sql": TOTALS_SQL},
-            ],
-            "sinks": [
-                {"name": "table", "input": "totals", "format": "parquet", "options": {"path": "table"}},
-                {"name": "lines", "input": "totals", "format": "json", "options": {"path": "lines"}},
-            ],
-            **changes,
-        }
+        sources = [
+            _source("orders", ORDERS, self.orders, "ordered", bounded, files_a_batch),
+            _source("payments", PAYMENTS, self.payments, "paid", bounded, files_a_batch),
+        ]
+        operators = [sql("matched", ["orders", "payments"], MATCHED_SQL), sql("totals", "matched", TOTALS_SQL)]
+        sinks = [sink("totals", "parquet", "table", name="table"), sink("totals", "json", "lines", name="lines")]
+        usual = {"name": "purchases", "parallelism": 2, "maxParallelism": 2, "checkpointing": {"interval": "400ms"}}
+        return {**job_file(*operators, sources=sources, sinks=sinks, **usual), **changes}
 
     def batch(self, spark: SparkSession) -> Rows:
         """Return what Spark makes of the same input and queries as a batch."""
@@ -126,14 +117,8 @@ def _rows(frame: Any) -> Rows:
 
 
 def _source(name: str, schema: str, path: Path, column: str, bounded: bool, files_a_batch: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "format": "json",
-        "schema": schema,
-        "options": {"path": str(path), "maxFilesPerTrigger": files_a_batch},
-        "bounded": bounded,
-        "watermark": {"column": column, "delay": "1m"},
-    }
+    watermark, options = {"column": column, "delay": "1m"}, {"maxFilesPerTrigger": files_a_batch}
+    return files(name, path, schema, bounded=bounded, options=options, watermark=watermark)
 
 
 def _write(directory: Path, rows: list[dict[str, Any]], files: int) -> None:

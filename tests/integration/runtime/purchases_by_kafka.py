@@ -7,6 +7,7 @@ from typing import Any
 from tests.integration.runtime.purchases import MATCHED_SQL, TOTALS, TOTALS_SQL, Purchases
 from tests.integration.runtime.servers import Places, fill, parsed, topic_source
 from tests.integration.sinks.lakes import Lake
+from tests.jobs import job_file, sql
 from tests.servers.kafka import KafkaServer
 
 BATCH = 60
@@ -29,23 +30,18 @@ def job(broker: KafkaServer, purchases: Purchases, places: Places) -> dict[str, 
     fill(broker, "orders", purchases.orders, "ordered")
     fill(broker, "payments", purchases.payments, "paid")
     records, sinks = places.written_from("totals")
-    return {
-        "name": _NAME,
-        "parallelism": 2,
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "1s"},
-        "sources": [topic_source(broker, f"{topic}_topic", topic, BATCH, _DELAY) for topic in ("orders", "payments")],
-        "operators": [
-            parsed(
-                "orders",
-                "orders_topic",
-                "id STRING, customer STRING, amount BIGINT",
-                "row.id, row.customer, timestamp AS ordered, row.amount",
-            ),
-            parsed("payments", "payments_topic", "order_id STRING", "row.order_id, timestamp AS paid"),
-            {"name": "matched", "inputs": ["orders", "payments"], "sql": MATCHED_SQL},
-            {"name": "totals", "inputs": ["matched"], "sql": TOTALS_SQL},
-            records,
-        ],
-        "sinks": sinks,
-    }
+    schema = "id STRING, customer STRING, amount BIGINT"
+    columns = "row.id, row.customer, timestamp AS ordered, row.amount"
+    return job_file(
+        parsed("orders", "orders_topic", schema, columns),
+        parsed("payments", "payments_topic", "order_id STRING", "row.order_id, timestamp AS paid"),
+        sql("matched", ["orders", "payments"], MATCHED_SQL),
+        sql("totals", "matched", TOTALS_SQL),
+        records,
+        sources=[topic_source(broker, f"{topic}_topic", topic, BATCH, _DELAY) for topic in ("orders", "payments")],
+        sinks=sinks,
+        name=_NAME,
+        parallelism=2,
+        maxParallelism=2,
+        checkpointing={"interval": "1s"},
+    )

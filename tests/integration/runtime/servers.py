@@ -13,6 +13,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+from tests import jobs
 from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
 
@@ -52,18 +53,8 @@ def fill(broker: KafkaServer, topic: str, directory: Path, column: str, partitio
 
 def topic_source(broker: KafkaServer, name: str, topic: str, batch: int, delay: str, **more: Any) -> dict[str, Any]:
     """Return a source that reads a topic, `batch` records at a time; `more` replaces whole fields."""
-    return {
-        "name": name,
-        "format": "kafka",
-        "options": {
-            "kafka.bootstrap.servers": broker.bootstrap,
-            "subscribe": topic,
-            "maxOffsetsPerTrigger": batch,
-        },
-        "bounded": True,
-        "watermark": {"column": "timestamp", "delay": delay},
-        **more,
-    }
+    usual: dict[str, Any] = {"bounded": True, "watermark": {"column": "timestamp", "delay": delay}}
+    return jobs.topic(name, broker.bootstrap, topic, {"maxOffsetsPerTrigger": batch}, **usual | more)
 
 
 def parsed(name: str, source: str, schema: str, columns: str) -> dict[str, Any]:

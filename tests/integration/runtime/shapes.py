@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.integration.runtime.embedded import Life
-from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source, sql
-from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.embedded import Life, life_in
+from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source
+from tests.jobs import sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +66,7 @@ class Shape:
     def life(self, directory: Path, *, bounded: bool) -> Life:
         """Write the job and its input; return its life."""
         spec = self.job(directory, bounded=bounded)
-        return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+        return life_in(directory, spec)
 
     def rows(self, directory: Path) -> dict[str, Counter[Any]]:
         """Return what has been published below `directory`, by operator."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
+from tests.integration.runtime.embedded import EmbeddedJob, Life, finish, running
 from tests.integration.runtime.graphs import manifests
 from tests.integration.runtime.power import Moment, Power
 from tests.integration.runtime.shapes import Gates
@@ -186,5 +186,4 @@ def killed_and_finished(spark: SparkSession, life: Life, power: Power) -> None:
         first.wait()
     assert manifests(Path(life.location) / "default" / "job")
     power.comes_back()
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
+    finish(spark, life)

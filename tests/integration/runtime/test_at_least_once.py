@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.embedded import Life, finish
 from tests.integration.runtime.purchases import (
     MATCHED_SQL,
     ORDERS,
@@ -17,7 +17,6 @@ from tests.integration.runtime.purchases import (
     table_rows,
 )
 
-from streamjob.errors import ExitCode
 from streamjob_runtime.sinks.at_least_once.memory import forget_memory, memory_rows
 
 if TYPE_CHECKING:
@@ -62,8 +61,7 @@ def test_all_sinks_of_a_job_get_all_its_rows(
     )
     forget_memory("kept")
 
-    with running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job:
-        assert job.wait() is ExitCode.OK
+    finish(spark, Life(file=file, location=str(tmp_path / "snapshots")))
 
     expected = purchases.batch(spark)
     assert len(memory_rows("kept")) == expected.total()

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import jobs
 from tests.integration.runtime.avro_records import long, named, record, text
-from tests.integration.runtime.embedded import running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests.integration.runtime.embedded import finish, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.power import Power
-from tests.integration.runtime.test_decoding import finish, ids, life_of, rows_job, sink_options, source
+from tests.integration.runtime.test_decoding import ids, life_of, problem_of, rows_job, sink_options, source
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 from tests.servers.process import free_port
 from tests.servers.schema_registry import SchemaRegistryServer, guarded
@@ -179,34 +181,15 @@ def test_what_a_sink_writes_with_a_registry_a_source_reads(
         )
     kafka_server.produce(topic, [(f"k{n}", order(n, f"n{n}" if n % 2 else None)) for n in range(20)], partition=0)
     spec = rows_job(tmp_path, source(kafka_server, topic, value={"format": "avro", "schema": ORDER}), "key, value.*")
-    spec["sinks"] = [
-        {
-            "name": "out",
-            "input": "rows",
-            "format": "kafka",
-            "value": {"format": "avro", "registry": {"url": schema_registry.url, "autoRegister": register}},
-            "options": sink_options(kafka_server, out),
-        }
-    ]
+    registered = {"format": "avro", "registry": {"url": schema_registry.url}}
+    registering = {"format": "avro", "registry": {"url": schema_registry.url, "autoRegister": register}}
+    spec["sinks"] = [jobs.sink("rows", "kafka", value=registering, options=sink_options(kafka_server, out))]
     finish(spark, life_of(tmp_path / "first", spec))
 
     assert schema_registry.versions(f"{out}-value") == [1]
-    finish(
-        spark,
-        life_of(
-            tmp_path / "second",
-            rows_job(
-                tmp_path / "second",
-                source(
-                    kafka_server,
-                    out,
-                    key={"format": "text"},
-                    value={"format": "avro", "registry": {"url": schema_registry.url}},
-                ),
-                "key, value.id, value.name",
-            ),
-        ),
-    )
+    read = source(kafka_server, out, key={"format": "text"}, value=registered)
+    second = rows_job(tmp_path / "second", read, "key, value.id, value.name")
+    finish(spark, life_of(tmp_path / "second", second))
     assert rows_of(output(tmp_path / "second", "rows")) == Counter(
         (f"k{n}", n, f"n{n}" if n % 2 else None) for n in range(20)
     )
@@ -231,8 +214,7 @@ def test_keys_and_values_are_written_and_read_with_a_registry_that_wants_a_passw
         written = "named_struct('id', value.id) AS key, value.id AS id, value.name AS name"
         first = rows_job(tmp_path, source(kafka_server, topic, value={"format": "avro", "schema": ORDER}), written)
         options = sink_options(kafka_server, out)
-        sink = {"name": "out", "input": "rows", "format": "kafka", "options": options}
-        first["sinks"] = [{**sink, "key": registering, "value": registering}]
+        first["sinks"] = [jobs.sink("rows", "kafka", key=registering, value=registering, options=options)]
         finish(spark, life_of(tmp_path / "first", first))
         read = source(kafka_server, out, key=avro, value=avro)
         second = rows_job(tmp_path / "second", read, "key.id AS k, value.id, value.name")
@@ -242,21 +224,14 @@ def test_keys_and_values_are_written_and_read_with_a_registry_that_wants_a_passw
     assert rows_of(output(tmp_path / "second", "rows")) == Counter((n, n, f"n{n}") for n in range(8))
 
 
-def problem_of(spark: SparkSession, tmp_path: Path, spec: dict[str, Any]) -> StreamJobError:
-    with pytest.raises(StreamJobError) as refused, running(spark, life_of(tmp_path, spec)) as only:
-        only.wait()
-    return refused.value
-
-
 def test_a_source_is_refused_before_it_reads_without_its_schema(
     spark: SparkSession, kafka_server: KafkaServer, schema_registry: SchemaRegistryServer, topic: str, tmp_path: Path
 ) -> None:
     silent = f"http://127.0.0.1:{free_port()}"
 
     def problem(value: dict[str, Any]) -> StreamJobError:
-        return problem_of(
-            spark, tmp_path, rows_job(tmp_path, source(kafka_server, topic, value={"format": "avro", **value}))
-        )
+        read = source(kafka_server, topic, value={"format": "avro", **value})
+        return problem_of(spark, tmp_path, rows_job(tmp_path, read))
 
     missing = problem({"registry": {"url": schema_registry.url}})
     with pytest.raises(RegistryUnreachable, match=silent):

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.purchases import add_file, write_job
+from tests.integration.runtime.embedded import EmbeddedJob, Life, life_in, running
+from tests.integration.runtime.purchases import add_file
+from tests.jobs import files, job_file, sink, sql
 
 from streamjob.client.models import ChainView
 from streamjob.errors import ExitCode
@@ -35,33 +36,21 @@ QUERIES = {
 
 
 def source(name: str, path: Path, delay: str = "1h", **fields: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "format": "json",
-        "schema": SCHEMA,
-        "watermark": {"column": "at", "delay": delay},
-        **fields,
-        "options": {"path": str(path), "maxFilesPerTrigger": "1"},
-    }
+    return files(name, path, SCHEMA, watermark={"column": "at", "delay": delay}, **fields)
 
 
 def row(number: int, key: str, at: datetime) -> dict[str, Any]:
     return {"id": number, "k": key, "at": at.isoformat()}
 
 
-def job_of(sources: list[dict[str, Any]], queries: Mapping[str, str]) -> dict[str, Any]:
-    inputs = {name: [each["name"] for each in sources if f" {each['name']}" in sql] for name, sql in queries.items()}
-    return {
-        "name": "old",
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "1h"},
-        "sources": sources,
-        "operators": [{"name": name, "inputs": inputs[name], "sql": sql} for name, sql in queries.items()],
-        "sinks": [
-            {"name": f"to_{name}", "input": name, "format": "json", "options": {"path": f"out/{name}"}}
-            for name in queries
-        ],
-    }
+def life_of(directory: Path, sources: list[dict[str, Any]], queries: Mapping[str, str], interval: str) -> Life:
+    operators = [
+        sql(name, [each["name"] for each in sources if f" {each['name']}" in query], query)
+        for name, query in queries.items()
+    ]
+    sinks = [sink(name, "json", directory / "out" / name) for name in queries]
+    how = {"maxParallelism": 2, "checkpointing": {"interval": interval}}
+    return life_in(directory, job_file(*operators, sources=sources, sinks=sinks, **how))
 
 
 def plain(lines: Iterable[str]) -> list[list[Any]]:
@@ -99,7 +88,7 @@ def test_windows_sessions_joins_and_distinct_times_are_those_of_a_batch(spark: S
         later = [row(10 * number + n, "xy"[n % 2], at + timedelta(minutes=5)) for n, at in enumerate(times[:2])]
         add_file(tmp_path / "b", number, later)
     sources = [source(name, tmp_path / name, bounded=True) for name in "ab"]
-    life = Life(file=write_job(tmp_path, job_of(sources, QUERIES)), location=str(tmp_path / "snapshots"))
+    life = life_of(tmp_path, sources, QUERIES, "1h")
 
     with running(spark, life) as job:
         assert job.wait() is ExitCode.OK
@@ -108,8 +97,8 @@ def test_windows_sessions_joins_and_distinct_times_are_those_of_a_batch(spark: S
 
     for name in "ab":
         spark.read.schema(SCHEMA).json(str(tmp_path / name)).createOrReplaceTempView(name)
-    for name, sql in QUERIES.items():
-        batch = plain(spark.sql(sql).selectExpr("to_json(struct(*))").toArrow().column(0).to_pylist())
+    for name, query in QUERIES.items():
+        batch = plain(spark.sql(query).selectExpr("to_json(struct(*))").toArrow().column(0).to_pylist())
         assert written(tmp_path / "out" / name) == batch, name
     assert not any(late.values())
 
@@ -118,8 +107,7 @@ def test_a_watermark_before_1970_closes_windows_drops_late_rows_and_survives_a_r
     spark: SparkSession, tmp_path: Path
 ) -> None:
     windows = "SELECT window.start AS s, count(*) AS n, max(id) AS i FROM a GROUP BY window(at, '1 hour')"
-    file = write_job(tmp_path, job_of([source("a", tmp_path / "a", "0s")], {"hours": windows}))
-    life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=("checkpointing.interval=300ms",))
+    life = life_of(tmp_path, [source("a", tmp_path / "a", "0s")], {"hours": windows}, "300ms")
     out = tmp_path / "out" / "hours"
 
     def lines(count: int) -> bool:

@@ -11,22 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import JsonValue
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import (
-    SCHEMA,
-    Row,
-    add_rows,
-    job,
-    manifests,
-    numbered,
-    output,
-    rows_of,
-    source,
-    sql,
-)
+from tests import jobs
+from tests.integration.runtime.embedded import Life, finish, life_in, running
+from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, manifests, numbered, output, rows_of, source
 from tests.integration.runtime.power import Power
-from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, finished_chains
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
@@ -48,16 +38,11 @@ ROWS = numbered(0, 40)
 
 
 def topic_source(server: KafkaServer, topics: str, **options: Any) -> dict[str, Any]:
-    connection = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topics}
-    return {"name": "topic", "format": "kafka", "bounded": True, "options": {**connection, **options}}
+    return jobs.topic("topic", server.bootstrap, topics, options, bounded=True)
 
 
 def fill(server: KafkaServer, topic: str, rows: Sequence[Row], **how: Any) -> None:
     server.produce(topic, [(row.k, json.dumps(row.fields())) for row in rows], **how)
-
-
-def life_of(directory: Path, spec: dict[str, Any]) -> Life:
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
 
 
 def stored(life: Life) -> SourceState:
@@ -95,7 +80,7 @@ def test_what_comes_behind_the_end_is_not_read_and_the_windows_of_the_rest_are_c
         held,
         sql("windows", ["held"], windows),
     ]
-    life = life_of(tmp_path, job(tmp_path, [read], operators, ["windows"], checkpointing={"interval": "1h"}))
+    life = life_in(tmp_path, job(tmp_path, [read], operators, ["windows"], checkpointing={"interval": "1h"}))
     power = Power(monkeypatch)
     cut_behind_a_checkpoint(spark, life, power, gate)
     begun = stored(life)
@@ -134,7 +119,7 @@ def test_what_has_ended_is_not_looked_for_again_while_the_rest_of_the_job_goes_o
     ]
     every = "SELECT row.k, row.n FROM parsed UNION ALL SELECT k, n FROM ending UNION ALL SELECT k, n FROM endless"
     operators = [sql("parsed", ["topic"], PARSED), sql("all", ["parsed", "ending", "endless"], every)]
-    life = life_of(tmp_path, job(tmp_path, sources, operators, ["all"]))
+    life = life_in(tmp_path, job(tmp_path, sources, operators, ["all"]))
     with running(spark, life) as first:
         first.wait_for(lambda: len(finished_chains(first)) == 2, "the end of what ends")
         first.checkpoint()
@@ -165,7 +150,7 @@ def test_a_topic_that_was_read_to_its_end_may_be_gone_while_others_are_read_on(
         sql("rows", ["parsed"], "SELECT row.k, row.n, row.gate FROM parsed"),
         {"name": "held", "inputs": ["rows"], "python": "tests.integration.runtime.recording:gated"},
     ]
-    life = life_of(tmp_path, job(tmp_path, [read], operators, ["held"], checkpointing={"interval": "1h"}))
+    life = life_in(tmp_path, job(tmp_path, [read], operators, ["held"], checkpointing={"interval": "1h"}))
     power = Power(monkeypatch)
     cut_behind_a_checkpoint(spark, life, power, gate)
     begun = read_offsets(stored(life).position)
@@ -230,9 +215,8 @@ def test_an_end_is_where_committed_records_end_unless_uncommitted_ones_are_asked
         sql("all_parsed", ["every"], PARSED.replace("FROM topic", "FROM every")),
         sql("all_rows", ["all_parsed"], "SELECT row.k, row.n FROM all_parsed"),
     ]
-    life = life_of(tmp_path, job(tmp_path, [committed, {**every, "name": "every"}], operators, ["rows", "all_rows"]))
-    with running(spark, life) as ending:
-        assert ending.wait() is ExitCode.OK
+    life = life_in(tmp_path, job(tmp_path, [committed, {**every, "name": "every"}], operators, ["rows", "all_rows"]))
+    finish(spark, life)
     pending.abort_transaction()
 
     assert rows_of(output(tmp_path, "rows")) == Counter((row.k, row.n) for row in rows)
@@ -247,7 +231,7 @@ def test_an_empty_topic_ends_at_once(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
     read = topic_source(kafka_server, topic)
-    life = life_of(tmp_path, job(tmp_path, [read], [sql("parsed", ["topic"], PARSED)], ["parsed"]))
+    life = life_in(tmp_path, job(tmp_path, [read], [sql("parsed", ["topic"], PARSED)], ["parsed"]))
     for _ in range(2):
         with running(spark, life) as ending:
             assert ending.wait() is ExitCode.OK

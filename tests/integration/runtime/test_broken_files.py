@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import jobs
 from tests.integration.core import core
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests.integration.runtime.embedded import Life, life_in, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.power import Power
-from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, killed_and_finished
+from tests.jobs import sql
 
 from streamjob.errors import ExitCode
 from streamjob_runtime.job.bad_input_errors import HeaderDiffers, RecordNotDecoded
@@ -46,24 +47,14 @@ def life_of(
     options: dict[str, str] | None = None,
     **fields: Any,
 ) -> Life:
-    source = {
-        "name": "orders",
-        "format": form,
-        "schema": "id INT, amount DOUBLE",
-        "options": {
-            "path": str(directory / "orders"),
-            "maxFilesPerTrigger": 1,
-            **({"header": True} if form == "csv" else {}),
-            **(options or {}),
-        },
-        "bounded": True,
-        **fields,
-    }
+    given = {**({"header": True} if form == "csv" else {}), **(options or {})}
+    schema = "id INT, amount DOUBLE"
+    source = jobs.files("orders", directory / "orders", schema, form, options=given, bounded=True, **fields)
     # The query reads one column, and another one is broken.
     rows = sql("rows", ["orders"], f"SELECT id FROM orders {where}")
     names = ["rows", *(each["name"] for each in letters)]
     spec = job(directory, [source], [rows, *letters], names, checkpointing={"interval": "1h"})
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
+    return life_in(directory, spec, restarts=NEVER)
 
 
 GOOD_IDS = Counter((10 * file + n,) for file in range(6) for n in (0, 1, 3))

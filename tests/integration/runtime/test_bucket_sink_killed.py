@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
 from tests.integration.sinks.buckets import Bucket
+from tests.jobs import files, job_file, sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,31 +55,10 @@ def job(directory: Path, path: str) -> Path:
     for number in range(FILES):
         numbers = range(number * ROWS, (number + 1) * ROWS)
         (directory / "in" / f"{number:03}.csv").write_text("".join(f"{each},{each % 3}\n" for each in numbers))
-    described = {
-        "name": "killed",
-        "checkpointing": {"interval": "1s"},
-        "sources": [
-            {
-                "name": "numbers",
-                "format": "csv",
-                "schema": "id BIGINT, part INT",
-                "options": {"path": "in", "maxFilesPerTrigger": "1"},
-                "bounded": True,
-            }
-        ],
-        "sinks": [
-            {
-                "name": "out",
-                "input": "numbers",
-                "format": "parquet",
-                "partitionBy": ["part"],
-                "options": {"path": path},
-            }
-        ],
-    }
-    file = directory / "job.yaml"
-    file.write_text(json.dumps(described))
-    return file
+    source = files("numbers", "in", "id BIGINT, part INT", "csv", bounded=True)
+    sinks = [sink("numbers", "parquet", path, partitionBy=["part"])]
+    how = {"name": "killed", "checkpointing": {"interval": "1s"}}
+    return write_job(directory, job_file(sources=[source], sinks=sinks, **how))
 
 
 def visible(spark: SparkSession, bucket: Bucket) -> Counter[tuple[int, int]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
 from tests.integration.sinks.buckets import Bucket
+from tests.jobs import files, job_file, sink, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,30 +24,9 @@ def job(directory: Path, path: str) -> Path:
     (directory / "in").mkdir()
     for number in range(FILES):
         (directory / "in" / f"{number}.csv").write_text(f"{number}\n")
-    described = {
-        "name": "numbers",
-        "sources": [
-            {
-                "name": "files",
-                "format": "csv",
-                "schema": "file BIGINT",
-                "options": {"path": "in", "maxFilesPerTrigger": "1"},
-                "bounded": True,
-            }
-        ],
-        "operators": [
-            {
-                "name": "numbers",
-                "inputs": ["files"],
-                "sql": f"SELECT file * {ROWS} + n AS id FROM (SELECT file, explode(sequence(0, {ROWS - 1})) AS n "
-                "FROM files)",
-            }
-        ],
-        "sinks": [{"name": "out", "input": "numbers", "format": "parquet", "options": {"path": path}}],
-    }
-    file = directory / "job.yaml"
-    file.write_text(json.dumps(described))
-    return file
+    many = f"SELECT file * {ROWS} + n AS id FROM (SELECT file, explode(sequence(0, {ROWS - 1})) AS n FROM files)"
+    sources, sinks = [files("files", "in", "file BIGINT", "csv", bounded=True)], [sink("numbers", "parquet", path)]
+    return write_job(directory, job_file(sql("numbers", "files", many), sources=sources, sinks=sinks, name="numbers"))
 
 
 @pytest.mark.timeout(600)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.core import core
-from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.embedded import Life, finish, running
 from tests.integration.runtime.graphs import (
     KEYS,
     Row,
@@ -20,11 +20,10 @@ from tests.integration.runtime.graphs import (
     output,
     rows_of,
     source,
-    sql,
 )
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
+from tests.jobs import sql
 
-from streamjob.errors import ExitCode
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
 
@@ -58,8 +57,7 @@ def test_a_join_and_an_aggregation_in_chains_of_their_own_give_the_output_of_the
     operators = [{**each, "chain": False} for each in purchases.job()["operators"]]
     file = write_job(tmp_path / "job", purchases.job(operators=operators))
 
-    with running(spark, life_of(file, mode=mode)) as running_job:
-        assert running_job.wait() is ExitCode.OK
+    finish(spark, life_of(file, mode=mode))
 
     assert chains_of(file) == 4
     expected = purchases.batch(spark)
@@ -203,8 +201,7 @@ def test_a_stream_that_is_read_by_several_and_twice_by_one_reaches_each_of_them_
     sources = [source("events", tmp_path / "in", bounded=True)]
     file = write_job(tmp_path, job(tmp_path, sources, operators, ["kept", "again", "twice"]))
 
-    with running(spark, life_of(file, mode="unaligned")) as running_job:
-        assert running_job.wait() is ExitCode.OK
+    finish(spark, life_of(file, mode="unaligned"))
 
     assert chains_of(file) == (3 if chain else 5)
     kept = output(tmp_path, "kept")

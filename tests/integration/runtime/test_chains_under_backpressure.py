@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
+from tests.integration.runtime.embedded import EmbeddedJob, Life, life_in, running
 from tests.integration.runtime.graphs import (
     Batch,
     Row,
@@ -24,9 +24,8 @@ from tests.integration.runtime.graphs import (
     rows_of,
     segments,
     source,
-    sql,
 )
-from tests.integration.runtime.purchases import write_job
+from tests.jobs import sql
 
 from streamjob.errors import ExitCode
 from streamjob.ids import ChainUid, TriggerId
@@ -59,7 +58,7 @@ def life(directory: Path, sources: list[dict[str, Any]], operators: list[dict[st
     checkpointing = {"interval": "1h", "numRetained": 100, **changes}
     outputs = [operators[-1]["name"]]
     described = job(directory, sources, operators, outputs, channels=channels, checkpointing=checkpointing)
-    return Life(file=write_job(directory, described), location=str(directory / "snapshots"))
+    return life_in(directory, described)
 
 
 def waiting(running_job: EmbeddedJob, producer: str, consumer: str) -> int:

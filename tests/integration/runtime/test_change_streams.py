@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import jobs
 from tests.integration.runtime.avro_records import long, text
 from tests.integration.runtime.avro_records import record as avro_record
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests.integration.runtime.embedded import Life, finish, life_in, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER
 from tests.integration.sinks.databases import Database
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
-from streamjob.errors import ExitCode, InvalidInput
+from streamjob.errors import InvalidInput
 from streamjob_runtime.chain.sources.changes import ChangesMiscounted
 from streamjob_runtime.job.bad_input_errors import RecordNotDecoded
 
@@ -32,16 +34,8 @@ SHOWN = "value.id AS id, value.name AS name, _change_type, _commit_timestamp"
 
 
 def source(server: KafkaServer, topic: str, **fields: Any) -> dict[str, Any]:
-    options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 4}
-    return {
-        "name": "customers",
-        "format": "kafka",
-        "bounded": True,
-        "options": options,
-        "changes": "debezium",
-        "value": VALUE,
-        **fields,
-    }
+    usual: dict[str, Any] = {"bounded": True, "changes": "debezium", "value": VALUE}
+    return jobs.topic("customers", server.bootstrap, topic, {"maxOffsetsPerTrigger": 4}, **usual | fields)
 
 
 def change(operation: str, before: int | None, after: int | None, name: str = "n", **more: Any) -> str:
@@ -51,14 +45,9 @@ def change(operation: str, before: int | None, after: int | None, name: str = "n
 
 
 def life_of(directory: Path, read: dict[str, Any], select: str, **more: Any) -> Life:
-    rows = {**sql("rows", ["customers"], select), **more}
+    rows = sql("rows", ["customers"], select, **more)
     spec = job(directory, [read], [rows], ["rows"], checkpointing={"interval": "1h"})
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
-
-
-def finish(spark: SparkSession, life: Life) -> None:
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
+    return life_in(directory, spec, restarts=NEVER)
 
 
 @pytest.mark.core
@@ -158,17 +147,11 @@ def test_columns_that_a_change_leaves_out_stay_as_they_are_stored(
     database.execute("CREATE TABLE copy (id bigint PRIMARY KEY, name text, text text NOT NULL, raw bytea, tags jsonb)")
     database.execute("INSERT INTO copy VALUES (3, 'gone', '')")
     own = sql("own", ["customers"], "SELECT * FROM customers")
-    rows = {**sql("rows", ["own"], "SELECT * FROM own WHERE id > 0"), "chain": False}
+    rows = sql("rows", "own", "SELECT * FROM own WHERE id > 0", chain=False)
     spec = job(tmp_path, [read], [own, rows], ["rows"], checkpointing={"interval": "1h"})
-    spec["sinks"] = [
-        {
-            "name": "copy",
-            "input": "rows",
-            "format": "postgresql",
-            "options": {**database.options("copy"), "password": "${env:COPY_PASSWORD}", "mode": "upsert", "key": "id"},
-        }
-    ]
-    finish(spark, Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"), restarts=NEVER))
+    options = {**database.options("copy"), "password": "${env:COPY_PASSWORD}", "mode": "upsert", "key": "id"}
+    spec["sinks"] = [jobs.sink("rows", "postgresql", options=options)]
+    finish(spark, life_in(tmp_path, spec, restarts=NEVER))
 
     found = database.execute("SELECT id, name, text, raw, tags FROM copy ORDER BY id")
     kept = "long" if changes == "upsert" else "from before"
@@ -214,7 +197,7 @@ def test_a_record_that_is_not_a_change_fails_the_job_or_goes_to_dead_letters(
     )
     rows = sql("rows", ["customers"], "SELECT * FROM customers")
     spec = job(tmp_path, [read], [rows, letters], ["rows", "letters"], checkpointing={"interval": "1h"})
-    finish(spark, Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"), restarts=NEVER))
+    finish(spark, life_in(tmp_path, spec, restarts=NEVER))
 
     assert list(rows_of(output(tmp_path, "rows"))) == [(1, "insert")]
     assert sorted(value for (value,) in rows_of(output(tmp_path, "letters"))) == sorted(bad)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.core import core
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import Row, add_rows, job, manifests, numbered, output, rows_of, source, sql
-from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.embedded import life_in, running
+from tests.integration.runtime.graphs import Row, add_rows, job, manifests, numbered, output, rows_of, source
+from tests.jobs import sql
 
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import NewStateInOldChain, NonRestoredState, StateChanged
@@ -221,8 +221,8 @@ class Lives:
             add_rows(place / "events", 0, numbered(0, CUT))
             for each in change.had:
                 add_rows(place / each, 0, [Row("end", 0, 9999)])
-            file = write_job(place, self.job(place, place, change.then, change.outputs[0], sources=change.had))
-            with running(self.spark, Life(file=file, location=str(place / "snapshots"))) as first:
+            spec = self.job(place, place, change.then, change.outputs[0], sources=change.had)
+            with running(self.spark, life_in(place, spec)) as first:
                 first.wait_for(lambda: rows_of(output(place, "counts")).total() == 3, "the first window")
                 assert first.stop() is ExitCode.OK
             add_rows(place / "events", 1, [*numbered(CUT, ROWS - CUT), Row("end", 0, 9999)])
@@ -265,18 +265,14 @@ def test_what_check_says_of_a_change_is_what_becomes_of_it(
     for each in change.sources:
         add_rows(before / each, 0, [Row("end", 0, 9999)])
     spec = lives.job(before, tmp_path, change.now, change.outputs[1], sources=change.sources, delay=change.delay)
-    file = write_job(tmp_path, spec)
     root = before / "snapshots" / "default" / "job"
     newest = manifests(root)[-1]
     uri = (root / f"checkpoints/{newest.epoch}-{newest.id}/manifest.json").as_uri()
 
-    compared = checked(spark, file, uri, change, tmp_path)
+    restore_from = RestoreFrom(uri, ClaimMode.NO_CLAIM, allow_non_restored_state=change.allow)
+    life = life_in(tmp_path, spec, restore_from=restore_from)
+    compared = checked(spark, life.file, uri, change, tmp_path)
     said = {each.uid: each.verdict.value for each in compared.findings}
-    life = Life(
-        file=file,
-        location=str(tmp_path / "snapshots"),
-        restore_from=RestoreFrom(uri, ClaimMode.NO_CLAIM, allow_non_restored_state=change.allow),
-    )
 
     assert {uid: said[uid] for uid in change.verdicts} == change.verdicts
     if change.refused is not None:

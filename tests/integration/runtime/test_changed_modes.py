@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import jobs
 from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, manifests, numbered, output, rows_of, sql
+from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, manifests, numbered, output, rows_of
 from tests.integration.runtime.purchases import write_job
+from tests.jobs import sql
 
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import OutputModeChanged
@@ -52,15 +54,9 @@ class Counting:
 
     def write(self, input_: Path, place: Path) -> Path:
         """Write the job, which reads `input_` and writes below `place`."""
-        events: dict[str, Any] = {
-            "name": "events",
-            "format": "json",
-            "schema": SCHEMA,
-            "options": {"path": str(input_), "maxFilesPerTrigger": 1},
-        }
-        if self.watermark is not None:
-            events["watermark"] = self.watermark
-        spec = job(place, [events], [sql("counts", ["events"], COUNTS) | {"outputMode": self.mode}], ["counts"])
+        given: dict[str, Any] = {} if self.watermark is None else {"watermark": self.watermark}
+        events = jobs.files("events", input_, SCHEMA, **given)
+        spec = job(place, [events], [sql("counts", ["events"], COUNTS, outputMode=self.mode)], ["counts"])
         spec["sinks"][0]["delivery"] = "at-least-once"
         return write_job(place, spec)
 

@@ -8,6 +8,7 @@ import random
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -15,7 +16,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from tests.integration.runtime.killing import killer
 from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
 from tests.integration.sinks.lakes import Lake
+from tests.jobs import files, job_file, sink, sql
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow, pytest.mark.thorough]
@@ -79,36 +82,19 @@ def job(directory: Path, form: str, options: Mapping[str, Mapping[str, str]]) ->
         form: the format of both sinks.
         options: of the sinks for `changes` and `sums`.
     """
-    encoded = {"key": {"format": "json"}, "value": {"format": "json"}} if form == "kafka" else {}
-    described = {
-        "name": "killed",
-        "checkpointing": {"interval": "1s"},
-        "sources": [
-            {
-                "name": "changes",
-                "format": "json",
-                "schema": "_change_type STRING, id BIGINT, amount BIGINT",
-                "options": {"path": "in", "maxFilesPerTrigger": "1"},
-                "bounded": True,
-            }
-        ],
-        "operators": [
-            {
-                "name": "sums",
-                "inputs": ["changes"],
-                "sql": "SELECT id, sum(IF(_change_type IN ('delete', 'update_preimage'), -amount, amount)) AS amount "
-                "FROM changes GROUP BY id",
-                "outputMode": "update",
-            }
-        ],
-        "sinks": [
-            {"name": f"{name}_sink", "input": name, "format": form, **encoded, "options": dict(given)}
-            for name, given in options.items()
-        ],
-    }
-    file = directory / "job.yaml"
-    file.write_text(json.dumps(described))
-    return file
+    encoded: dict[str, Any] = {key: {"format": "json"} for key in ("key", "value")} if form == "kafka" else {}
+    sums = (
+        "SELECT id, sum(IF(_change_type IN ('delete', 'update_preimage'), -amount, amount)) AS amount "
+        "FROM changes GROUP BY id"
+    )
+    described = job_file(
+        sql("sums", "changes", sums, outputMode="update"),
+        sources=[files("changes", "in", "_change_type STRING, id BIGINT, amount BIGINT", bounded=True)],
+        sinks=[sink(name, form, **encoded, options=dict(given)) for name, given in options.items()],
+        name="killed",
+        checkpointing={"interval": "1s"},
+    )
+    return write_job(directory, described)
 
 
 class Places:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import jobs
 from tests.integration.core import core
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
 from tests.integration.runtime.graphs import Row, add_rows, manifests, numbered, source
@@ -51,19 +52,17 @@ def still(rows):
 
 def base(place: Path) -> Job:
     """Return the job that every change is of."""
-    return {
-        "name": "graph",
-        "parallelism": 2,
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "300ms"},
-        "sources": [source("events", place / "events")],
-        "operators": [
-            {"name": "clean", "inputs": ["events"], "sql": "SELECT k, n, n + 1 AS m, at FROM events"},
-            {"name": "counts", "inputs": ["clean"], "sql": COUNTS},
-            {"name": "last", "inputs": ["counts"], "python": "steps:same"},
-        ],
-        "sinks": [{"name": "out", "input": "last", "format": "parquet", "options": {"path": str(place / "out")}}],
-    }
+    return jobs.job_file(
+        jobs.sql("clean", "events", "SELECT k, n, n + 1 AS m, at FROM events"),
+        jobs.sql("counts", "clean", COUNTS),
+        jobs.python("last", "counts", "steps:same"),
+        sources=[source("events", place / "events")],
+        sinks=[jobs.sink("last", "parquet", place / "out", name="out")],
+        name="graph",
+        parallelism=2,
+        maxParallelism=2,
+        checkpointing={"interval": "300ms"},
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.integration.runtime.processes import PROGRAM
 from tests.integration.runtime.purchases import write_job
+from tests.jobs import job_file, sink, source, sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -19,18 +20,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def broken(tmp_path: Path) -> Path:
     """A job with two operators that only Spark can refuse."""
     names = ("first", "second")
-    return write_job(
-        tmp_path,
-        {
-            "name": "broken",
-            "sources": [{"name": "events", "format": "rate"}],
-            "operators": [{"name": each, "inputs": ["events"], "sql": f"SELECT {each} FROM events"} for each in names],
-            "sinks": [
-                {"name": f"{each}-out", "input": each, "format": "json", "options": {"path": str(tmp_path / each)}}
-                for each in names
-            ],
-        },
-    )
+    operators = [sql(each, "events", f"SELECT {each} FROM events") for each in names]
+    sinks = [sink(each, "json", tmp_path / each) for each in names]
+    return write_job(tmp_path, job_file(*operators, sources=[source("events")], sinks=sinks, name="broken"))
 
 
 def ended(file: Path, *command: str) -> tuple[int, dict[str, Any]]:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import BEGIN, job, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import Life, life_in, running
+from tests.integration.runtime.graphs import BEGIN, job, output, rows_of
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.integration.runtime.stories import killed_and_finished
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import InvalidInput, InvalidJob
@@ -60,15 +62,8 @@ def minute(second: float) -> str:
 
 
 def events(directory: Path, **fields: Any) -> dict[str, Any]:
-    return {
-        "name": "events",
-        "format": "json",
-        "schema": "k STRING, written STRING",
-        "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
-        "bounded": True,
-        "watermark": {"column": "at", "delay": "1m", "nullEventTime": "drop"},
-        **fields,
-    }
+    usual: dict[str, Any] = {"bounded": True, "watermark": {"column": "at", "delay": "1m", "nullEventTime": "drop"}}
+    return jobs.files("events", directory / "in", "k STRING, written STRING", **usual | fields)
 
 
 def counting(directory: Path, source: dict[str, Any], *, split: bool = False) -> dict[str, Any]:
@@ -107,8 +102,7 @@ def test_windows_over_a_computed_time_are_complete_after_a_kill_and_at_the_end_o
         assert rows_of(output(tmp_path, "counts")) == expected
         return
     how = {"python": "timing:timed"} if form == "function" else {"columns": COLUMNS}
-    file = write_job(tmp_path / "job", counting(tmp_path, events(tmp_path, **how), split=form == "split"))
-    life = Life(file=file, location=str(tmp_path / "snapshots"))
+    life = life_in(tmp_path, counting(tmp_path, events(tmp_path, **how), split=form == "split"))
 
     killed_and_finished(spark, life, Power(monkeypatch))
 
@@ -122,28 +116,23 @@ def test_the_time_inside_of_a_kafka_message_is_its_event_time(
     for second in range(0, 600, 10):
         at = (BEGIN + timedelta(seconds=second)).isoformat()
         kafka_server.produce(topic, [("a", json.dumps({"at": at}))], headers={"from": b"here"}, partition=0)
-    source = {
-        "name": "events",
-        "format": "kafka",
-        "bounded": True,
-        "options": {
-            "kafka.bootstrap.servers": kafka_server.bootstrap,
-            "subscribe": topic,
-            "includeHeaders": True,
-            "maxOffsetsPerTrigger": 10,
-        },
-        "columns": [
+    source = jobs.topic(
+        "events",
+        kafka_server.bootstrap,
+        topic,
+        {"includeHeaders": True, "maxOffsetsPerTrigger": 10},
+        bounded=True,
+        columns=[
             "CAST(key AS STRING) AS k",
             "from_json(CAST(value AS STRING), 'at TIMESTAMP') AS row",
             "row.at AS at",
             "CAST(headers[0].value AS STRING) AS file",
             "timestamp AS written",
         ],
-        "watermark": {"column": "at", "delay": "20s"},
-    }
-    file = write_job(tmp_path / "job", counting(tmp_path, source))
+        watermark={"column": "at", "delay": "20s"},
+    )
 
-    killed_and_finished(spark, Life(file=file, location=str(tmp_path / "snapshots")), Power(monkeypatch))
+    killed_and_finished(spark, life_in(tmp_path, counting(tmp_path, source)), Power(monkeypatch))
 
     rows = rows_of(output(tmp_path, "counts"))
     assert rows == Counter(("a", "here", minute(each), 6) for each in range(0, 600, 60))
@@ -155,11 +144,7 @@ def test_a_job_goes_on_with_its_state_when_its_columns_change_their_words_only(
 ) -> None:
     add_file(tmp_path / "in", 0, [{"k": "a", "written": written(10)}])
     source = events(tmp_path, bounded=False, columns=COLUMNS)
-    life = Life(
-        file=write_job(tmp_path / "job", counting(tmp_path, source)),
-        location=str(tmp_path / "snapshots"),
-        overrides=("checkpointing.interval=300ms",),
-    )
+    life = life_in(tmp_path, counting(tmp_path, source), overrides=("checkpointing.interval=300ms",))
     with running(spark, life) as first:
         first.wait_for_batches()
         first.stop()
@@ -218,12 +203,8 @@ def test_columns_that_are_not_computed_row_by_row_are_refused_before_the_start(
     spark: SparkSession, tmp_path: Path, fields: dict[str, Any], words: list[str]
 ) -> None:
     (tmp_path / "functions_of_sources.py").write_text(textwrap.dedent(FUNCTIONS))
-    spec = {
-        "name": "job",
-        "sources": [{"name": "broken", "format": "rate", **fields}],
-        "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}}],
-    }
-    file = write_job(tmp_path, spec)
+    source = jobs.source("broken", **fields)
+    file = write_job(tmp_path, jobs.job_file(sources=[source], sinks=[jobs.sink("broken", "json", "out")]))
 
     with pytest.raises(InvalidInput) as refused, running(spark, Life(file=file, location=str(tmp_path / "s"))) as begun:
         begun.wait()

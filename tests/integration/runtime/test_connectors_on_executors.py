@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
+from tests import jobs
 from tests.integration.runtime.executor_processes import LONG, ON_TWO, java_of_executors, kill
-from tests.integration.runtime.graphs import BEGIN, sql
+from tests.integration.runtime.graphs import BEGIN
 from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.protobuf_records import ORDER, message_class, order_file
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.test_temporal_joins import text
 from tests.integration.sinks.databases import Database
 from tests.integration.sinks.lakes import Lake
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
@@ -61,8 +63,7 @@ def fill(server: KafkaServer, orders: str, rates: str) -> None:
 
 def topic(server: KafkaServer, name: str, read: str, **fields: Any) -> dict[str, Any]:
     """Return a source that reads a topic to its end, a few records at a time."""
-    options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": read, "maxOffsetsPerTrigger": 6}
-    return {"name": name, "format": "kafka", "bounded": True, "options": options, **fields}
+    return jobs.topic(name, server.bootstrap, read, {"maxOffsetsPerTrigger": 6}, bounded=True, **fields)
 
 
 def table(database: Database, name: str, **fields: Any) -> dict[str, Any]:
@@ -114,39 +115,26 @@ def test_joins_changes_protobuf_dead_letters_and_a_lake_table_outlive_an_executo
         watermark={"column": "since", "delay": "0s"},
     )
     written = {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": names["out"]}
-    job = {
-        "name": "shop",
-        "maxParallelism": 4,
-        "checkpointing": {"interval": "500ms"},
-        "sparkConf": {"spark.jars": str(postgresql_driver)},
-        "sources": [orders, rates],
-        "tables": [table(database, "products", lookup={}), table(database, "customers")],
-        "operators": [
-            {
-                "name": "priced",
-                "inputs": ["orders", "rates"],
-                "temporalJoin": {"on": ["currency = code"], "select": ["rate"]},
-            },
-            {
-                "name": "named",
-                "inputs": ["priced"],
-                "lookup": {"table": "products", "on": ["product = id"], "select": ["title"]},
-            },
-            sql("result", ["named"], RESULT),
-            sql("records", ["result"], "SELECT struct(id, title AS name) AS value FROM result"),
-            sql("letters", ["orders_dead_letters"], "SELECT base64(value) AS value, error FROM orders_dead_letters"),
+    join = {"on": ["currency = code"], "select": ["rate"]}
+    lookup = {"table": "products", "on": ["product = id"], "select": ["title"]}
+    job = jobs.job_file(
+        {"name": "priced", "inputs": ["orders", "rates"], "temporalJoin": join},
+        {"name": "named", "inputs": ["priced"], "lookup": lookup},
+        sql("result", ["named"], RESULT),
+        sql("records", ["result"], "SELECT struct(id, title AS name) AS value FROM result"),
+        sql("letters", ["orders_dead_letters"], "SELECT base64(value) AS value, error FROM orders_dead_letters"),
+        sources=[orders, rates],
+        tables=[table(database, "products", lookup={}), table(database, "customers")],
+        sinks=[
+            jobs.sink("result", "iceberg", options=lake.options(TABLE, password=f"${{env:{SECRET}}}")),
+            jobs.sink("records", "kafka", value=encoded, options=written),
+            jobs.sink("letters", "json", tmp_path / "bad"),
         ],
-        "sinks": [
-            {
-                "name": "lake",
-                "input": "result",
-                "format": "iceberg",
-                "options": lake.options(TABLE, password=f"${{env:{SECRET}}}"),
-            },
-            {"name": "out", "input": "records", "format": "kafka", "value": encoded, "options": written},
-            {"name": "bad", "input": "letters", "format": "json", "options": {"path": str(tmp_path / "bad")}},
-        ],
-    }
+        name="shop",
+        maxParallelism=4,
+        checkpointing={"interval": "500ms"},
+        sparkConf={"spark.jars": str(postgresql_driver)},
+    )
     environment = {SECRET: database.server.password}
 
     with job_runs(write_job(tmp_path, job), tmp_path / "snapshots", "shop") as runs:

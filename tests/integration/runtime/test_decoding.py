@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import Life, finish, life_in, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.power import Power
-from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, killed_behind_a_checkpoint
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
-from streamjob.errors import ExitCode
+from streamjob.errors import ExitCode, StreamJobError
 from streamjob_runtime.job.bad_input_errors import RecordNotDecoded
 from streamjob_runtime.monitoring.metrics import Metrics
 
@@ -34,8 +35,7 @@ JSON = {"value": {"format": "json", "schema": FIELDS}, "key": {"format": "text"}
 
 
 def source(server: KafkaServer, topic: str, **fields: Any) -> dict[str, Any]:
-    options = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 4}
-    return {"name": "orders", "format": "kafka", "bounded": True, "options": options, **fields}
+    return jobs.topic("orders", server.bootstrap, topic, {"maxOffsetsPerTrigger": 4}, **{"bounded": True, **fields})
 
 
 def sink_options(server: KafkaServer, topic: str) -> dict[str, str]:
@@ -51,16 +51,17 @@ def rows_job(directory: Path, read: dict[str, Any], select: str = "value.id AS i
 
 
 def life_of(directory: Path, spec: dict[str, Any]) -> Life:
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
+    return life_in(directory, spec, restarts=NEVER)
+
+
+def problem_of(spark: SparkSession, tmp_path: Path, spec: dict[str, Any]) -> StreamJobError:
+    with pytest.raises(StreamJobError) as refused, running(spark, life_of(tmp_path, spec)) as only:
+        only.wait()
+    return refused.value
 
 
 def as_json(number: int, **fields: Any) -> str:
     return json.dumps({"id": number, "name": f"n{number}", "at": AT, "more": 1, **fields})
-
-
-def finish(spark: SparkSession, life: Life) -> None:
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
 
 
 def ids(directory: Path) -> list[int]:
@@ -271,16 +272,9 @@ def test_what_a_sink_encodes_a_source_decodes(
         tmp_path, source(kafka_server, topic, **JSON), "key, value.id AS id, value.at AS at, 7 AS partition"
     )
     spec["operators"][0]["sql"] = "SELECT key, value.id AS id, value.at AS at FROM orders"
-    spec["sinks"] = [
-        {
-            "name": "out",
-            "input": "rows",
-            "format": "kafka",
-            "delivery": delivery,
-            "value": {"format": "json", "options": {"timestampFormat": "yyyy"}},
-            "options": sink_options(kafka_server, f"{topic}-out"),
-        }
-    ]
+    value = {"format": "json", "options": {"timestampFormat": "yyyy"}}
+    options = sink_options(kafka_server, f"{topic}-out")
+    spec["sinks"] = [jobs.sink("rows", "kafka", delivery=delivery, value=value, options=options)]
 
     finish(spark, life_of(tmp_path, spec))
 

@@ -11,20 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import (
-    Row,
-    add_rows,
-    job,
-    manifests,
-    numbered,
-    output,
-    python,
-    rows_of,
-    source,
-    sql,
-)
-from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.embedded import EmbeddedJob, Life, life_in, running
+from tests.integration.runtime.graphs import Row, add_rows, job, manifests, numbered, output, python, rows_of, source
+from tests.jobs import sql
 
 from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid, TriggerId
@@ -44,7 +33,7 @@ PLAIN = "SELECT k, n, at FROM {}"
 def life(directory: Path, operators: list[dict[str, Any]], outputs: list[str], **changes: Any) -> Life:
     spec = job(directory, [source("rows", directory / "rows")], operators, outputs, **changes)
     spec["checkpointing"] = {"interval": "1h"}
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+    return life_in(directory, spec)
 
 
 def counted(rows: list[Row]) -> Counter[Any]:
@@ -185,7 +174,7 @@ def test_a_bounded_source_that_has_not_ended_is_read_on_and_one_that_has_stays_f
         fused("gated", "half"),
     ]
     spec = job(tmp_path, sources, operators, ["all", "gated"], checkpointing={"interval": "1h"})
-    one = Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"))
+    one = life_in(tmp_path, spec)
     with running(spark, one) as drained:
         drained.wait_for(lambda: batches(drained, "gated") >= 0, "the first batch")
         drained.wait_for(

@@ -22,11 +22,11 @@ from tests.integration.runtime.graphs import (
     output,
     rows_of,
     source,
-    sql,
 )
 from tests.integration.runtime.power import Moment, Power
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, wait_while_running
+from tests.jobs import sql
 
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import NewStateInOldChain, NonRestoredState, OutputModeChanged, StateChanged

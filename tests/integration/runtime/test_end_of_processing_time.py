@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.embedded import Life, life_in, running
+from tests.jobs import files, job_file, python, sink
 
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
@@ -71,26 +71,15 @@ def life(directory: Path, *, bounded: bool) -> Life:
     for file in range(FILES):
         lines = [json.dumps({"k": f"k{row}", "n": file * ROWS + row}) for row in range(ROWS)]
         (directory / "in" / f"{file}.json").write_text("\n".join(lines))
-    spec = {
-        "name": "job",
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "1s"},
-        "sources": [
-            {
-                "name": "rows",
-                "format": "json",
-                "schema": "k STRING, n BIGINT",
-                "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
-                "bounded": bounded,
-            }
-        ],
-        "operators": [
-            {"name": "ticking", "inputs": ["rows"], "python": f"{__name__}:ticking"},
-            {"name": "waiting", "inputs": ["ticking"], "python": f"{__name__}:waiting", "chain": False},
-        ],
-        "sinks": [{"name": "out", "input": "waiting", "format": "json", "options": {"path": str(directory / "out")}}],
-    }
-    return Life(file=write_job(directory, spec), location=str(directory / "snapshots"))
+    spec = job_file(
+        python("ticking", "rows", f"{__name__}:ticking"),
+        python("waiting", "ticking", f"{__name__}:waiting", chain=False),
+        sources=[files("rows", directory / "in", "k STRING, n BIGINT", bounded=bounded)],
+        sinks=[sink("waiting", "json", directory / "out")],
+        maxParallelism=2,
+        checkpointing={"interval": "1s"},
+    )
+    return life_in(directory, spec)
 
 
 def numbers(directory: Path) -> list[int]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.core import core
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.purchases import add_file, write_job
+from tests.integration.runtime.embedded import life_in, running
+from tests.integration.runtime.purchases import add_file
+from tests.jobs import job_file, sink, source, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,27 +55,16 @@ class Sink:
 """
 
 
-def source(name: str, path: Path, delay: str = "0s", **watermark: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "format": "json",
-        "schema": SCHEMA,
-        "options": {"path": str(path)},
-        "watermark": {"column": "at", "delay": delay, **watermark},
-    }
+def timed(path: Path, **watermark: str) -> dict[str, Any]:
+    return source(path.name, "json", SCHEMA, path, watermark={"column": "at", "delay": "0s", **watermark})
 
 
-def job_of(sources: list[dict[str, Any]], sink: dict[str, Any]) -> dict[str, Any]:
+def job_of(sources: list[dict[str, Any]], form: str, path: str | Path = "") -> dict[str, Any]:
     union = " UNION ALL ".join(f"SELECT k, at FROM {each['name']}" for each in sources)
     windows = f"SELECT k, window.start AS minute, count(*) AS rows FROM ({union}) GROUP BY k, window(at, '1 minute')"
-    return {
-        "name": "windows",
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "1h"},
-        "sources": sources,
-        "operators": [{"name": "counts", "inputs": [each["name"] for each in sources], "sql": windows}],
-        "sinks": [{"name": "out", "input": "counts", **sink}],
-    }
+    counts = sql("counts", [each["name"] for each in sources], windows)
+    how = {"maxParallelism": 2, "checkpointing": {"interval": "1h"}}
+    return job_file(counts, sources=sources, sinks=[sink("counts", form, path)], **how)
 
 
 def rows(*minutes: float) -> list[dict[str, Any]]:
@@ -98,9 +88,8 @@ def test_windows_that_were_due_at_a_restart_fire_without_new_input(
     (tmp_path / "gated.py").write_text(GATED_SINK)
     monkeypatch.syspath_prepend(str(tmp_path))
     gated = importlib.import_module("gated")
-    add_file(tmp_path / "in", 0, rows(0.5, 1.5, 9.5))
-    file = write_job(tmp_path, job_of([source("events", tmp_path / "in")], {"format": "gated:Sink"}))
-    life = Life(file=file, location=str(tmp_path / "snapshots"))
+    add_file(tmp_path / "events", 0, rows(0.5, 1.5, 9.5))
+    life = life_in(tmp_path, job_of([timed(tmp_path / "events")], "gated:Sink"))
 
     with running(spark, life) as job:
         # Batch 1 has no data and would fire the two first windows; the cut is after batch 0.
@@ -123,11 +112,9 @@ def test_an_input_that_is_silent_after_a_restart_does_not_hold_back_the_others(
 ) -> None:
     add_file(tmp_path / "slow", 0, rows(0.5, 1.5))
     add_file(tmp_path / "fast", 0, rows(0.5, 30.5))
-    sources = [source("slow", tmp_path / "slow"), source("fast", tmp_path / "fast")]
-    sink = {"format": "json", "options": {"path": "out"}}
-    file = write_job(tmp_path, job_of(sources, sink))
-    life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=("checkpointing.interval=300ms",))
     out = tmp_path / "out"
+    spec = job_of([timed(tmp_path / "slow"), timed(tmp_path / "fast")], "json", out)
+    life = life_in(tmp_path, spec, overrides=("checkpointing.interval=300ms",))
 
     with running(spark, life) as job:
         job.wait_for(lambda: published(out), "first window")
@@ -151,21 +138,14 @@ def test_an_idle_input_is_left_out_of_the_watermark_which_stays_where_it_is_afte
 ) -> None:
     add_file(tmp_path / "busy", 0, rows(0.5, 1.5, 30.5))
     (tmp_path / "quiet").mkdir()
-    spec = job_of(
-        [source("busy", tmp_path / "busy"), source("quiet", tmp_path / "quiet", idleTimeout="1s")],
-        {"format": "json", "options": {"path": "out"}},
-    )
+    out = tmp_path / "out"
+    spec = job_of([timed(tmp_path / "busy"), timed(tmp_path / "quiet", idleTimeout="1s")], "json", out)
     if split:
-        passed = [
-            {"name": f"{name}_rows", "inputs": [name], "sql": f"SELECT * FROM {name}", "chain": False}
-            for name in ("busy", "quiet")
-        ]
+        passed = [sql(f"{name}_rows", name, chain=False) for name in ("busy", "quiet")]
         (counts,) = spec["operators"]
         query = counts["sql"].replace("busy", "busy_rows").replace("quiet", "quiet_rows")
         spec["operators"] = [*passed, {**counts, "inputs": ["busy_rows", "quiet_rows"], "sql": query}]
-    file = write_job(tmp_path, spec)
-    life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=("checkpointing.interval=300ms",))
-    out = tmp_path / "out"
+    life = life_in(tmp_path, spec, overrides=("checkpointing.interval=300ms",))
 
     with running(spark, life) as job:
         # Nobody sends anything any more: the busy input, which may not be idle, holds the watermark at half past.

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import job, manifests, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import EmbeddedJob, Life, finish, life_in, running
+from tests.integration.runtime.graphs import job, manifests, output, rows_of
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.processes import job_runs
-from tests.integration.runtime.purchases import add_file, write_job
+from tests.integration.runtime.purchases import add_file
 from tests.integration.runtime.stories import NEVER
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
 from streamjob.client.client import ControlClient
@@ -56,19 +58,19 @@ def topic_job(
     **how: Any,
 ) -> Life:
     """Return a job that counts the rows of each partition by the hour, behind a channel or in the source's chain."""
-    where = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
-    source = {
-        "name": "rows",
-        "format": "kafka",
-        "bounded": bounded,
-        "options": {**where, "maxOffsetsPerTrigger": 16},
-        "value": {"format": "json", "schema": "k INT, at TIMESTAMP"},
-        "columns": ["value.*"],
-        "watermark": {"column": "at", "delay": "10m", **how},
-    }
+    source = jobs.topic(
+        "rows",
+        server.bootstrap,
+        topic,
+        {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 16},
+        bounded=bounded,
+        value={"format": "json", "schema": "k INT, at TIMESTAMP"},
+        columns=["value.*"],
+        watermark={"column": "at", "delay": "10m", **how},
+    )
     counts = sql("counts", ["rows"], WINDOWS, chain=not channel)
     spec = job(directory, [source], [counts], ["counts"], name="job", checkpointing={"interval": interval})
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+    return life_in(directory, spec)
 
 
 def counted(directory: Path) -> Counter[Any]:
@@ -124,8 +126,7 @@ def test_no_row_of_a_backlog_is_late_if_each_partition_is_in_order_also_behind_a
     assert before["0"] > before["1"]
 
     power.comes_back()
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
+    finish(spark, life)
 
     assert counted(tmp_path) == hours(0, *fast) + hours(1, *slow)
 
@@ -214,17 +215,10 @@ def test_a_time_far_ahead_of_the_clock_does_not_move_the_watermark_and_is_counte
     for number in range(4):
         add_file(tmp_path / "in", number, [{"k": 0, "at": at(number)}])
     add_file(tmp_path / "in", 1, [{"k": 0, "at": at(1)}, {"k": 0, "at": "2999-01-01T00:00:00Z"}])
-    source = {
-        "name": "rows",
-        "format": "json",
-        "schema": "k INT, at TIMESTAMP",
-        "options": {"path": str(tmp_path / "in"), "maxFilesPerTrigger": 1},
-        "watermark": {"column": "at", "delay": "1m"},
-    }
+    watermark = {"column": "at", "delay": "1m"}
+    source = jobs.files("rows", tmp_path / "in", "k INT, at TIMESTAMP", watermark=watermark)
     spec = job(tmp_path, [source], [sql("counts", ["rows"], WINDOWS)], ["counts"])
-    with running(
-        spark, Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"))
-    ) as running_job:
+    with running(spark, life_in(tmp_path, spec)) as running_job:
         running_job.wait_for(lambda: counted(tmp_path) == hours(0, 0, 1), "the windows before the last row")
         running_job.control.observe()
         seen = running_job.control.job().chains[0].inputs[0]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import jobs
 from tests.integration.runtime.agents import Agents
 from tests.integration.runtime.executor_processes import LONG, ON_TWO, agents_of_executors, java_of_executors, kill
 from tests.integration.runtime.kinds_of_state import KINDS, ROOT, all_sessions, sessions_of, state_job
@@ -60,22 +61,14 @@ def numbers_job(directory: Path) -> Path:
         (directory / "in").mkdir(parents=True, exist_ok=True)
         (directory / "in" / f"{file}.json").write_text("\n".join(lines))
     (directory / "slowly.py").write_text(SLOWLY)
-    job = {
-        "name": "numbers",
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "300ms"},
-        "sources": [
-            {
-                "name": "numbers",
-                "format": "json",
-                "schema": "id BIGINT, amount BIGINT",
-                "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
-                "bounded": True,
-            }
-        ],
-        "operators": [{"name": "doubled", "inputs": ["numbers"], "python": "slowly:doubled"}],
-        "sinks": [{"name": "out", "input": "doubled", "format": "json", "options": {"path": "out"}}],
-    }
+    job = jobs.job_file(
+        jobs.python("doubled", "numbers", "slowly:doubled"),
+        sources=[jobs.files("numbers", directory / "in", "id BIGINT, amount BIGINT", bounded=True)],
+        sinks=[jobs.sink("doubled", "json", "out")],
+        name="numbers",
+        maxParallelism=2,
+        checkpointing={"interval": "300ms"},
+    )
     return write_job(directory, job)
 
 

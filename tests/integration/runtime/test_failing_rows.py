@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import Row, add_rows, job, output, rows_of, source, sql
+from tests.integration.runtime.embedded import Life, finish, life_in, running
+from tests.integration.runtime.graphs import Row, add_rows, job, output, rows_of, source
 from tests.integration.runtime.power import Power
-from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, killed_behind_a_checkpoint
+from tests.jobs import sql
 
 from streamjob.errors import ExitCode
 from streamjob_runtime.job.bad_input_errors import RowFailed
@@ -41,7 +41,7 @@ def life_of(directory: Path, on_error: str, operators: list[dict[str, Any]], out
     )
     for number in range(6):
         add_rows(directory / "in", number, ROWS[4 * number : 4 * number + 4])
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
+    return life_in(directory, spec, restarts=NEVER)
 
 
 @pytest.mark.core
@@ -54,8 +54,7 @@ def test_dead_letters_have_the_row_and_its_error_and_each_row_is_in_one_output_a
     life = life_of(tmp_path, "deadLetter", operators, ["windows", "letters"])
     killed_behind_a_checkpoint(spark, life, Power(monkeypatch))
 
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
+    finish(spark, life)
 
     found = {json.loads(row)["n"]: (row, *more) for row, *more in rows_of(output(tmp_path, "letters")).elements()}
     assert rows_of(output(tmp_path, "letters")).total() == len(found)
@@ -92,7 +91,6 @@ def test_a_job_ends_at_a_row_and_the_named_command_goes_on_behind_it(spark: Spar
     assert '"n":0' in str(ended.value)
     assert "[DIVIDE_BY_ZERO]" in str(ended.value)
     (setting,) = [each.strip("'; ") for each in ended.value.fix.split("--set ")[1].split("; or")[:1]]
-    with running(spark, replace(life, overrides=(setting,))) as last:
-        assert last.wait() is ExitCode.OK
+    finish(spark, replace(life, overrides=(setting,)))
 
     assert sorted(n for n, *_ in rows_of(output(tmp_path, "b"))) == GOOD

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.core import core
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import add_rows, job, numbered, output, rows_of, source, sql
+from tests.integration.runtime.embedded import EmbeddedJob, Life, finish, life_in, running
+from tests.integration.runtime.graphs import add_rows, job, numbered, output, rows_of, source
 from tests.integration.runtime.processes import JobRuns
-from tests.integration.runtime.purchases import write_job
+from tests.jobs import sql
 
 from streamjob.client.models import JobState
 from streamjob.errors import ExitCode
@@ -39,7 +39,7 @@ def deep(directory: Path, depth: int, interval: str) -> Life:
     operators = [sql(name, [before], f"SELECT k, n FROM {before}", chain=False) for before, name in pairwise(names)]
     sources = [source("rows", directory / "rows", bounded=True)]
     spec = job(directory, sources, operators, names[-1:], checkpointing={"interval": interval})
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+    return life_in(directory, spec)
 
 
 def kinds(life: Life) -> list[RecordKind]:
@@ -58,8 +58,7 @@ def test_one_final_checkpoint_commits_everything_whatever_the_depth(
     assert kinds(life) == [RecordKind.FINAL]
     assert rows_of(output(tmp_path, f"step{depth - 1}")) == ROWS
 
-    with running(spark, life) as again:
-        assert again.wait() is ExitCode.OK
+    finish(spark, life)
     assert kinds(life) == [RecordKind.FINAL]
     assert rows_of(output(tmp_path, f"step{depth - 1}")) == ROWS
 

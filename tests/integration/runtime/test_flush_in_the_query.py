@@ -6,11 +6,11 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import WITHIN, Life, running
-from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.embedded import WITHIN, Life, life_in, running
+from tests.jobs import files, job_file, sink, sql
 
 from streamjob.errors import ExitCode
 from streamjob.ids import BatchId, TriggerId
@@ -46,27 +46,14 @@ def life(directory: Path, *, bounded: bool = True, with_channel: bool = False) -
         with_channel: whether another operator reads the input, too, so that it passes through a channel.
     """
     counts = "SELECT window.start AS start, count(*) AS n FROM rows GROUP BY window(at, '10 seconds')"
-    source = {
-        "name": "rows",
-        "format": "json",
-        "schema": "at TIMESTAMP",
-        "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
-        "bounded": bounded,
-        "watermark": {"column": "at", "delay": "1s"},
-    }
-    spec: dict[str, Any] = {
-        "name": "job",
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "1h"},
-        "sources": [source],
-        "operators": [{"name": "counts", "inputs": ["rows"], "sql": counts}],
-        "sinks": [{"name": "out", "input": "counts", "format": "json", "options": {"path": str(directory / "out")}}],
-    }
+    watermark = {"column": "at", "delay": "1s"}
+    operators, sinks = [sql("counts", "rows", counts)], [sink("counts", "json", directory / "out")]
     if with_channel:
-        spec["operators"].append({"name": "copies", "inputs": ["rows"], "sql": "SELECT at FROM rows"})
-        options = {"path": str(directory / "copies")}
-        spec["sinks"].append({"name": "copied", "input": "copies", "format": "json", "options": options})
-    return Life(file=write_job(directory, spec), location=str(directory / "snapshots"))
+        operators.append(sql("copies", "rows", "SELECT at FROM rows"))
+        sinks.append(sink("copies", "json", directory / "copies"))
+    sources = [files("rows", directory / "in", "at TIMESTAMP", bounded=bounded, watermark=watermark)]
+    how = {"maxParallelism": 2, "checkpointing": {"interval": "1h"}}
+    return life_in(directory, job_file(*operators, sources=sources, sinks=sinks, **how))
 
 
 def counts(directory: Path) -> dict[str, int]:

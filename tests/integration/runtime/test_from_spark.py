@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.core import core
-from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.embedded import Life, finish, life_in, running
 from tests.integration.runtime.forks import first_completion
-from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source, sql
+from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source
 from tests.integration.runtime.purchases import write_job
+from tests.jobs import sql
 from tests.servers.s3 import S3Server
 
 from streamjob.clock import steady_clock
 from streamjob.comparison.refusals import StateChanged
 from streamjob.comparison.verdicts import Comparison
-from streamjob.errors import CannotRestore, ExitCode
+from streamjob.errors import CannotRestore
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.log.records import JobId
@@ -161,7 +162,7 @@ def test_a_job_goes_on_where_a_plain_query_stopped(name: str, spark: SparkSessio
     named = f"spark:{copied(checkpoint, f'{bucket}/queries/made') if taken.in_s3 else checkpoint}"
 
     spec = changing(tmp_path, taken, f"SELECT {_casts(taken.query)} FROM ({taken.query})", tmp_path)
-    life = Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"))
+    life = life_in(tmp_path, spec)
     loaded = load_job(life.file, ())
     said = checked(spark, named, loaded, tmp_path / "check")
     store = open_location(life.location).job("default", life.name).store()
@@ -170,8 +171,7 @@ def test_a_job_goes_on_where_a_plain_query_stopped(name: str, spark: SparkSessio
     assert place is not None
     assert verify([read_snapshot(place)]).whole
 
-    with running(spark, replace(life, restore_from=RestoreFrom(uri))) as going_on:
-        assert going_on.wait() is ExitCode.OK
+    finish(spark, replace(life, restore_from=RestoreFrom(uri)))
     batch = spark.newSession()
     for input_ in taken.inputs:
         batch.read.schema(SCHEMA).json(str(tmp_path / input_)).createOrReplaceTempView(input_)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import Row, add_rows, job, source, sql
+from tests.integration.runtime.embedded import Life, life_in, running
+from tests.integration.runtime.graphs import Row, add_rows, job, source
 from tests.integration.runtime.processes import PROGRAM
-from tests.integration.runtime.purchases import write_job
+from tests.jobs import sql
 from tests.unit.runtime.rows_in_flight import InFlight
 
 from streamjob.client.models import JobState
@@ -120,7 +120,7 @@ def savepoint_of(
         outputs,
         checkpointing={"interval": "1h", "numRetained": 100},
     )
-    life = Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+    life = life_in(directory, spec)
     with running(spark, life) as running_job:
         running_job.wait_for(lambda: running_job.state is JobState.RUNNING, "the job to run")
         running_job.wait_for(lambda: _checkpoint_has_all(running_job, life), "all input to be in a checkpoint")

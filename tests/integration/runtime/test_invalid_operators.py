@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.purchases import write_job
+from tests.jobs import job_file, python, sink, source, sql
 
 from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.job.loading.load import load_job
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark]
 
+WATERMARK = {"column": "timestamp", "delay": "1s"}
 STEPS = """
 import pandas
 from pyspark.sql import functions as f
@@ -119,20 +121,11 @@ def test_an_operator_that_spark_refuses_is_named(
     (tmp_path / "steps.py").write_text(STEPS)
     # Rows of an update may be written again only without a promise.
     delivery = {"delivery": "at-least-once"} if "outputMode" in operator else {}
-    file = write_job(
-        tmp_path,
-        {
-            "name": "job",
-            "sources": [{"name": "events", "format": "rate", "watermark": {"column": "timestamp", "delay": "1s"}}],
-            "operators": [{"name": "broken", "inputs": ["events"], **operator}],
-            "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}, **delivery}],
-        },
-    )
+    broken = {"name": "broken", "inputs": ["events"], **operator}
+    sinks = [sink("broken", "json", "out", **delivery)]
+    file = write_job(tmp_path, job_file(broken, sources=[source("events", watermark=WATERMARK)], sinks=sinks))
 
-    with (
-        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
-        pytest.raises(InvalidInput) as refused,
-    ):
+    with running(spark, life_of(file)) as job, pytest.raises(InvalidInput) as refused:
         job.wait()
 
     for word in words:
@@ -142,19 +135,16 @@ def test_an_operator_that_spark_refuses_is_named(
     assert not list((tmp_path / "snapshots").rglob("manifest.json"))
 
 
+def life_of(file: Path) -> Life:
+    return Life(file=file, location=str(file.parent / "snapshots"))
+
+
 def of_two_streams(directory: Path, function: str) -> Path:
     """Write a job of an operator that reads two streams with a watermark; return its file."""
     (directory / "steps.py").write_text(STEPS)
-    watermark = {"column": "timestamp", "delay": "1s"}
-    return write_job(
-        directory,
-        {
-            "name": "job",
-            "sources": [{"name": name, "format": "rate", "watermark": watermark} for name in ("left", "right")],
-            "operators": [{"name": "broken", "inputs": ["left", "right"], "python": f"steps:{function}"}],
-            "sinks": [{"name": "out", "input": "broken", "format": "json", "options": {"path": "out"}}],
-        },
-    )
+    sources = [source(name, watermark=WATERMARK) for name in ("left", "right")]
+    broken = python("broken", ["left", "right"], f"steps:{function}")
+    return write_job(directory, job_file(broken, sources=sources, sinks=[sink("broken", "json", "out")]))
 
 
 @pytest.mark.parametrize("function", ["deduplicated", "joined_twice"])
@@ -164,7 +154,7 @@ def test_an_operator_that_reads_two_event_times_is_refused_before_it_starts(
     file = of_two_streams(tmp_path, function)
 
     with (
-        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
+        running(spark, life_of(file)) as job,
         pytest.raises(InvalidInput, match="one event time before the operator that reads both"),
     ):
         job.wait(30)
@@ -176,47 +166,33 @@ def test_a_column_that_is_computed_from_an_event_time_is_none(spark: SparkSessio
 
 def test_a_mistake_in_the_function_of_a_source_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(STEPS)
-    source = {"name": "events", "format": "rate", "python": "steps:undefined"}
-    sink = {"name": "out", "input": "events", "format": "json", "options": {"path": "out"}}
-    file = write_job(tmp_path, {"name": "job", "sources": [source], "sinks": [sink]})
+    sources, sinks = [source("events", python="steps:undefined")], [sink("events", "json", "out")]
+    file = write_job(tmp_path, job_file(sources=sources, sinks=sinks))
 
     with (
-        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
+        running(spark, life_of(file)) as job,
         pytest.raises(InvalidInput, match=r"Source 'events': steps.py, line 16: NameError"),
     ):
         job.wait(30)
 
 
 def test_a_source_that_spark_refuses_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    source = {"name": "ticks", "format": "rate", "options": {"rowsPerSecond": "many"}}
-    sink = {"name": "out", "input": "ticks", "format": "json", "options": {"path": "out"}}
-    file = write_job(tmp_path, {"name": "job", "sources": [source], "sinks": [sink]})
+    sources = [source("ticks", options={"rowsPerSecond": "many"})]
+    file = write_job(tmp_path, job_file(sources=sources, sinks=[sink("ticks", "json", "out")]))
 
-    with (
-        running(spark, Life(file=file, location=str(tmp_path / "snapshots"))) as job,
-        pytest.raises(InvalidInput, match="'ticks'"),
-    ):
+    with running(spark, life_of(file)) as job, pytest.raises(InvalidInput, match="'ticks'"):
         job.wait(30)
 
 
 def test_validate_names_all_that_spark_refuses(spark: SparkSession, tmp_path: Path) -> None:
-    file = write_job(
-        tmp_path,
-        {
-            "name": "job",
-            "sources": [{"name": "events", "format": "rate"}],
-            "operators": [
-                {"name": "column", "inputs": ["events"], "sql": "SELECT vlaue FROM events"},
-                {"name": "function", "inputs": ["events"], "sql": "SELECT uper(value) AS v FROM events"},
-                {"name": "types", "inputs": ["events"], "sql": "SELECT value + array(1) AS v FROM events"},
-                {"name": "behind", "inputs": ["column"], "sql": "SELECT * FROM column"},
-            ],
-            "sinks": [
-                {"name": f"to-{name}", "input": name, "format": "json", "options": {"path": name}}
-                for name in ("function", "types", "behind")
-            ],
-        },
-    )
+    operators = [
+        sql("column", "events", "SELECT vlaue FROM events"),
+        sql("function", "events", "SELECT uper(value) AS v FROM events"),
+        sql("types", "events", "SELECT value + array(1) AS v FROM events"),
+        sql("behind", "column"),
+    ]
+    sinks = [sink(name, "json", name) for name in ("function", "types", "behind")]
+    file = write_job(tmp_path, job_file(*operators, sources=[source("events")], sinks=sinks))
 
     with pytest.raises(InvalidJob) as refused:
         validate_with(spark, tmp_path / "scratch", load_job(file))
@@ -229,30 +205,16 @@ def test_validate_names_all_that_spark_refuses(spark: SparkSession, tmp_path: Pa
 
 def test_validate_names_what_spark_cannot_run_together(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(STEPS)
-    file = write_job(
-        tmp_path,
-        {
-            "name": "job",
-            "sources": [{"name": "events", "format": "rate"}],
-            "operators": [{"name": "endless", "inputs": ["events"], "python": "steps:endless"}],
-            "sinks": [{"name": "out", "input": "endless", "format": "json", "options": {"path": "out"}}],
-        },
-    )
+    endless = python("endless", "events", "steps:endless")
+    file = write_job(tmp_path, job_file(endless, sources=[source("events")], sinks=[sink("endless", "json", "out")]))
 
     with pytest.raises(InvalidInput, match="as one query"):
         validate_with(spark, tmp_path / "scratch", load_job(file))
 
 
 def test_validate_leaves_everything_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    file = write_job(
-        tmp_path,
-        {
-            "name": "job",
-            "sources": [{"name": "events", "format": "rate"}],
-            "operators": [{"name": "kept", "inputs": ["events"], "sql": "SELECT value FROM events"}],
-            "sinks": [{"name": "out", "input": "kept", "format": "json", "options": {"path": "out"}}],
-        },
-    )
+    kept = sql("kept", "events", "SELECT value FROM events")
+    file = write_job(tmp_path, job_file(kept, sources=[source("events")], sinks=[sink("kept", "json", "out")]))
 
     validate_with(spark, tmp_path / "scratch", load_job(file))
 

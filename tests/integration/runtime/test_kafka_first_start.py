@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import EmbeddedJob, life_in, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.power import Moment, Power
 from tests.integration.runtime.stories import NEVER
-from tests.integration.runtime.test_kafka_source import expected, life_of, numbers, values_read, wait_until_read
+from tests.integration.runtime.test_kafka_source import expected, numbers, values_read, wait_until_read
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
@@ -41,22 +43,15 @@ def test_killed_before_its_first_periodic_checkpoint_a_job_reads_all_that_came_s
     for each in topics.values():
         kafka_server.create_topic(each)
         kafka_server.produce(each, numbers(range(900, 905)))
-    sources = [
-        {
-            "name": name,
-            "format": "kafka",
-            "options": {"kafka.bootstrap.servers": kafka_server.bootstrap, "subscribe": topics[name], **begin},
-        }
-        for name, begin in BEGINNINGS.items()
-    ]
+    sources = [jobs.topic(name, kafka_server.bootstrap, topics[name], begin) for name, begin in BEGINNINGS.items()]
     # A chain behind a channel waits for barriers, and has a source of its own.
     texts = "SELECT CAST(value AS STRING) AS v FROM"
     operators = [
-        {**sql("first", ["newest"], f"{texts} newest"), "chain": False},
-        {**sql("rows", ["first", "timed"], f"SELECT * FROM first UNION ALL {texts} timed"), "chain": False},
+        sql("first", ["newest"], f"{texts} newest", chain=False),
+        sql("rows", ["first", "timed"], f"SELECT * FROM first UNION ALL {texts} timed", chain=False),
     ]
     spec = job(tmp_path, sources, operators, ["rows"], checkpointing={"interval": "1h"})
-    life = replace(life_of(tmp_path, spec), restarts=NEVER)
+    life = replace(life_in(tmp_path, spec), restarts=NEVER)
     power = Power(monkeypatch)
     with running(spark, life) as unstored:
         power.goes(Moment.MANIFEST, unstored, lambda: None)
@@ -94,6 +89,6 @@ def test_a_time_that_no_record_has_is_told_before_anything_is_read(
 
     with (
         pytest.raises(UnusableBeginning, match="Source 'topic': could not ask where its topics begin"),
-        running(spark, replace(life_of(tmp_path, spec), restarts=NEVER)) as refused,
+        running(spark, replace(life_in(tmp_path, spec), restarts=NEVER)) as refused,
     ):
         refused.wait()

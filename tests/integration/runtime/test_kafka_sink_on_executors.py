@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests import jobs
 from tests.integration.runtime.agents import Agents
 from tests.integration.runtime.processes import JobRuns
 from tests.integration.runtime.purchases import write_job
@@ -36,25 +37,12 @@ def test_each_record_of_executors_is_published_once_although_they_and_the_driver
     for partition in range(2):
         values = [f"{partition}-{number}" for number in range(BATCHES)]
         kafka_server.produce(read, [(None, value) for value in values], partition=partition)
-    brokers = {"kafka.bootstrap.servers": kafka_server.bootstrap}
-    file = write_job(
-        tmp_path,
-        {
-            "name": "numbers",
-            "maxParallelism": 2,
-            "checkpointing": {"interval": "500ms"},
-            "sources": [
-                {
-                    "name": "numbers",
-                    "format": "kafka",
-                    "options": {**brokers, "subscribe": read, "maxOffsetsPerTrigger": 2},
-                    "bounded": True,
-                }
-            ],
-            "operators": [{"name": "copies", "inputs": ["numbers"], "sql": COPIES}],
-            "sinks": [{"name": "out", "input": "copies", "format": "kafka", "options": {**brokers, "topic": topic}}],
-        },
-    )
+    numbers = jobs.topic("numbers", kafka_server.bootstrap, read, {"maxOffsetsPerTrigger": 2}, bounded=True)
+    written = {"kafka.bootstrap.servers": kafka_server.bootstrap, "topic": topic}
+    sinks = [jobs.sink("copies", "kafka", options=written)]
+    how = {"name": "numbers", "maxParallelism": 2, "checkpointing": {"interval": "500ms"}}
+    job = jobs.job_file(jobs.sql("copies", "numbers", COPIES), sources=[numbers], sinks=sinks, **how)
+    file = write_job(tmp_path, job)
     runs = JobRuns(file, tmp_path / "snapshots", "numbers")
     agents = Agents(tmp_path / "machines", share_files=False)
     agents.start()

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import SCHEMA, Row, job, manifests, numbered, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import EmbeddedJob, Life, life_in, running
+from tests.integration.runtime.graphs import SCHEMA, Row, job, manifests, numbered, output, rows_of
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
@@ -35,14 +37,9 @@ GROUP = "streamjob-default-job-topic"
 
 def topic_job(directory: Path, server: KafkaServer, topic: str, **options: Any) -> dict[str, Any]:
     """Return a job that records the rows of a topic, and takes no periodic checkpoints."""
-    given = {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "startingOffsets": "earliest", **options}
-    source = {"name": "topic", "format": "kafka", "options": given}
+    source = jobs.topic("topic", server.bootstrap, topic, {"startingOffsets": "earliest", **options})
     rows = sql("rows", ["topic"], "SELECT CAST(value AS STRING) AS v, partition, offset FROM topic")
     return job(directory, [source], [rows], ["rows"], checkpointing={"interval": "1h"})
-
-
-def life_of(directory: Path, spec: dict[str, Any]) -> Life:
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
 
 
 def numbers(values: Iterable[int]) -> list[tuple[str, str]]:
@@ -89,7 +86,7 @@ def test_killed_on_the_way_it_reads_each_committed_row_once_and_those_of_new_par
         kafka_server.produce(topic, numbers(range(begin + 10, begin + 20)), partition=1, transaction=True)
     group = f"{topic}-watched"
     options = {"maxOffsetsPerTrigger": 16, "consumerGroup": group}
-    life = replace(life_of(tmp_path, topic_job(tmp_path, kafka_server, topic, **options)), restarts=NEVER)
+    life = replace(life_in(tmp_path, topic_job(tmp_path, kafka_server, topic, **options)), restarts=NEVER)
     power = Power(monkeypatch)
     with running(spark, life) as first:
         first.wait_for_batches()
@@ -125,7 +122,7 @@ def test_lag_is_told_by_partition_and_positions_are_reported_when_a_checkpoint_c
         return {place: at for place, at in kafka_server.committed_offsets(GROUP).items() if place[0] == topic}
 
     kafka_server.produce(topic, numbers(range(20)), partition=0)
-    with running(spark, life_of(tmp_path, topic_job(tmp_path, kafka_server, topic))) as first:
+    with running(spark, life_in(tmp_path, topic_job(tmp_path, kafka_server, topic))) as first:
         wait_until_read(first, 20)
         first.wait_for(lambda: lag(first) == 0, "no lag")
         # The checkpoint before the first batch.
@@ -153,7 +150,7 @@ def test_a_source_that_falls_behind_lags(
         sql("fields", ["parsed"], "SELECT row.k, row.n, row.gate FROM parsed"),
         {"name": "rows", "inputs": ["fields"], "python": "tests.integration.runtime.recording:gated"},
     ]
-    with running(spark, life_of(tmp_path, spec)) as first:
+    with running(spark, life_in(tmp_path, spec)) as first:
         first.wait_for(lambda: lag(first) == 35, "the lag behind the first batch")
         gate.touch()
         first.wait_for(lambda: lag(first) == 0, "the end of the topic")
@@ -169,7 +166,7 @@ def stopped_behind(spark: SparkSession, life: Life, records: int) -> None:
 def test_what_expired_while_the_job_stood_is_told_and_given_up_only_if_the_options_say_so(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    life = life_of(tmp_path, topic_job(tmp_path, kafka_server, topic))
+    life = life_in(tmp_path, topic_job(tmp_path, kafka_server, topic))
     kafka_server.produce(topic, numbers(range(10)), partition=0)
     stopped_behind(spark, life, 10)
     kafka_server.produce(topic, numbers(range(10, 30)), partition=0)
@@ -191,7 +188,7 @@ def test_a_topic_that_is_deleted_or_made_again_ends_the_job_and_its_source_begin
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
     spec = topic_job(tmp_path, kafka_server, topic)
-    life = life_of(tmp_path, spec)
+    life = life_in(tmp_path, spec)
     kafka_server.produce(topic, numbers(range(10)), partition=0)
     with running(spark, life) as first:
         wait_until_read(first, 10)
@@ -233,7 +230,7 @@ def test_nothing_is_published_of_a_topic_that_was_made_again_under_a_running_job
         {"name": "rows", "inputs": ["fields"], "python": "tests.integration.runtime.recording:gated"},
     ]
     produce(numbered(0, 5))
-    life = replace(life_of(tmp_path, spec), restarts=NEVER)
+    life = replace(life_in(tmp_path, spec), restarts=NEVER)
     with running(spark, life) as first:
         wait_until_read(first, 5)
         first.checkpoint()
@@ -266,7 +263,7 @@ def test_topics_that_a_pattern_comes_to_match_are_read_from_their_beginning(
     del options["subscribe"]
     options |= {"subscribePattern": f"{topic}.*", "kafka.metadata.max.age.ms": 200}
     kafka_server.produce(topic, numbers(range(5)), partition=0)
-    with running(spark, life_of(tmp_path, spec)) as first:
+    with running(spark, life_in(tmp_path, spec)) as first:
         wait_until_read(first, 5)
         kafka_server.create_topic(f"{topic}-more", 1)
         kafka_server.produce(f"{topic}-more", numbers(range(5, 10)))
@@ -279,7 +276,7 @@ def test_topics_that_a_pattern_comes_to_match_are_read_from_their_beginning(
 def test_a_topic_that_is_not_there_is_told_before_anything_is_read(
     spark: SparkSession, kafka_server: KafkaServer, tmp_path: Path
 ) -> None:
-    life = life_of(tmp_path, topic_job(tmp_path, kafka_server, "nowhere"))
+    life = life_in(tmp_path, topic_job(tmp_path, kafka_server, "nowhere"))
 
     with (
         pytest.raises(TopicMissing, match="Source 'topic': Kafka has no topic 'nowhere'"),

@@ -16,7 +16,9 @@ import pytest
 from deltalake import DeltaTable
 from tests.integration.runtime.killing import killer
 from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
 from tests.integration.sinks.lakes import Lake
+from tests.jobs import job_file, sink, sql, topic
 from tests.servers.kafka import KafkaServer
 
 from streamjob.job.connectors.changes import UNAVAILABLE
@@ -65,38 +67,30 @@ def changes() -> tuple[list[str], list[str], Rows]:
     return records, kinds, table
 
 
-def job(directory: Path, lake: Lake, server: KafkaServer, topic: str) -> Path:
+def job(directory: Path, lake: Lake, server: KafkaServer, read: str) -> Path:
     """Write a job that appends the kinds of changes to a table of each kind, and applies the changes to another."""
-    source = {
-        "name": "customers",
-        "format": "kafka",
-        "bounded": True,
-        "options": {"kafka.bootstrap.servers": server.bootstrap, "subscribe": topic, "maxOffsetsPerTrigger": 10},
-        "changes": "debezium",
-        "value": {"format": "json", "schema": "id BIGINT, doc STRING, n BIGINT"},
-        "columns": ["offset", "value.id", "value.doc", "value.n", "_change_type"],
-    }
-    queries = {
-        "log": "SELECT offset, _change_type AS kind FROM customers",
-        "rows": "SELECT id, doc, n, _change_type FROM customers",
-    }
-    sinks: list[dict[str, Any]] = []
+    source = topic(
+        "customers",
+        server.bootstrap,
+        read,
+        {"maxOffsetsPerTrigger": 10},
+        bounded=True,
+        changes="debezium",
+        value={"format": "json", "schema": "id BIGINT, doc STRING, n BIGINT"},
+        columns=["offset", "value.id", "value.doc", "value.n", "_change_type"],
+    )
+    operators = [
+        sql("log", "customers", "SELECT offset, _change_type AS kind FROM customers"),
+        sql("rows", "customers", "SELECT id, doc, n, _change_type FROM customers"),
+    ]
+    deltas, icebergs = [], []
     for name, changed in zip(TABLES, ({}, {"mode": "upsert", "key": "id"}), strict=True):
-        delta = {"path": str(directory / "tables" / name), **changed}
+        deltas.append(sink(name, "delta", directory / "tables" / name, name=f"delta_{name}", options=changed))
         iceberg = lake.options(f"db.{name}", password="${env:SECRET}", createTable="true", **changed)
-        for form, options in (("delta", delta), ("iceberg", iceberg)):
-            sinks.append({"name": f"{form}_{name}", "input": name, "format": form, "options": dict(options)})
-    described = {
-        "name": "killed",
-        "checkpointing": {"interval": "1s"},
-        "sources": [source],
-        "operators": [{"name": name, "inputs": ["customers"], "sql": query} for name, query in queries.items()],
-        # A checkpoint commits to the tables of Delta first.
-        "sinks": sorted(sinks, key=lambda sink: sink["format"]),
-    }
-    file = directory / "job.yaml"
-    file.write_text(json.dumps(described))
-    return file
+        icebergs.append(sink(name, "iceberg", name=f"iceberg_{name}", options=dict(iceberg)))
+    # A checkpoint commits to the tables of Delta first.
+    how = {"name": "killed", "checkpointing": {"interval": "1s"}}
+    return write_job(directory, job_file(*operators, sources=[source], sinks=[*deltas, *icebergs], **how))
 
 
 def stored(directory: Path, lake: Lake) -> dict[str, tuple[Counter[Any], Counter[Any]]]:
@@ -117,13 +111,13 @@ def test_killed_between_its_commits_it_appends_each_row_once_and_keeps_what_chan
     kafka_server: KafkaServer, lake: Lake, tmp_path: Path
 ) -> None:
     records, kinds, table = changes()
-    topic = f"killed-{secrets.token_hex(4)}"
-    kafka_server.create_topic(topic, 1)
-    kafka_server.produce(topic, [("k", each) for each in records], partition=0)
+    read = f"killed-{secrets.token_hex(4)}"
+    kafka_server.create_topic(read, 1)
+    kafka_server.produce(read, [("k", each) for each in records], partition=0)
     environment = {**killer(tmp_path), "SECRET": lake.database.server.password}
     log = Counter(enumerate(kinds))
 
-    with job_runs(job(tmp_path, lake, kafka_server, topic), tmp_path / "snapshots", "killed") as runs:
+    with job_runs(job(tmp_path, lake, kafka_server, read), tmp_path / "snapshots", "killed") as runs:
         for step in STEPS:
             process = runs.start(environment={**environment, "KILLED_AT": step})
             assert process.wait(300) == -9, process.output()

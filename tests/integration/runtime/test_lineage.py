@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from tests.integration.runtime.executor_processes import LONG
 from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
+from tests.jobs import job_file, sink, source, sql
 from tests.unit.lineage.validation import problems
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -57,23 +59,14 @@ def receiver() -> Iterator[Receiver]:
 def test_a_job_that_finishes_tells_its_inputs_outputs_and_columns(receiver: Receiver, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "one.json").write_text('{"id": 1, "price": 2.5}\n')
-    job = {
-        "name": "prices",
-        "checkpointing": {"interval": "1s"},
-        "sources": [
-            {
-                "name": "items",
-                "format": "json",
-                "schema": "id BIGINT, price DOUBLE",
-                "options": {"path": "in"},
-                "bounded": True,
-            }
-        ],
-        "operators": [{"name": "Euros", "inputs": ["items"], "sql": "SELECT id, price * 2 AS Twice FROM items"}],
-        "sinks": [{"name": "out", "input": "Euros", "format": "parquet", "options": {"path": "out"}}],
-    }
-    file = tmp_path / "job.yaml"
-    file.write_text(json.dumps(job))
+    job = job_file(
+        sql("Euros", "items", "SELECT id, price * 2 AS Twice FROM items"),
+        sources=[source("items", "json", "id BIGINT, price DOUBLE", "in", bounded=True)],
+        sinks=[sink("Euros", "parquet", "out")],
+        name="prices",
+        checkpointing={"interval": "1s"},
+    )
+    file = write_job(tmp_path, job)
     environment = {"OPENLINEAGE_URL": receiver.url, "OPENLINEAGE_API_KEY": KEY, "OPENLINEAGE_NAMESPACE": "shop"}
     with job_runs(file, tmp_path / "snapshots", "prices") as runs:
         assert runs.start(environment=environment).wait(LONG) == 0
@@ -100,18 +93,11 @@ def test_a_job_that_finishes_tells_its_inputs_outputs_and_columns(receiver: Rece
 
 
 def test_a_receiver_that_is_not_there_does_not_disturb_the_job(tmp_path: Path) -> None:
-    job = {
-        "name": "alone",
-        "sources": [
-            {"name": "items", "format": "json", "schema": "id BIGINT", "options": {"path": "in"}, "bounded": True}
-        ],
-        "sinks": [{"name": "out", "input": "items", "format": "parquet", "options": {"path": "out"}}],
-    }
+    items = source("items", "json", "id BIGINT", "in", bounded=True)
+    job = job_file(sources=[items], sinks=[sink("items", "parquet", "out")], name="alone")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "one.json").write_text('{"id": 1}\n')
-    file = tmp_path / "job.yaml"
-    file.write_text(json.dumps(job))
-    with job_runs(file, tmp_path / "snapshots", "alone") as runs:
+    with job_runs(write_job(tmp_path, job), tmp_path / "snapshots", "alone") as runs:
         process = runs.start(environment={"OPENLINEAGE_URL": "http://127.0.0.1:9"})
         assert process.wait(LONG) == 0
 

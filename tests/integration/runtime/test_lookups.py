@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import Life, finish, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.integration.runtime.stories import NEVER
 from tests.integration.sinks.databases import Database, add_driver
+from tests.jobs import sql
 
-from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
 from streamjob_runtime.tables.keys import InvalidJoin
 
@@ -46,14 +47,8 @@ def shop(
 ) -> Path:
     """Write a job that looks products up for orders, and perhaps counts them in windows."""
     (directory / "in").mkdir(exist_ok=True)
-    orders = {
-        "name": "orders",
-        "format": "json",
-        "schema": "id INT, product INT, region STRING, at TIMESTAMP",
-        "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
-        "bounded": bounded,
-        "watermark": {"column": "at", "delay": "0s"},
-    }
+    schema, watermark = "id INT, product INT, region STRING, at TIMESTAMP", {"column": "at", "delay": "0s"}
+    orders = jobs.files("orders", directory / "in", schema, bounded=bounded, watermark=watermark)
     options = {
         "url": f"jdbc:{database.server.url(database.name)}",
         "user": database.server.role,
@@ -138,8 +133,7 @@ def test_windows_over_looked_up_rows_are_complete_after_a_kill(
         power.cut(first, lambda: None)
         first.wait()
     power.comes_back()
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
+    finish(spark, life)
 
     names = [*(f"p{each}" for each in range(6)), "again"]
     expected = Counter((name, f"2026-01-01T12:{number:02d}:00", 250) for name in names for number in range(12))

@@ -27,11 +27,12 @@ from tests.integration.runtime.graphs import (
     numbered,
     output,
     rows_of,
+    sink,
     source,
-    sql,
 )
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
+from tests.jobs import sql
 from tests.unit.examples.flights import FLIGHTS, modules_by_name
 
 from streamjob.client.client import ControlClient
@@ -72,14 +73,7 @@ def distances(directory: Path, checkpointing: dict[str, Any], *, fused: bool) ->
     spec["sources"][0]["options"] |= {"path": str(directory / "flights"), "maxFilesPerTrigger": 1}
     for operator in spec["operators"]:
         operator["chain"] = fused
-    spec["sinks"] = [
-        {
-            "name": "nearer",
-            "input": "distances",
-            "format": "tests.integration.runtime.recording:Sink",
-            "options": {"path": str(directory / "out" / "distances")},
-        }
-    ]
+    spec["sinks"] = [sink("distances", directory)]
     spec["maxParallelism"] = 2
     spec["checkpointing"] = {"interval": "300ms", "numRetained": 5, **checkpointing}
     return spec

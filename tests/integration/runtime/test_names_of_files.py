@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
-from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.embedded import EmbeddedJob, Life, life_in, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.stories import NEVER
+from tests.jobs import sql
 
 from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.chain.sources.bounded_files import FileReader, fix_end
@@ -158,7 +158,7 @@ def life_of(directory: Path) -> Life:
     spec = job(
         directory, [source], [sql("rows", ["files"], "SELECT n FROM files")], ["rows"], checkpointing={"interval": "1h"}
     )
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"), restarts=NEVER)
+    return life_in(directory, spec, restarts=NEVER)
 
 
 def changes(runs: EmbeddedJob) -> list[str]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.core import core
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.purchases import add_file, write_job
+from tests.integration.runtime.embedded import Life, life_in, running
+from tests.integration.runtime.purchases import add_file
+from tests.jobs import job_file, sink, source, sql
 
 from streamjob.errors import ExitCode
 from streamjob.ids import OperatorUid
@@ -50,23 +51,17 @@ def job_of(directory: Path, said: str | None, **queries: str) -> Life:
     add_file(directory / "a", 0, A)
     add_file(directory / "b", 0, B)
     watermark = {"column": "at", "delay": "0s"} | ({} if said is None else {"nullEventTime": said})
-    fields = {"format": "json", "bounded": True, "schema": "id INT, k STRING, at TIMESTAMP", "watermark": watermark}
+    fields: dict[str, Any] = {"bounded": True, "schema": "id INT, k STRING, at TIMESTAMP", "watermark": watermark}
     letters = ["a_dead_letters", "b_dead_letters"] if said == "deadLetter" else []
-    job = {
-        "name": "timeless",
-        "maxParallelism": 2,
-        "checkpointing": {"interval": "1h"},
-        "sources": [{"name": each, **fields, "options": {"path": str(directory / each)}} for each in "ab"],
-        "operators": [
-            {"name": name, "inputs": ["a", "b"] if " JOIN b" in sql else ["a"], "sql": sql}
-            for name, sql in (queries or QUERIES).items()
-        ],
-        "sinks": [
-            {"name": f"to_{each}", "input": each, "format": "json", "options": {"path": f"out/{each}"}}
-            for each in (*(queries or QUERIES), *letters)
-        ],
-    }
-    return Life(file=write_job(directory, job), location=str(directory / "snapshots"))
+    given = queries or QUERIES
+    job = job_file(
+        *(sql(name, ["a", "b"] if " JOIN b" in query else "a", query) for name, query in given.items()),
+        sources=[source(each, "json", path=directory / each, **fields) for each in "ab"],
+        sinks=[sink(each, "json", directory / "out" / each) for each in (*given, *letters)],
+        maxParallelism=2,
+        checkpointing={"interval": "1h"},
+    )
+    return life_in(directory, job)
 
 
 def written(directory: Path, part: str) -> list[dict[str, Any]]:

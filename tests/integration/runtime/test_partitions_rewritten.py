@@ -11,23 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import (
-    BEGIN,
-    Row,
-    add_rows,
-    difference,
-    job,
-    manifests,
-    output,
-    rows_of,
-    source,
-    sql,
-)
+from tests.integration.runtime.embedded import EmbeddedJob, Life, life_in, running
+from tests.integration.runtime.graphs import BEGIN, Row, add_rows, difference, job, manifests, output, rows_of, source
 from tests.integration.runtime.processes import JobRuns
-from tests.integration.runtime.purchases import Rows, line_rows, table_rows, write_job
+from tests.integration.runtime.purchases import Rows, line_rows, table_rows
 from tests.integration.runtime.shapes import GAP, PAIRS, SESSIONS, WINDOWS
 from tests.integration.runtime.stories import records_read
+from tests.jobs import sql
 
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.rewrite_checks import StateNotRewritable, StateRewrittenWrongly
@@ -103,7 +93,7 @@ def life(directory: Path, operators: list[dict[str, Any]], **changes: Any) -> Li
     sources = [source("events", directory / "in", delay="30s")]
     outputs = [each["name"] for each in operators]
     spec = job(directory, sources, operators, outputs, checkpointing={"interval": "1h"}, **changes)
-    return Life(file=write_job(directory, spec), location=str(directory / "snapshots"))
+    return life_in(directory, spec)
 
 
 def with_partitions(before: Life, partitions: int) -> Life:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from tests import jobs
 from tests.integration.runtime.executor_processes import LONG, ON_TWO
 from tests.integration.runtime.processes import JobRuns, job_runs
+from tests.integration.runtime.purchases import write_job
 
 from streamjob.client.client import ControlClient
 from streamjob.client.discovery import find_endpoint
@@ -21,16 +22,10 @@ RARE = "SELECT value FROM ticks WHERE sha2(CAST(value AS STRING), 512) LIKE 'abc
 @pytest.fixture
 def job_file(tmp_path: Path) -> Path:
     """A job whose tasks never rest, although few of its rows reach the sink."""
-    job = {
-        "name": "busy",
-        "checkpointing": {"interval": "2s"},
-        "sources": [{"name": "ticks", "format": "rate", "options": {"rowsPerSecond": 300_000}}],
-        "operators": [{"name": "hashes", "inputs": ["ticks"], "sql": RARE}],
-        "sinks": [{"name": "out", "input": "hashes", "format": "json", "options": {"path": str(tmp_path / "out")}}],
-    }
-    file = tmp_path / "job.yaml"
-    file.write_text(json.dumps(job))
-    return file
+    ticks = jobs.source("ticks", options={"rowsPerSecond": 300_000})
+    sinks = [jobs.sink("hashes", "json", tmp_path / "out")]
+    how = {"name": "busy", "checkpointing": {"interval": "2s"}}
+    return write_job(tmp_path, jobs.job_file(jobs.sql("hashes", "ticks", RARE), sources=[ticks], sinks=sinks, **how))
 
 
 def recorded(runs: JobRuns, *options: str) -> ProfileView:

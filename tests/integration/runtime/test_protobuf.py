@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import finish, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.protobuf_records import ORDER, descriptor_set, message_class, named, order_file
 from tests.integration.runtime.stories import killed_and_finished
-from tests.integration.runtime.test_decoding import finish, life_of, rows_job, sink_options, source
+from tests.integration.runtime.test_decoding import life_of, problem_of, rows_job, sink_options, source
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 from tests.servers.schema_registry import SchemaRegistryServer
-
-from streamjob.errors import StreamJobError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,8 +101,7 @@ def registered(url: str, **fields: Any) -> dict[str, Any]:
 
 
 def writing(server: KafkaServer, topic: str, value: dict[str, Any]) -> dict[str, Any]:
-    options = sink_options(server, topic)
-    return {"name": "out", "input": "rows", "format": "kafka", "value": value, "options": options}
+    return jobs.sink("rows", "kafka", value=value, options=sink_options(server, topic))
 
 
 @pytest.mark.thorough
@@ -149,12 +148,8 @@ def test_records_of_several_schemas_are_read_by_the_numbers_of_their_fields(
     read["value"]["message"] = "Order"
     letters = sql("letters", ["orders_dead_letters"], "SELECT offset, error FROM orders_dead_letters")
     rows = sql("rows", ["orders"], "SELECT value.id, value.price.cents, value.note FROM orders")
-    finish(
-        spark,
-        life_of(
-            tmp_path, job(tmp_path, [read], [rows, letters], ["rows", "letters"], checkpointing={"interval": "1h"})
-        ),
-    )
+    spec = job(tmp_path, [read], [rows, letters], ["rows", "letters"], checkpointing={"interval": "1h"})
+    finish(spark, life_of(tmp_path, spec))
 
     assert rows_of(output(tmp_path, "rows")) == Counter([(1, 99, "a"), (2, None, None), (3, None, "b")])
     error = (
@@ -187,11 +182,9 @@ def test_what_a_sink_writes_with_a_registry_a_source_and_other_libraries_read(
     first = rows_job(tmp_path, source(kafka_server, topic, value=values), "value")
     first["sinks"] = [writing(kafka_server, out, encoded)]
     finish(spark, life_of(tmp_path / "first", first))
-    second = source(kafka_server, out, value={**registered(schema_registry.url), "message": "Order"})
-    finish(
-        spark,
-        life_of(tmp_path / "second", rows_job(tmp_path / "second", second, "value.id AS n, to_json(value) AS v")),
-    )
+    read = source(kafka_server, out, value={**registered(schema_registry.url), "message": "Order"})
+    second = rows_job(tmp_path / "second", read, "value.id AS n, to_json(value) AS v")
+    finish(spark, life_of(tmp_path / "second", second))
 
     assert schema_registry.versions(f"{out}-value") == [1]
     assert {n: json.loads(value) for n, value in rows_of(output(tmp_path / "second", "rows"))} == {
@@ -204,12 +197,6 @@ def test_what_a_sink_writes_with_a_registry_a_source_and_other_libraries_read(
         (0, (2, 2), Order(**FULL)),
         (0, (2, 2), Order(id=8)),
     ]
-
-
-def problem_of(spark: SparkSession, tmp_path: Path, spec: dict[str, Any]) -> StreamJobError:
-    with pytest.raises(StreamJobError) as refused, running(spark, life_of(tmp_path, spec)) as only:
-        only.wait()
-    return refused.value
 
 
 def test_a_job_whose_messages_are_missing_or_unlike_its_rows_is_refused_before_it_reads(

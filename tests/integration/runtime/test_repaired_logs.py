@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.embedded import Life, finish, running
 from tests.integration.runtime.processes import PROGRAM, JobRuns, job_runs
 from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows, write_job
 
@@ -158,8 +158,7 @@ def test_nothing_starts_or_is_deleted_until_the_log_is_repaired_and_then_the_out
         path: content for path, content in files.items() if "/log" not in path
     }
 
-    with running(spark, Life(file=crashed.file, location=str(crashed.location), name="purchases")) as job:
-        assert job.wait() is ExitCode.OK
+    finish(spark, Life(file=crashed.file, location=str(crashed.location), name="purchases"))
     assert table_rows(spark, crashed.file.with_name("table")) == expected
     assert line_rows(spark, crashed.file.with_name("lines")) == expected
 
@@ -195,7 +194,6 @@ def test_a_job_whose_log_lost_its_newest_records_unnoticed_is_stopped_by_what_it
 
     code, told = crashed.streamjob("log", "repair", crashed.location, "--newest", named[published], "--yes")
     assert code == 0, told
-    with running(spark, life) as job:
-        assert job.wait() is ExitCode.OK
+    finish(spark, life)
     assert table_rows(spark, crashed.file.with_name("table")) == expected
     assert line_rows(spark, crashed.file.with_name("lines")) == expected

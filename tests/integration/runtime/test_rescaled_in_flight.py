@@ -15,19 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.runtime.graphs import (
-    Row,
-    difference,
-    disorder,
-    in_flight,
-    job,
-    output,
-    rows_of,
-    sql,
-)
+from tests.integration.runtime.graphs import Row, difference, disorder, in_flight, job, output, rows_of
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.topologies import apart, inputs, last_manifest
+from tests.jobs import sql
 
 from streamjob.client.client import ControlClient
 from streamjob.client.discovery import find_endpoint

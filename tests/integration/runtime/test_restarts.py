@@ -17,6 +17,7 @@ from tests.integration.runtime.purchases import (
     table_rows,
     write_job,
 )
+from tests.jobs import python, sql
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Key
@@ -94,13 +95,9 @@ def fragile_job(directory: Path, purchases: Purchases, *, order: str, once: bool
     code = FAULTY.format(marker=str(directory / "marker"), once=once, order=order)
     (directory / "steps.py").write_text(code)
     operators = [
-        {"name": "checked", "inputs": ["orders"], "python": "steps:fragile"},
-        {
-            "name": "matched",
-            "inputs": ["checked", "payments"],
-            "sql": MATCHED_SQL.replace("FROM orders o", "FROM checked o"),
-        },
-        {"name": "totals", "inputs": ["matched"], "sql": TOTALS_SQL},
+        python("checked", "orders", "steps:fragile"),
+        sql("matched", ["checked", "payments"], MATCHED_SQL.replace("FROM orders o", "FROM checked o")),
+        sql("totals", "matched", TOTALS_SQL),
     ]
     return write_job(directory, purchases.job(operators=operators))
 

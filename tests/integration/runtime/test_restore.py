@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
+from tests.integration.runtime.embedded import Life, finish, running
 from tests.integration.runtime.forks import first_completion, fresh_sinks, published_up_to
 from tests.integration.runtime.processes import JobRuns
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
@@ -91,8 +91,7 @@ def test_without_a_claim_the_first_checkpoint_is_full(few: Purchases, spark: Spa
     assert source is not None
     assert source.objects()
 
-    with running(spark, replace(life, restore_from=RestoreFrom("latest", ClaimMode.NO_CLAIM))) as job:
-        assert job.wait() is ExitCode.OK
+    finish(spark, replace(life, restore_from=RestoreFrom("latest", ClaimMode.NO_CLAIM)))
 
     first = runs.manifest(runs.completions(2)[0])
     assert first is not None
@@ -109,17 +108,14 @@ def test_a_finished_job_is_computed_once_more_only_if_it_is_started_from_elsewhe
     file = write_job(tmp_path / "job", few.job())
     life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=KEEP_ALL)
     runs = JobRuns(file, tmp_path / "snapshots", "job")
-    with running(spark, life) as job:
-        assert job.wait() is ExitCode.OK
+    finish(spark, life)
     once = runs.completions()
 
-    with running(spark, life) as job:
-        assert job.wait() is ExitCode.OK
+    finish(spark, life)
     assert runs.completions() == once
 
     again = replace(life, overrides=(*KEEP_ALL, *fresh_sinks(tmp_path / "again")), restore_from=RestoreFrom("none"))
-    with running(spark, again) as job:
-        assert job.wait() is ExitCode.OK
+    finish(spark, again)
     assert table_rows(spark, tmp_path / "again" / "table") == expected
     assert runs.completions()[-1].kind == "final"
     assert runs.completions()[: len(once)] == once

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
+from tests.integration.runtime.embedded import EmbeddedJob, Life, finish, life_in, running
 from tests.integration.runtime.forks import first_completion, fresh_sinks, published_up_to
 from tests.integration.runtime.processes import JobRuns
-from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows, write_job
+from tests.integration.runtime.purchases import Purchases, Rows, line_rows, table_rows
 
 from streamjob.client.models import JobState, TriggerView
 from streamjob.errors import ExitCode
@@ -48,7 +48,7 @@ def life(few: Purchases, tmp_path: Path) -> Life:
     """A job of two chains whose channel is soon full."""
     job = few.job(channels={"capacityRecords": 40, "maxBatchRecords": 40})
     job["operators"][0]["chain"] = False
-    return Life(file=write_job(tmp_path / "job", job), location=str(tmp_path / "snapshots"), overrides=KEEP_ALL)
+    return life_in(tmp_path, job, overrides=KEEP_ALL)
 
 
 def outcome(job: EmbeddedJob, trigger_id: str) -> TriggerView:
@@ -100,8 +100,7 @@ def test_a_savepoint_is_moved_and_restored_under_another_name(
             overrides=(*KEEP_ALL, *fresh_sinks(into)),
             restore_from=RestoreFrom(str(moved.as_uri()), mode),
         )
-        with running(spark, other) as job:
-            assert job.wait() is ExitCode.OK
+        finish(spark, other)
         assert earlier + line_rows(spark, into / "lines") == expected, mode
         assert earlier + table_rows(spark, into / "table") == expected, mode
         first: Any = first_completion(tmp_path / "others" / "default" / other.name)
@@ -157,8 +156,7 @@ def test_a_job_whose_stopping_savepoint_is_recorded_ends_with_it_though_publishi
 ) -> None:
     job_file = few.job(operators=[])
     job_file["sources"], job_file["sinks"] = job_file["sources"][:1], [{**job_file["sinks"][1], "input": "orders"}]
-    file = write_job(tmp_path / "job", job_file)
-    life = Life(file=file, location=str(tmp_path / "snapshots"), overrides=KEEP_ALL)
+    life = life_in(tmp_path, job_file, overrides=KEEP_ALL)
     runs = JobRuns(life.file, Path(life.location), "job")
     commit, failures = Outputs.commit, [OSError("the disk is away")]
 

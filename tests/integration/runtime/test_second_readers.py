@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import Row, add_rows, job, numbered, output, rows_of, source, sql
+from tests.integration.runtime.embedded import life_in, running
+from tests.integration.runtime.graphs import Row, add_rows, job, numbered, output, rows_of, source
 from tests.integration.runtime.purchases import write_job
+from tests.jobs import sql
 
 from streamjob.errors import ExitCode
 
@@ -33,16 +34,13 @@ ALL = sql("all", ["events"], "SELECT k, n FROM events")
 def test_a_source_that_gets_a_second_reader_is_read_on_for_both(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "events"
     add_rows(place, 0, numbered(0, CUT))
-    life = Life(
-        file=write_job(tmp_path, job(tmp_path, [source("events", place)], [COUNTS], ["counts"])),
-        location=str(tmp_path / "snapshots"),
-    )
+    life = life_in(tmp_path, job(tmp_path, [source("events", place)], [COUNTS], ["counts"]))
     with running(spark, life) as first:
         first.wait_for(lambda: rows_of(output(tmp_path, "counts")).total() == 3, "the first window")
         assert first.stop() is ExitCode.OK
 
     add_rows(place, 1, [*numbered(CUT, ROWS - CUT), Row("end", 0, 9999)])
-    write_job(tmp_path, job(tmp_path, [source("events", place)], [COUNTS, ALL], ["counts", "all"]))
+    write_job(life.file.parent, job(tmp_path, [source("events", place)], [COUNTS, ALL], ["counts", "all"]))
     with running(spark, life) as second:
         second.wait_for(lambda: rows_of(output(tmp_path, "counts")).total() == 9, "the last window")
         assert second.stop() is ExitCode.OK

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.core import thorough
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
+from tests.integration.runtime.embedded import EmbeddedJob, life_in, running
 from tests.integration.runtime.power import Moment, Power
-from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.servers import Places, fill, parsed, topic_source
 from tests.integration.runtime.shapes import FILES, ROWS, Gates, Shape
 from tests.integration.runtime.stories import NEVER, Story, Way
@@ -72,8 +71,7 @@ def test_topic_and_tables_hold_the_rows_of_a_batch_whichever_way_the_job_ends(
     for variable, value in places.environment.items():
         monkeypatch.setenv(variable, value)
     job = job_between(kafka_server, places, name, tmp_path, bounded=way is not Way.DRAIN)
-    file = write_job(tmp_path / "job", job)
-    life = Life(file=file, location=str(tmp_path / "snapshots"), name=name, restarts=NEVER)
+    life = life_in(tmp_path, job, name=name, restarts=NEVER)
     gates = Gates(SHAPE, tmp_path)
     story = Story(spark, life, gates, Power(monkeypatch), endless=way is Way.DRAIN)
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.core import core
-from tests.integration.runtime.embedded import Life
+from tests.integration.runtime.embedded import Life, life_in
 from tests.integration.runtime.graphs import output
 from tests.integration.runtime.power import Moment, Power
-from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.shapes import FILES, ROWS, Gates, Shape
 from tests.integration.runtime.stories import Story, Way
 
@@ -41,7 +40,7 @@ def life(directory: Path, *, bounded: bool) -> Life:
         job["sinks"].append({"name": name, "input": "windows", "format": name, "options": options})
     options = {"path": str(directory / "sqlite.db")}
     job["sinks"].append({"name": "sqlite", "input": "windows", "format": SQLITE, "options": options})
-    return Life(file=write_job(directory / "job", job), location=str(directory / "snapshots"))
+    return life_in(directory, job)
 
 
 def published(spark: SparkSession, directory: Path) -> dict[str, Counter[str]]:

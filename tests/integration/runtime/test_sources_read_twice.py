@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.embedded import Life, finish, life_in, running
+from tests.jobs import files, job_file, sink, sql
 
 from streamjob.errors import ExitCode
 
@@ -17,29 +17,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark]
 
 
-def job(directory: Path, *, bounded: bool) -> dict[str, Any]:
-    return {
-        "name": "twice",
-        "checkpointing": {"interval": "1h"},
-        "sources": [
-            {
-                "name": name,
-                "format": "text",
-                "schema": "value STRING",
-                "bounded": bounded,
-                "options": {"path": str(directory / name), "maxFilesPerTrigger": 1},
-            }
-            for name in ("a", "b")
-        ],
-        "operators": [
-            {
-                "name": "all",
-                "inputs": ["a", "b"],
-                "sql": "SELECT * FROM a UNION ALL SELECT * FROM a UNION ALL SELECT * FROM b",
-            }
-        ],
-        "sinks": [{"name": "out", "input": "all", "format": "text", "options": {"path": str(directory / "out")}}],
-    }
+def life(directory: Path, *, bounded: bool) -> Life:
+    sources = [files(name, directory / name, "value STRING", "text", bounded=bounded) for name in ("a", "b")]
+    every = sql("all", ["a", "b"], "SELECT * FROM a UNION ALL SELECT * FROM a UNION ALL SELECT * FROM b")
+    sinks = [sink("all", "text", directory / "out")]
+    return life_in(directory, job_file(every, sources=sources, sinks=sinks, checkpointing={"interval": "1h"}))
 
 
 def write(directory: Path, name: str, *numbers: int) -> None:
@@ -55,13 +37,13 @@ def published(directory: Path) -> list[str]:
 def test_what_stands_behind_it_goes_on_after_a_restart_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "a", 0, 1)
     write(tmp_path, "b", 0, 1, 2, 3)
-    life = Life(file=write_job(tmp_path, job(tmp_path, bounded=False)), location=str(tmp_path / "snapshots"))
-    with running(spark, life) as first:
+    endless = life(tmp_path, bounded=False)
+    with running(spark, endless) as first:
         first.wait_for(lambda: first.batch >= 3, "all files are read")
         assert first.stop() is ExitCode.OK
 
     write(tmp_path, "b", 4)
-    with running(spark, life) as second:
+    with running(spark, endless) as second:
         before = second.batch
         second.wait_for(lambda: second.batch > max(before, 3), "the file that came later is read")
         assert second.stop() is ExitCode.OK
@@ -72,9 +54,7 @@ def test_what_stands_behind_it_goes_on_after_a_restart_where_it_was(spark: Spark
 def test_it_comes_to_its_end(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "a", 0, 1)
     write(tmp_path, "b", 0, 1, 2, 3)
-    life = Life(file=write_job(tmp_path, job(tmp_path, bounded=True)), location=str(tmp_path / "snapshots"))
 
-    with running(spark, life) as only:
-        assert only.wait() is ExitCode.OK
+    finish(spark, life(tmp_path, bounded=True))
 
     assert published(tmp_path) == ["a0", "a0", "a1", "a1", "b0", "b1", "b2", "b3"]

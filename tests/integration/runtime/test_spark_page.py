@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from shutil import which
@@ -10,8 +9,10 @@ from urllib.parse import urljoin
 
 import httpx
 import pytest
+from tests import jobs
 from tests.integration.runtime.executor_processes import LONG
 from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
 
 from streamjob.client.discovery import find_endpoint
 
@@ -23,17 +24,15 @@ PARTS = ["jobs/", "stages/", "storage/", "environment/", "executors/", "SQL/", "
 @pytest.fixture
 def job_file(tmp_path: Path) -> Path:
     """A job whose Spark has its page."""
-    job = {
-        "name": "shown",
-        "checkpointing": {"interval": "2s"},
-        "sparkConf": {"spark.ui.enabled": "true"},
-        "sources": [{"name": "ticks", "format": "rate", "options": {"rowsPerSecond": 10}}],
-        "operators": [{"name": "rows", "inputs": ["ticks"], "sql": "SELECT value FROM ticks"}],
-        "sinks": [{"name": "out", "input": "rows", "format": "json", "options": {"path": str(tmp_path / "out")}}],
-    }
-    file = tmp_path / "job.yaml"
-    file.write_text(json.dumps(job))
-    return file
+    job = jobs.job_file(
+        jobs.sql("rows", "ticks", "SELECT value FROM ticks"),
+        sources=[jobs.source("ticks", options={"rowsPerSecond": 10})],
+        sinks=[jobs.sink("rows", "json", tmp_path / "out")],
+        name="shown",
+        checkpointing={"interval": "2s"},
+        sparkConf={"spark.ui.enabled": "true"},
+    )
+    return write_job(tmp_path, job)
 
 
 def test_sparks_page_is_read_below_the_jobs_address_and_nowhere_else(job_file: Path, tmp_path: Path) -> None:

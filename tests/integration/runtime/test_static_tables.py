@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import job, output, rows_of, sql
+from tests import jobs
+from tests.integration.runtime.embedded import EmbeddedJob, Life, finish, life_in, running
+from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.integration.runtime.stories import NEVER
 from tests.integration.sinks.databases import Database, add_driver
+from tests.jobs import sql
 
-from streamjob.errors import ExitCode, InvalidInput
+from streamjob.errors import InvalidInput
 from streamjob.job.loading.load import load_job
 from streamjob.protocol.lifecycle import JobState
 from streamjob_runtime.process.checking.validation import validate_with
@@ -44,21 +46,9 @@ def write_products(directory: Path, *names: str) -> None:
 def shop(directory: Path, table: dict[str, Any] | None = None, **changes: Any) -> Path:
     """Write a job that joins orders with products."""
     (directory / "in").mkdir(exist_ok=True)
-    orders = {
-        "name": "orders",
-        "format": "json",
-        "schema": "id INT, product INT",
-        "options": {"path": str(directory / "in"), "maxFilesPerTrigger": 1},
-    }
-    products = {
-        "name": "products",
-        "format": "csv",
-        "schema": "id INT, name STRING",
-        "options": {"path": str(directory / "products")},
-        "refresh": "200ms",
-        "maxAge": "1h",
-        **(table or {}),
-    }
+    orders = jobs.files("orders", directory / "in", "id INT, product INT")
+    usual = {"refresh": "200ms", "maxAge": "1h", **(table or {})}
+    products = jobs.source("products", "csv", "id INT, name STRING", directory / "products") | usual
     named = sql("named", ["orders"], TWICE)
     content = job(directory, [{**orders, **changes}], [named], ["named"])
     return write_job(directory / "job", {**content, "tables": [products]})
@@ -119,8 +109,7 @@ def test_each_row_is_there_once_after_kills_while_the_table_changes(
             power.cut(runs, lambda: None)
             runs.wait()
         power.comes_back()
-    with running(spark, life) as last:
-        assert last.wait() is ExitCode.OK
+    finish(spark, life)
 
     rows: list[Any] = [row for _, batch in output(tmp_path, "named") for row in batch]
     assert sorted(row[0] for row in rows) == list(range(30))
@@ -165,10 +154,9 @@ def test_rows_that_a_table_completes_may_get_event_time(spark: SparkSession, tmp
         sql("counts", ["timed"], windows),
     ]
     content["sinks"] = job(tmp_path, [], [], ["counts"])["sinks"]
-    life = Life(file=write_job(tmp_path / "job", content), location=str(tmp_path / "snapshots"), restarts=NEVER)
+    life = life_in(tmp_path, content, restarts=NEVER)
 
-    with running(spark, life) as runs:
-        assert runs.wait() is ExitCode.OK
+    finish(spark, life)
 
     assert rows_of(output(tmp_path, "counts")) == Counter([("2026-01-01T12:00:00", 1), ("2026-01-01T12:05:00", 1)])
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import add_rows, job, numbered, source, sql
+from tests.integration.runtime.embedded import Life, life_in, running
+from tests.integration.runtime.graphs import add_rows, job, numbered, source
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.test_decoding import sink_options
-from tests.integration.runtime.test_kafka_source import life_of, stopped_behind
+from tests.integration.runtime.test_kafka_source import stopped_behind
+from tests.jobs import sql
 from tests.servers.kafka import KafkaServer
 
 from streamjob.comparison.verdicts import Comparison
@@ -41,7 +42,7 @@ def test_a_topic_that_was_made_again_gets_rows_only_from_a_sink_with_another_uid
     spec = job(tmp_path, [source("in", tmp_path / "in")], [rows], ["rows"], checkpointing={"interval": "1h"})
     options = sink_options(kafka_server, topic)
     spec["sinks"] = [{"name": "out", "input": "rows", "format": "kafka", "options": options}]
-    life = life_of(tmp_path, spec)
+    life = life_in(tmp_path, spec)
     stopped_behind(spark, life, 5)
     assert len(kafka_server.consume(topic)) == 5
     assert refusals_of_a_check(spark, life, life.location) == []

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import jobs
 from tests.integration.core import core, thorough
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import BEGIN, job, output, rows_of, sql
+from tests.integration.runtime.embedded import Life, finish, life_in, running
+from tests.integration.runtime.graphs import BEGIN, job, output, rows_of
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.integration.runtime.stories import NEVER, killed_and_finished
+from tests.jobs import sql
 
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import StateChanged
@@ -180,15 +182,8 @@ def source(
     directory: Path, name: str, column: str, *, schema: str = "", delay: int = DELAY, **changes: Any
 ) -> dict[str, Any]:
     (directory / name).mkdir(exist_ok=True)
-    return {
-        "name": name,
-        "format": "json",
-        "schema": SCHEMAS[name] + schema,
-        "options": {"path": str(directory / name), "maxFilesPerTrigger": 1},
-        "bounded": True,
-        "watermark": {"column": column, "delay": f"{delay}s"},
-        **changes,
-    }
+    usual: dict[str, Any] = {"bounded": True, "watermark": {"column": column, "delay": f"{delay}s"}}
+    return jobs.files(name, directory / name, SCHEMAS[name] + schema, **usual | changes)
 
 
 def shop(
@@ -205,7 +200,7 @@ def shop(
         *(sql(name, ["priced"], behind[name]) for name in outputs),
     ]
     spec = job(directory, sources, operators, outputs, **{"checkpointing": {"interval": "1h"}, **changes})
-    return Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+    return life_in(directory, spec)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +244,7 @@ def test_windows_behind_a_join_count_its_rows(
     streams = Streams.random(seed, form)
     streams.write(tmp_path)
 
-    with running(spark, shop(tmp_path, form, outputs)) as runs:
-        assert runs.wait() is ExitCode.OK
+    finish(spark, shop(tmp_path, form, outputs))
 
     assert rows_of(output(tmp_path, "windows")) == streams.windows(form)
 
@@ -269,8 +263,7 @@ def test_state_is_rewritten_for_another_number_of_partitions(
         first.wait()
     power.comes_back()
 
-    with running(spark, shop(tmp_path, form, maxParallelism=3)) as second:
-        assert second.wait() is ExitCode.OK
+    finish(spark, shop(tmp_path, form, maxParallelism=3))
 
     assert rows_of(output(tmp_path, "plain")) == streams.expected(form)
 
@@ -303,8 +296,7 @@ def test_a_changed_job_continues_its_join_but_not_by_another_key_or_with_version
     life = shop(tmp_path, form, outputs=("plain", "known"))
     said = {each.uid: each.verdict.value for each in checked(spark, tmp_path / "check", life).findings}
     assert said["priced"] == "restored"
-    with running(spark, life) as second:
-        assert second.wait() is ExitCode.OK
+    finish(spark, life)
 
     assert rows_of(output(tmp_path, "plain")) == streams.expected(form)
 
@@ -366,10 +358,9 @@ def test_a_query_may_join_versions_twice_and_count_in_windows(spark: SparkSessio
     """
     sources = [source(tmp_path, "orders", "at"), source(tmp_path, "rates", "since")]
     spec = job(tmp_path, sources, [sql("windows", ["orders", "rates"], query)], ["windows"])
-    life = Life(file=write_job(tmp_path / "job", spec), location=str(tmp_path / "snapshots"))
+    life = life_in(tmp_path, spec)
 
-    with running(spark, life) as runs:
-        assert runs.wait() is ExitCode.OK
+    finish(spark, life)
 
     expected = Counter((begin, n, known, known) for begin, n, known in streams.windows(form))
     assert rows_of(output(tmp_path, "windows")) == expected

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.core import core, thorough
 from tests.integration.runtime import shapes
-from tests.integration.runtime.embedded import Life, running
-from tests.integration.runtime.graphs import BEGIN, Row, add_rows, job, output, rows_of, source, sql
+from tests.integration.runtime.embedded import Life, life_in, running
+from tests.integration.runtime.graphs import BEGIN, Row, add_rows, job, output, rows_of, source
 from tests.integration.runtime.power import Power
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import killed_and_finished
+from tests.jobs import sql
 
 from streamjob.errors import InvalidInput
 from streamjob.job.loading.load import load_job
@@ -126,7 +127,7 @@ def write(directory: Path, form: str, *, bounded: bool) -> Life:
         # A kill has to find some batches behind each channel.
         channels={"maxBatchRecords": 10},
     )
-    life = Life(file=write_job(directory / "job", spec), location=str(directory / "snapshots"))
+    life = life_in(directory, spec)
     assert len(plan(load_job(life.file).spec).chains) == CHAINS.get(form, 2)
     return life
 

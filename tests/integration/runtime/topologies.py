@@ -19,9 +19,9 @@ from tests.integration.runtime.graphs import (
     python,
     rows_of,
     source,
-    sql,
 )
 from tests.integration.runtime.processes import JobRuns
+from tests.jobs import sql
 
 from streamjob.snapshot.manifest import Manifest
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.integration.job_files import job_files
 from tests.integration.sinks.topics import UID, Topics
+from tests.jobs import job_file, sink, sql, topic
 
 from streamjob.job.loading.load import LoadedJob, load_job
 from streamjob.protocol.log.records import JobId
@@ -19,15 +20,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 def loaded(directory: Path, topics: Topics, source: str) -> LoadedJob:
     """Return the job whose sink the topics are for, with a topic as its source."""
-    servers = {"kafka.bootstrap.servers": topics.server.bootstrap}
-    job = {
-        "name": topics.job,
-        "sources": [{"name": "words", "format": "kafka", "options": {**servers, "subscribe": source}}],
-        "operators": [
-            {"name": "loud", "inputs": ["words"], "sql": "SELECT upper(CAST(value AS STRING)) AS value FROM words"}
-        ],
-        "sinks": [{"name": str(UID), "input": "loud", "format": "kafka", "options": topics.options()}],
-    }
+    loud = sql("loud", "words", "SELECT upper(CAST(value AS STRING)) AS value FROM words")
+    sinks = [sink("loud", "kafka", name=str(UID), options=topics.options())]
+    job = job_file(loud, sources=[topic("words", topics.server.bootstrap, source)], sinks=sinks, name=topics.job)
     file = directory / "job.json"
     file.write_text(json.dumps(job))
     return load_job(file, [])
