@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow.dataset
 import pytest
 from pyarrow import fs
+from tests.integration.sinks import by_hand
 from tests.integration.sinks.buckets import Bucket, environment_of_tasks
+from tests.integration.sinks.by_hand import commit
 from tests.servers.faulty import FaultyProxy, answer, cut_after_applying
 
-from streamjob.ids import BatchId, CheckpointId, Epoch, Key, OperatorUid
+from streamjob.ids import BatchId, Epoch, Key, OperatorUid
 from streamjob.job.connectors.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
 from streamjob.store.base import CredentialsRejected, StoreError
@@ -65,13 +67,7 @@ def opened(
     epoch: int = 1,
     job: str = "departures",
 ) -> BucketSink:
-    sink = BucketSink("report", file_format, bucket.path, partition_by)
-    sink.open(SinkContext(job, "default", OperatorUid("report"), Epoch(epoch), options or {}))
-    return sink
-
-
-def commit(sink: BucketSink, checkpoint: int, *staged: Staged) -> None:
-    sink.commit(CheckpointId(checkpoint), [each.committable for each in staged if each.committable is not None])
+    return by_hand.opened(BucketSink("report", file_format, bucket.path, partition_by), options or {}, epoch, job)
 
 
 def files_of(staged: Staged) -> list[str]:

@@ -13,13 +13,15 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField,
 from pyiceberg.transforms import BucketTransform
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from tests.integration.sinks import by_hand
+from tests.integration.sinks.by_hand import commit
 from tests.integration.sinks.databases import Database
 from tests.integration.sinks.lakes import Lake
 from tests.integration.sinks.topics import UID, Topics
 
-from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.job.model.spec import SinkSpec
-from streamjob.sink import Sink, SinkContext, Staged
+from streamjob.sink import SinkContext
 from streamjob.store.staging import StoreStaging
 from streamjob_runtime.kafka.errors import TopicMissing
 from streamjob_runtime.sinks.encoding import EncodingSink
@@ -56,15 +58,7 @@ def random_changes(chance: random.Random, count: int) -> list[Change]:
 
 
 def opened(database: Database, epoch: int = 1, **options: str) -> PostgresqlSink:
-    sink = PostgresqlSink("report")
-    given = database.options("report", **(options or UPSERT))
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(epoch), given))
-    return sink
-
-
-def commit(sink: Sink, checkpoint: int, *staged: Staged) -> None:
-    committables = [json.loads(json.dumps(each.committable)) for each in staged if each.committable is not None]
-    sink.commit(CheckpointId(checkpoint), committables)
+    return by_hand.opened(PostgresqlSink("report"), database.options("report", **(options or UPSERT)), epoch)
 
 
 @pytest.fixture

@@ -20,12 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 from tests.integration.core import core
+from tests.integration.sinks.by_hand import opened
 from tests.integration.sinks.databases import Database
 from tests.integration.sinks.lakes import Lake
 
-from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.ids import BatchId, CheckpointId, OperatorUid
 from streamjob.job.connectors.changes import UNAVAILABLE
-from streamjob.sink import Sink, SinkContext
+from streamjob.sink import Sink
 from streamjob_runtime.chain.emissions.outputs import ChainOutput
 from streamjob_runtime.chain.sources.changes import with_available
 from streamjob_runtime.sinks.at_least_once.memory import MemorySink
@@ -82,11 +83,6 @@ def random_changes(chance: random.Random, table: Table, count: int) -> list[Chan
             kept = chance.choice([(UNAVAILABLE, BYTES), (UNAVAILABLE, raw), (doc, BYTES), (doc, raw)])
             rows.append(("update_postimage", key, *kept))
     return rows
-
-
-def opened(sink: Sink, options: Mapping[str, str]) -> Sink:
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(1), options))
-    return sink
 
 
 def write(sink: Sink, checkpoint: int, *batches: DataFrame) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -16,12 +15,14 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder, Schema, write_deltalake
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
+from tests.integration.sinks import by_hand
+from tests.integration.sinks.by_hand import commit
 from tests.servers.s3 import S3Server
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.ids import BatchId
 from streamjob.job.connectors.options import UnusableOptions
-from streamjob.sink import SinkContext, Staged
+from streamjob.sink import Staged
 from streamjob_runtime.sinks.delta.commits import StagedBatch
 from streamjob_runtime.sinks.delta.sink import DeltaSink
 from streamjob_runtime.sinks.delta.storage import DeltaUnreachable
@@ -32,19 +33,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 def opened(options: Mapping[str, str], *partition_by: str, epoch: int = 1, at_once: bool = False) -> DeltaSink:
     sink = DeltaSink("report", partition_by, at_once=at_once, wait=lambda seconds: None)
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(epoch), options))
-    return sink
+    return by_hand.opened(sink, options, epoch)
 
 
 def staged(sink: DeltaSink, *batches: DataFrame) -> list[Staged]:
     for batch in batches:
         sink.check_schema(batch.schema)
     return [sink.stage(batch, BatchId(number)) for number, batch in enumerate(batches)]
-
-
-def commit(sink: DeltaSink, checkpoint: int, *batches: Staged) -> None:
-    committables = [json.loads(json.dumps(batch.committable)) for batch in batches if batch.committable is not None]
-    sink.commit(CheckpointId(checkpoint), committables)
 
 
 def written(sink: DeltaSink, *batches: DataFrame) -> None:

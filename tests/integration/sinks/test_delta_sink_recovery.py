@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
+from tests.integration.sinks.by_hand import commit
 from tests.integration.sinks.damage import flip_a_bit
-from tests.integration.sinks.test_delta_sink import commit, opened, staged
+from tests.integration.sinks.test_delta_sink import opened, staged
 from tests.integration.sinks.test_delta_sink_conformance import stray
 
 from streamjob.errors import StreamJobError

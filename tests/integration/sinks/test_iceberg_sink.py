@@ -42,11 +42,12 @@ from pyiceberg.types import (
     UUIDType,
 )
 from pyspark.sql import DataFrame, SparkSession
+from tests.integration.sinks import by_hand
+from tests.integration.sinks.by_hand import commit, staged_in
 from tests.integration.sinks.damage import flip_a_bit
 from tests.integration.sinks.lakes import Lake
 
-from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.sink import SinkContext, Staged
+from streamjob.ids import BatchId, CheckpointId
 from streamjob_runtime.sinks.errors import (
     CommitContended,
     StagedRowsGone,
@@ -64,19 +65,7 @@ ROW = (1, "a")
 
 
 def opened(options: Mapping[str, str], epoch: int = 1, job: str = "job") -> IcebergSink:
-    sink = IcebergSink("report", wait=lambda seconds: None)
-    sink.open(SinkContext(job, "default", OperatorUid("report"), Epoch(epoch), options))
-    return sink
-
-
-def commit(sink: IcebergSink, checkpoint: int, *staged: Staged) -> None:
-    committables = [json.loads(json.dumps(each.committable)) for each in staged if each.committable is not None]
-    sink.commit(CheckpointId(checkpoint), committables)
-
-
-def staged_in(sink: IcebergSink, rows: DataFrame, number: int = 0) -> Staged:
-    sink.check_schema(rows.schema)
-    return sink.stage(rows, BatchId(number))
+    return by_hand.opened(IcebergSink("report", wait=lambda seconds: None), options, epoch, job)
 
 
 def numbered(spark: SparkSession, *rows: tuple[int, str | None]) -> DataFrame:

@@ -7,22 +7,15 @@ from collections.abc import Mapping
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import BucketTransform, IdentityTransform
+from tests.integration.sinks.by_hand import opened
 from tests.integration.sinks.lakes import Lake
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import Epoch, OperatorUid
-from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.errors import UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import CatalogRefuses, CatalogUnreachable
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = pytest.mark.server
-
-
-def opened(options: Mapping[str, str]) -> IcebergSink:
-    sink = IcebergSink("report")
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(1), options))
-    return sink
 
 
 REFUSED = {
@@ -55,7 +48,7 @@ def test_what_cannot_work_is_refused_at_the_start(
     options = {key: value.format(uri=lake.uri) for key, value in change.items()}
 
     with pytest.raises(error, match=f"sink report: .*{message}") as raised:
-        opened({**lake.options("db.report"), **options})
+        opened(IcebergSink("report"), {**lake.options("db.report"), **options})
     assert raised.value.fix
     assert lake.database.server.password not in str(raised.value)
 
@@ -65,12 +58,12 @@ def test_a_key_that_may_not_write_is_refused_at_the_start(bucket_lake: Lake) -> 
     bucket_lake.make("db.report")
     options = bucket_lake.options("db.report")
     with pytest.raises(CatalogRefuses, match="cannot be"):
-        opened({**options, "catalog.s3.secret-access-key": "wrong-secret-77"})
+        opened(IcebergSink("report"), {**options, "catalog.s3.secret-access-key": "wrong-secret-77"})
 
 
 def test_what_can_work_leaves_nothing_behind(lake: Lake) -> None:
     lake.make("db.report")
-    sink = opened(lake.options("db.report"))
+    sink = opened(IcebergSink("report"), lake.options("db.report"))
     sink.abort()
     sink.close()
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.integration.sinks.by_hand import opened
 from tests.integration.sinks.databases import Database, add_driver
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import BatchId, Epoch, OperatorUid
-from streamjob.sink import SinkContext, Staged
+from streamjob.ids import BatchId
+from streamjob.sink import Staged
 from streamjob_runtime.sinks.at_least_once.jdbc import JdbcSink
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
 from streamjob_runtime.spark.jdbc import NoDriver
@@ -39,16 +40,11 @@ def options_of(database: Database, **changes: str) -> Mapping[str, str]:
     return {**options, **changes}
 
 
-def opened(options: Mapping[str, str]) -> JdbcSink:
-    sink = JdbcSink("report")
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(1), options))
-    return sink
-
-
 @pytest.mark.usefixtures("driver")
 def test_a_batch_is_in_the_table_once_it_is_staged(spark: SparkSession, database: Database) -> None:
     database.execute("CREATE TABLE report (id bigint, note text, added timestamptz DEFAULT now())")
-    sink, batch = opened(options_of(database)), spark.sql("SELECT 1L AS id, 'it''s' AS note UNION SELECT 2L, NULL")
+    batch = spark.sql("SELECT 1L AS id, 'it''s' AS note UNION SELECT 2L, NULL")
+    sink = opened(JdbcSink("report"), options_of(database))
 
     sink.check_schema(batch.schema)
     staged = sink.stage(batch, BatchId(0))
@@ -59,7 +55,7 @@ def test_a_batch_is_in_the_table_once_it_is_staged(spark: SparkSession, database
 
 @pytest.mark.usefixtures("driver")
 def test_a_table_that_is_missing_is_made(spark: SparkSession, database: Database) -> None:
-    sink, batch = opened(options_of(database)), spark.range(3)
+    sink, batch = opened(JdbcSink("report"), options_of(database)), spark.range(3)
 
     sink.check_schema(batch.schema)
     sink.stage(batch, BatchId(0))
@@ -70,7 +66,7 @@ def test_a_table_that_is_missing_is_made(spark: SparkSession, database: Database
 @pytest.mark.usefixtures("driver")
 def test_a_column_that_the_table_lacks_is_said_before_anything_starts(spark: SparkSession, database: Database) -> None:
     database.execute("CREATE TABLE report (id bigint, note text)")
-    sink = opened(options_of(database))
+    sink = opened(JdbcSink("report"), options_of(database))
 
     with pytest.raises(UnusableTable) as raised:
         sink.check_schema(spark.sql("SELECT 1L AS ID, 'a' AS notes").schema)
@@ -90,7 +86,7 @@ def test_a_column_that_the_table_lacks_is_said_before_anything_starts(spark: Spa
 def test_a_database_that_refuses_or_does_not_answer_is_told_without_secrets(
     spark: SparkSession, database: Database, changes: Mapping[str, str], kind: type[StreamJobError], told: str
 ) -> None:
-    sink = opened(options_of(database, **changes))
+    sink = opened(JdbcSink("report"), options_of(database, **changes))
 
     with pytest.raises(kind) as raised:
         sink.check_schema(spark.range(1).schema)
@@ -102,7 +98,7 @@ def test_a_database_that_refuses_or_does_not_answer_is_told_without_secrets(
 def test_an_address_that_no_driver_understands_is_told_with_what_to_bring(
     spark: SparkSession, database: Database
 ) -> None:
-    sink = opened(options_of(database, url="jdbc:cuneiform://tablet/7?password=clay"))
+    sink = opened(JdbcSink("report"), options_of(database, url="jdbc:cuneiform://tablet/7?password=clay"))
 
     with pytest.raises(NoDriver) as raised:
         sink.check_schema(spark.range(1).schema)
@@ -116,7 +112,7 @@ def test_an_address_that_no_driver_understands_is_told_with_what_to_bring(
 def test_a_type_that_jdbc_does_not_write_is_said_before_anything_starts(
     spark: SparkSession, database: Database, kind: str
 ) -> None:
-    sink = opened(options_of(database))
+    sink = opened(JdbcSink("report"), options_of(database))
 
     with pytest.raises(UnusableTable, match=r"is given the column 'odd' of type .*, which JDBC does not write here"):
         sink.check_schema(spark.sql(f"SELECT 1 AS id, CAST(NULL AS {kind}) AS odd").schema)

@@ -11,10 +11,12 @@ import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
+from tests.integration.sinks import by_hand
+from tests.integration.sinks.by_hand import commit, staged_in
 from tests.integration.sinks.databases import Database
 
-from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
-from streamjob.sink import SinkContext, Staged
+from streamjob.ids import BatchId, CheckpointId
+from streamjob.sink import Staged
 from streamjob_runtime.sinks.errors import (
     DatabaseUnreachable,
     RowsRefused,
@@ -29,19 +31,11 @@ UPSERT = {"mode": "upsert", "key": "id"}
 
 
 def opened(options: Mapping[str, str], epoch: int = 1) -> PostgresqlSink:
-    sink = PostgresqlSink("report")
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(epoch), options))
-    return sink
-
-
-def commit(sink: PostgresqlSink, checkpoint: int, *staged: Staged) -> None:
-    committables = [json.loads(json.dumps(each.committable)) for each in staged if each.committable is not None]
-    sink.commit(CheckpointId(checkpoint), committables)
+    return by_hand.opened(PostgresqlSink("report"), options, epoch)
 
 
 def written(sink: PostgresqlSink, rows: DataFrame) -> None:
-    sink.check_schema(rows.schema)
-    commit(sink, 1, sink.stage(rows, BatchId(0)))
+    commit(sink, 1, staged_in(sink, rows))
 
 
 def numbered(spark: SparkSession, *rows: tuple[int, str | None]) -> DataFrame:

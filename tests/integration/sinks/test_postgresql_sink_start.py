@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from tests.integration.sinks.by_hand import opened
 from tests.integration.sinks.databases import Database
 
 from streamjob.errors import StreamJobError
-from streamjob.ids import Epoch, OperatorUid
-from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.errors import DatabaseRefuses, DatabaseUnreachable, UnusableTable
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
 pytestmark = pytest.mark.server
-
-
-def opened(options: Mapping[str, str], epoch: int = 1) -> PostgresqlSink:
-    sink = PostgresqlSink("report")
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(epoch), options))
-    return sink
 
 
 @pytest.fixture
@@ -53,7 +46,7 @@ def test_what_cannot_work_is_refused_at_the_start(
     options = {key: value.format(server=table.server.url("")[:-1]) for key, value in change.items()}
 
     with pytest.raises(error, match=message.replace("(", r"\(")) as raised:
-        opened({**table.options("report"), **options})
+        opened(PostgresqlSink("report"), {**table.options("report"), **options})
     assert raised.value.fix
     assert table.server.password not in str(raised.value)
 
@@ -66,9 +59,9 @@ def test_a_role_that_may_not_make_the_staging_schema_is_told_how_to_get_it(datab
         database.execute("GRANT SELECT, INSERT ON report TO modest", role=server.superuser)
         options = {**database.options("report"), "user": "modest"}
         with pytest.raises(DatabaseRefuses, match="CREATE SCHEMA streamjob AUTHORIZATION modest") as raised:
-            opened(options)
+            opened(PostgresqlSink("report"), options)
         database.execute(raised.value.fix.partition(": ")[2], role=server.superuser)
-        opened(options).close()
+        opened(PostgresqlSink("report"), options).close()
     finally:
         database.execute("DROP OWNED BY modest", role=server.superuser)
         server.execute("DROP ROLE modest")

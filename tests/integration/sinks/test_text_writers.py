@@ -16,11 +16,12 @@ import pytest
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from pyspark.errors import PySparkException
+from tests.integration.sinks.by_hand import opened
 from tests.unit.runtime.rows_in_flight import InFlight
 
-from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.model.spec import SinkSpec
-from streamjob.sink import Sink, SinkContext, Staged
+from streamjob.sink import Staged
 from streamjob_runtime.sinks.at_least_once.batch import AtLeastOnceSink, BatchSink
 from streamjob_runtime.sinks.bucket.encoding import Encoding
 from streamjob_runtime.sinks.bucket.rows import encoding_of, mismatches, prepared
@@ -96,16 +97,9 @@ class Kept(AtLeastOnceSink):
         return Staged(None)
 
 
-def opened(sink: Sink, path: Path | None = None, **options: str) -> Sink:
-    given = {**options, **({} if path is None else {"path": str(path)})}
-    sink.open(SinkContext("job", "default", OperatorUid("report"), Epoch(1), given))
-    return sink
-
-
 def file_of(path: Path, form: str, batch: DataFrame, partition_by: Sequence[str] = (), **options: str) -> Path:
     """Write a batch with the exactly-once sink for directories; return its only file."""
-    sink = FileSink(form, LocalPlace(path), partition_by)
-    opened(sink, path, **options)
+    sink = opened(FileSink(form, LocalPlace(path), partition_by), {**options, "path": str(path)})
     sink.check_schema(batch.schema)
     sink.commit(CheckpointId(1), [sink.stage(batch, BatchId(0)).committable])
     (file,) = (each for each in path.rglob("part-*") if "_streamjob" not in each.parts)
@@ -113,8 +107,7 @@ def file_of(path: Path, form: str, batch: DataFrame, partition_by: Sequence[str]
 
 
 def at_least_once(path: Path, form: str, batch: DataFrame, **options: str) -> Path:
-    sink = BatchSink(form)
-    opened(sink, path, **options)
+    sink = opened(BatchSink(form), {**options, "path": str(path)})
     sink.check_schema(batch.schema)
     sink.stage(batch, BatchId(0))
     (file,) = path.rglob("part-*")
