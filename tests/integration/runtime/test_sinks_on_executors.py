@@ -1,4 +1,4 @@
-"""Executors on other machines stage their own records, and each is published once."""
+"""Executors write their own rows: into a bucket, and into a topic although they and the driver are killed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 from tests import jobs
 from tests.integration.runtime.agents import Agents
-from tests.integration.runtime.processes import JobRuns
+from tests.integration.runtime.processes import JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
+from tests.integration.sinks.buckets import Bucket
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
+FILES, ROWS = 4, 100_000
 LONG = 300.0
 BATCHES, RECORDS = 6, 1500
 COPIES = (
@@ -25,6 +28,34 @@ COPIES = (
     f"FROM (SELECT value, explode(sequence(1, {RECORDS})) AS n FROM numbers)"
 )
 """A task has more bytes than it hands to the driver."""
+
+
+def job(directory: Path, path: str) -> Path:
+    """Write a job whose batches have too many rows for the driver."""
+    (directory / "in").mkdir()
+    for number in range(FILES):
+        (directory / "in" / f"{number}.csv").write_text(f"{number}\n")
+    many = f"SELECT file * {ROWS} + n AS id FROM (SELECT file, explode(sequence(0, {ROWS - 1})) AS n FROM files)"
+    source, sinks = (
+        jobs.files("files", "in", "file BIGINT", "csv", bounded=True),
+        [jobs.sink("numbers", "parquet", path)],
+    )
+    numbers = jobs.sql("numbers", "files", many)
+    return write_job(directory, jobs.job_file(numbers, sources=[source], sinks=sinks, name="numbers"))
+
+
+@pytest.mark.timeout(600)
+def test_each_executor_uploads_its_own_rows_and_the_driver_completes_them(
+    spark: SparkSession, bucket: Bucket, tmp_path: Path
+) -> None:
+    with job_runs(job(tmp_path, bucket.path), tmp_path / "snapshots", "numbers") as runs:
+        process = runs.start("--executors", "2", "--executor-memory", "600m", environment=bucket.server.environment)
+        assert process.wait() == 0, process.output()
+
+    found = spark.read.parquet(str(bucket.directory))
+    assert found.count() == found.distinct().count() == FILES * ROWS
+    assert len(bucket.files()) == FILES
+    assert bucket.pending() == []
 
 
 @pytest.mark.thorough
