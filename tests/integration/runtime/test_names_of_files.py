@@ -15,10 +15,11 @@ from tests.integration.runtime.graphs import job, output, rows_of
 from tests.integration.runtime.stories import NEVER
 from tests.jobs import sql
 
-from streamjob.job.model.spec import SourceSpec
+from streamjob.job.model.spec import SourceSpec, TableSpec
 from streamjob_runtime.chain.sources.bounded_files import FileReader, fix_end
 from streamjob_runtime.chain.sources.source_rows import read_stream
 from streamjob_runtime.job.bad_input_errors import UnusableFileName
+from streamjob_runtime.tables.reading import batch_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,6 +84,29 @@ def test_files_in_directories_of_partitions_are_read_once_with_their_values(
     rows, _ = read(spark, str(tmp_path / "in"), tmp_path / "one", "n STRING, day STRING")
 
     assert sorted((row.n, row.day) for row in rows) == list(zip(names, ["1", "1", "2/"], strict=True))
+
+
+def test_files_beside_directories_of_partitions_are_read_with_null_for_the_columns_of_these(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = tmp_path / "in"
+    write(place, "day=1/one.json", "beside.json", "day=2/two.json")
+    expected = {("day=1/one.json", 1), ("beside.json", None), ("day=2/two.json", 2)}
+    table = {"name": "table", "schema": "n STRING, day INT", "options": {"path": str(place)}}
+    spark.read.json(str(place / "beside.json")).write.parquet(str(tmp_path / "parquet"))
+    spark.read.json(str(place / "day=1")).write.parquet(str(tmp_path / "parquet" / "day=1"))
+
+    rows, _ = read(spark, str(place), tmp_path / "one", "n STRING, day INT")
+    end = fix_end(spark, FileReader("json", "n STRING, day INT", {}), str(place))
+    bounded, _ = read(spark, end.pattern, tmp_path / "bounded", "n STRING, day INT", basePath=end.root)
+    of_table = batch_frame(spark, TableSpec.model_validate({**table, "format": "json"}), {"path": str(place)})
+    parquet = TableSpec.model_validate({**table, "format": "parquet"})
+    of_parquet = batch_frame(spark, parquet, {"path": str(tmp_path / "parquet")})
+
+    assert sorted(map(str, rows)) == sorted(map(str, bounded))
+    assert {(row.n, row.day) for row in rows} == expected
+    assert {(row.n, row.day) for row in of_table.collect()} == expected
+    assert {(row.n, row.day) for row in of_parquet.collect()} == {("beside.json", None), ("day=1/one.json", 1)}
 
 
 def test_a_file_that_comes_with_an_old_time_is_read_and_one_that_changed_is_told(

@@ -6,12 +6,16 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
@@ -27,6 +31,8 @@ import org.apache.spark.sql.execution.datasources.FileStatusCache;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitionPath;
+import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
@@ -34,7 +40,6 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
 import scala.Option;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -72,20 +77,20 @@ public final class NamedFiles extends DataSource {
     return of.sourceInfo();
   }
 
-  /** Returns the rows of a stream of files, read in this way; those of any other stream as they are. */
+  /** Returns the rows of a stream or table of files, read in this way; any others as they are. */
   public static Dataset<Row> of(org.apache.spark.sql.Dataset<Row> rows) {
     return of(rows, new LongAccumulator());
   }
 
   /**
-   * Returns the rows of a stream of files, as {@link #of(org.apache.spark.sql.Dataset)} does.
+   * Returns the rows of a stream or table of files, as {@link #of(org.apache.spark.sql.Dataset)} does.
    *
    * @param surplus counts how many more records than rows of Spark there are in the files.
    */
   public static Dataset<Row> of(org.apache.spark.sql.Dataset<Row> rows, LongAccumulator surplus) {
     Dataset<Row> given = (Dataset<Row>) rows;
     if (!(given.queryExecution().analyzed() instanceof StreamingRelation files)) {
-      return given;
+      return whole(given);
     }
     return Dataset$.MODULE$.ofRows(
         given.sparkSession(),
@@ -100,7 +105,6 @@ public final class NamedFiles extends DataSource {
   }
 
   private static final class Stream extends FileStreamSource implements ReportsSourceMetrics {
-    private final SparkSession session;
     // Spark's constructor asks for it. An initial value would replace it after that.
     private Seen seen;
     private final LongAccumulator surplus;
@@ -115,7 +119,6 @@ public final class NamedFiles extends DataSource {
           of.sourceInfo().partitionColumns(),
           metadataPath,
           options(of));
-      session = (SparkSession) of.sparkSession();
       this.surplus = surplus;
       this.reported = surplus.sum();
     }
@@ -147,44 +150,69 @@ public final class NamedFiles extends DataSource {
     public Dataset<Row> getBatch(
         Option<org.apache.spark.sql.execution.streaming.Offset> start,
         org.apache.spark.sql.execution.streaming.Offset end) {
-      Dataset<Row> batch = super.getBatch(start, end);
-      LogicalPlan plan = batch.logicalPlan();
-      if (plan instanceof LogicalRelation read
-          && read.relation() instanceof HadoopFsRelation files
-          && files.location() instanceof InMemoryFileIndex index) {
-        Seq<Path> once = once(index.rootPaths());
-        if (once.size() < index.rootPaths().size()) {
-          return Dataset$.MODULE$.ofRows(session, read(read, files, index, once));
-        }
+      return whole(super.getBatch(start, end));
+    }
+  }
+
+  /**
+   * Returns the rows of all files that a batch lists, each once.
+   *
+   * <p>Where some files are in directories of partitions, such as {@code day=1}, Spark leaves out those that are in none:
+   * {@code PartitioningAwareFileIndex.listFiles} looks into the directories of its partitions only. Here they are read,
+   * with NULL for the columns of partitions.
+   */
+  private static Dataset<Row> whole(Dataset<Row> given) {
+    if (given.logicalPlan() instanceof LogicalRelation read
+        && read.relation() instanceof HadoopFsRelation files
+        && files.location() instanceof InMemoryFileIndex index) {
+      List<Path> listed = CollectionConverters.asJava(index.rootPaths());
+      List<Path> once = new ArrayList<>(new LinkedHashSet<>(listed));
+      PartitionSpec partitions = withAllDirectories(index);
+      if (once.size() < listed.size() || partitions != index.partitionSpec()) {
+        return Dataset$.MODULE$.ofRows(given.sparkSession(), read(given.sparkSession(), read, files, once, partitions));
       }
-      return batch;
     }
+    return given;
+  }
 
-    private static Seq<Path> once(Seq<Path> paths) {
-      return Plans.seq(new ArrayList<>(new LinkedHashSet<>(CollectionConverters.asJava(paths))));
+  private static PartitionSpec withAllDirectories(InMemoryFileIndex index) {
+    PartitionSpec found = index.partitionSpec();
+    if (found.partitionColumns().isEmpty()) {
+      return found;
     }
+    List<PartitionPath> all = new ArrayList<>(CollectionConverters.asJava(found.partitions()));
+    Set<Path> known = new HashSet<>();
+    all.forEach(each -> known.add(each.path()));
+    for (FileStatus file : CollectionConverters.asJava(index.allFiles())) {
+      if (known.add(file.getPath().getParent())) {
+        InternalRow nulls = new GenericInternalRow(found.partitionColumns().length());
+        all.add(new PartitionPath(nulls, file.getPath().getParent()));
+      }
+    }
+    return all.size() == found.partitions().size() ? found : new PartitionSpec(found.partitionColumns(), Plans.seq(all));
+  }
 
-    private LogicalPlan read(LogicalRelation read, HadoopFsRelation files, InMemoryFileIndex index, Seq<Path> paths) {
-      InMemoryFileIndex exact =
-          new InMemoryFileIndex(
-              session,
-              paths,
-              files.options(),
-              Option.<StructType>empty(),
-              FileStatusCache.getOrCreate(session),
-              Option.apply(index.partitionSpec()),
-              Option.empty());
-      HadoopFsRelation relation =
-          new HadoopFsRelation(
-              exact,
-              files.partitionSchema(),
-              files.dataSchema(),
-              files.bucketSpec(),
-              files.fileFormat(),
-              files.options(),
-              session);
-      return new LogicalRelation(relation, read.output(), read.catalogTable(), read.isStreaming(), read.stream());
-    }
+  private static LogicalPlan read(
+      SparkSession session, LogicalRelation read, HadoopFsRelation files, List<Path> paths, PartitionSpec partitions) {
+    InMemoryFileIndex exact =
+        new InMemoryFileIndex(
+            session,
+            Plans.seq(paths),
+            files.options(),
+            Option.<StructType>empty(),
+            FileStatusCache.getOrCreate(session),
+            Option.apply(partitions),
+            Option.empty());
+    HadoopFsRelation relation =
+        new HadoopFsRelation(
+            exact,
+            files.partitionSchema(),
+            files.dataSchema(),
+            files.bucketSpec(),
+            files.fileFormat(),
+            files.options(),
+            session);
+    return new LogicalRelation(relation, read.output(), read.catalogTable(), read.isStreaming(), read.stream());
   }
 
   /**
