@@ -14,7 +14,7 @@ EXECUTORS_MASTER = "local-executors"
 """The master of Spark for executors that register by themselves."""
 
 _PACKAGES = {
-    "avro": ("AvroDecoder", "AvroEncoder", "AvroSchemas"),
+    "avro": ("AvroDecoder", "AvroEncoder", "AvroFiles", "AvroSchemas"),
     "changes": ("Changes", "MarkedColumns"),
     "channels": ("BatchLimits", "ChannelSource", "Channels", "SegmentWriter"),
     "eventtime": ("ObservedTimes", "Watermarks"),

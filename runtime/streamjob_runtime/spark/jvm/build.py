@@ -10,10 +10,14 @@ import zipfile
 from pathlib import Path
 
 from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
+from streamjob_runtime.spark.connectors.buckets import S3A
 from streamjob_runtime.spark.connectors.finding import jars
 from streamjob_runtime.spark.jvm import CLASSES, JAR, SOURCES
 
-SERVICES = {"org.apache.spark.scheduler.ExternalClusterManager": CLASSES["LocalExecutors"]}
+SERVICES = {
+    "org.apache.spark.scheduler.ExternalClusterManager": CLASSES["LocalExecutors"],
+    "org.apache.spark.sql.sources.DataSourceRegister": CLASSES["AvroFiles"],
+}
 """Classes that Java finds by the interface that they implement."""
 SOURCE_HASH_ENTRY = "META-INF/streamjob-source.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources give the same jar
@@ -36,7 +40,7 @@ def build(jar: Path = JAR) -> None:
     """
     import pyspark
 
-    connectors = [str(jar) for name in CONNECTORS for jar in jars(name, os.environ)]
+    connectors = [str(jar) for name in CONNECTORS if name != S3A for jar in jars(name, os.environ)]
     classpath = os.pathsep.join([str(Path(pyspark.__file__).parent / "jars" / "*"), *connectors])
     with tempfile.TemporaryDirectory() as scratch:
         command = [
