@@ -65,10 +65,11 @@ RUN --mount=type=bind,from=build,source=/uv,target=/uv \
  && cd /opt/streamjob/lib/python3*/site-packages && rm -rf streamjob_operator \
  && python -m compileall -q --invalidation-mode unchecked-hash streamjob streamjob_runtime \
  && find streamjob_runtime -name '*.jar' -exec touch --date=2000-01-01T00:00:00Z {} +
-# What reads and writes Kafka and compiles .proto files: a job in a cluster fetches nothing. And the archive of Spark's classes: a third of its
+# What reads and writes Kafka, reads buckets and compiles .proto files: a job in a cluster fetches nothing. And the archive of Spark's classes: a third of its
 # start, whenever a job is restarted.
 RUN SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt python -m streamjob_runtime.spark.connectors kafka \
  && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt python -m streamjob_runtime.spark.connectors protobuf \
+ && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt python -m streamjob_runtime.spark.connectors s3a \
  && find /opt/streamjob/var/streamjob/connectors -name '*.jar' -exec touch --date=2000-01-01T00:00:00Z {} + \
  && python -m streamjob_runtime.spark.warm_up && test -f /opt/streamjob/var/streamjob/*.jsa \
  && rm -rf /tmp/* ~/.cache

@@ -14,7 +14,9 @@ from pydantic import JsonValue
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
+from streamjob.job.connectors.options import option
 from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import OperatorSpec, SourceSpec, Watermark
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.batch_size import Bounds
@@ -39,6 +41,7 @@ from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
 from streamjob_runtime.sinks.rows.unavailable import available
+from streamjob_runtime.spark.connectors.buckets import ensure_objects
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
@@ -346,6 +349,8 @@ class DataflowBuilder:
                 options, bounds = with_first_limit(form, options, self._job.spec.parallelism)
                 if bounds is not None:
                     self._batch_bounds[source.uid] = bounds
+            if form in FILE_FORMATS:
+                ensure_objects(f"Source {source.name!r}", option(options, "path") or "")
             if source.bounded:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:

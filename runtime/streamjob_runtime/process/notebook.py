@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 import threading
@@ -192,7 +193,7 @@ class Notebook:
         """Return what an operator returns for a sample of its sources; see `testing.preview`."""
         loaded = load_dsl(job, spark_parser=self._why_not)
         part = part_of(loaded, name, given or ())
-        connectors = (compilers if given is not None else needed)(part.spec)
+        connectors = compilers(part.spec) if given is not None else needed(part.spec, os.environ)
         holder, root = self._spark(loaded, connectors)
         session = Session(holder.session(_FEWEST_SLOTS), JobFiles(root))
         return preview(loaded, name, session, root, rows=rows, sampled=sampled, given=given, within=within)
@@ -213,7 +214,7 @@ class Notebook:
         with self._lock:
             if name in self._running and not self._running[name].has_ended:
                 raise AlreadyRunning(f"job {name!r} runs in this process already", "stop it first: stop()")
-        holder, root = self._spark(loaded, needed(loaded.spec))
+        holder, root = self._spark(loaded, needed(loaded.spec, os.environ))
         own = holder.session(loaded.spec.max_parallelism).newSession()
         for key, value in changeable_conf(loaded, own).items():
             own.conf.set(key, value)

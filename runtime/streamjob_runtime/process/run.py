@@ -166,7 +166,7 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
                 workdir=scratch,
                 conf=_conf(loaded, options),
                 python_path=(loaded.directory,),
-                connectors=needed(loaded.spec),
+                connectors=needed(loaded.spec, os.environ),
                 root=work,
                 executors=executors.for_spark if executors else None,
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,6 +79,6 @@ def preview_job(
 ) -> Preview:
     """Return what an operator returns for a sample of its sources, on a Spark of its own; see `testing.preview`."""
     part = part_of(loaded, name, given or ())
-    connectors = (compilers if given is not None else needed)(part.spec)
+    connectors = compilers(part.spec) if given is not None else needed(part.spec, os.environ)
     with session_for(loaded, connectors) as (session, directory):
         return preview(loaded, name, session, directory, rows=rows, sampled=sampled, given=given, within=within)

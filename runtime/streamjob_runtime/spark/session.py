@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.errors import InvalidInput, refuse
 from streamjob.job.model.spark_settings import Owner, overridden, values_of
 from streamjob_runtime.spark import class_data
+from streamjob_runtime.spark.connectors.buckets import S3A, s3a_settings
 from streamjob_runtime.spark.connectors.finding import jars as find_jars
 from streamjob_runtime.spark.gateway import authenticate_callbacks, launch_java, our_java
 from streamjob_runtime.spark.job_files import JobFiles, copying_hint
@@ -157,6 +158,7 @@ class SessionSettings:
             "spark.local.dir": str(self.workdir / "spark"),
             "spark.sql.warehouse.dir": str(self.workdir / "warehouse"),
             **(self.executors.defaults() if self.executors else {}),
+            **(s3a_settings(os.environ) if S3A in self.connectors else {}),
             **self.conf,
             **values_of(Owner.RUNTIME),
             **settings_of_page(self.conf),

@@ -11,10 +11,12 @@ from streamjob.job.connectors.jdbc import FORMAT as JDBC
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import option, redacted, secrets_in
 from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import TableSpec
 from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.sinks.at_least_once.jdbc import database_said
-from streamjob_runtime.spark.gateway import java_errors, spark_errors, thrown
+from streamjob_runtime.spark.connectors.buckets import ensure_objects
+from streamjob_runtime.spark.gateway import frame_of, java_errors, java_frame, our_java, spark_errors, thrown
 from streamjob_runtime.spark.jdbc import find_driver
 from streamjob_runtime.spark.text.error_text import header_said, reason
 from streamjob_runtime.spark.text.text_records import (
@@ -101,12 +103,15 @@ def reading_table(spark: SparkSession, job: LoadedJob, table: TableSpec) -> Iter
 
 def batch_frame(spark: SparkSession, table: TableSpec, options: Mapping[str, str]) -> DataFrame:
     """Return the rows of a table, as they are now. Raises Spark's errors, and UnusableSchema."""
+    if table.format in FILE_FORMATS:
+        ensure_objects(f"Table {table.name!r}", option(options, "path") or "")
     if is_decoded(table):
         records = records_of(spark, table, options, spark.read)
         return whole_records(table.name, records).select(*fields_of(records))
     given = with_defaults(options) if table.format == KAFKA else with_checked_header(table.format, options)
     reader = spark.read.format(table.format).options(**given)
-    return (reader.schema(table.schema_ddl) if table.schema_ddl else reader).load()
+    frame = (reader.schema(table.schema_ddl) if table.schema_ddl else reader).load()
+    return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame))) if table.format in FILE_FORMATS else frame
 
 
 def _text(error: Exception) -> str:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.runtime.embedded import EmbeddedJob, Life, running
-from tests.integration.runtime.graphs import difference, job, output, rows_of, source, sql
+from tests.integration.runtime.graphs import difference, job, output, rows_of, source
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.integration.runtime.spark_settings import setting
+from tests.jobs import sql
 
 from streamjob.errors import ExitCode
 from streamjob.ids import TriggerId
@@ -153,7 +154,9 @@ class Generated:
         for each in sources:
             each |= {"schema": SCHEMA}
             each["watermark"] = {"column": "at", "delay": f"{self.delay}s", "nullEventTime": "drop"}
-        spec = job(directory, sources, [sql("made", "ab", self.streamed())], ["made"], checkpointing={"interval": "1h"})
+        spec = job(
+            directory, sources, [sql("made", ["a", "b"], self.streamed())], ["made"], checkpointing={"interval": "1h"}
+        )
         file, never = write_job(directory / "job", spec), RestartPolicy(attempts=0)
         return Life(file=file, location=str(directory / "snapshots"), restarts=never)
 

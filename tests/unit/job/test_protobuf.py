@@ -122,7 +122,7 @@ def test_only_a_job_with_texts_of_proto_files_needs_what_compiles_them(
 ) -> None:
     spec = load(tmp_path, value).spec
 
-    assert needed(spec) == connectors
+    assert needed(spec, {}) == connectors
     assert compilers(spec) == tuple(each for each in connectors if each == "protobuf")
 
 

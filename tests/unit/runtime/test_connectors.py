@@ -162,7 +162,49 @@ def test_a_job_needs_the_connectors_of_its_formats_that_it_does_not_bring(
 ) -> None:
     spec = job_spec(sources=[source("in", read)], sinks=[sink("in", written)], sparkConf=conf)
 
-    assert finding.needed(spec) == connectors
+    assert finding.needed(spec, {}) == connectors
+
+
+BUCKET = "s3://lake/in"
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "conf", "connectors"),
+    [
+        (source("in", "json", "id INT", BUCKET), sink("in"), {}, ("s3a",)),
+        (source("in", "avro", "id INT", "S3A://lake/in"), sink("in"), {}, ("s3a",)),
+        (source("in", "json", "id INT", "${env:PLACE}/in"), sink("in"), {}, ("s3a",)),
+        (source("in", "json", "id INT", "${env:MISSING}/in"), sink("in"), {}, ()),
+        (source("in", "json", "id INT", "in/s3://lake"), sink("in"), {}, ()),
+        (source("in"), sink("in", "json", BUCKET), {}, ()),
+        (source("in"), sink("in", "json", BUCKET, delivery="at-least-once"), {}, ("s3a",)),
+        (source("in", "json", "id INT", BUCKET), sink("in"), {"spark.jars.packages": "x:hadoop-aws:3.5.0"}, ()),
+    ],
+)
+def test_a_job_needs_the_reader_of_buckets_where_spark_itself_reaches_one(
+    read: dict[str, Any], written: dict[str, Any], conf: Mapping[str, str], connectors: tuple[str, ...]
+) -> None:
+    spec = job_spec(sources=[read], sinks=[written], sparkConf=conf)
+
+    assert finding.needed(spec, {"PLACE": "s3://lake"}) == connectors
+
+
+def test_spark_reaches_buckets_as_the_snapshot_store_does_unless_the_job_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://server:9000")
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    own = {"spark.hadoop.fs.s3a.endpoint.region": "eu-west-1"}
+    plain = SessionSettings("job", 1, 1, tmp_path)
+    reading = SessionSettings("job", 1, 1, tmp_path, conf=own, connectors=("s3a",))
+
+    settings = {key.removeprefix("spark.hadoop.fs."): value for key, value in reading.spark_conf().items()}
+
+    assert settings["s3.impl"] == settings["s3a.impl"] == "org.apache.hadoop.fs.s3a.S3AFileSystem"
+    assert settings["s3a.endpoint"] == "http://server:9000"
+    assert settings["s3a.path.style.access"] == "true"
+    assert settings["s3a.endpoint.region"] == "eu-west-1"
+    assert not [key for key in plain.spark_conf() if ".fs.s3" in key]
 
 
 def test_a_connector_beside_sparks_own_jars_is_taken_for_the_jobs_own(
@@ -174,9 +216,9 @@ def test_a_connector_beside_sparks_own_jars_is_taken_for_the_jobs_own(
     spec = job_spec(sources=[source("in", "kafka")])
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
 
-    assert finding.needed(spec) == ()
+    assert finding.needed(spec, {}) == ()
     beside.unlink()
-    assert finding.needed(spec) == ("kafka",)
+    assert finding.needed(spec, {}) == ("kafka",)
 
 
 def test_the_command_refuses_a_connector_that_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ def spark_to_ask(command: str, loaded: LoadedJob, max_parallelism: int) -> Itera
                 workdir=Path(scratch),
                 conf=loaded.spark_conf(),
                 python_path=(loaded.directory,),
-                connectors=needed(loaded.spec),
+                connectors=needed(loaded.spec, os.environ),
             )
         )
         try:

@@ -11,6 +11,7 @@ from streamjob.job.connectors.options import encodings_of
 from streamjob.job.model.encoding_spec import PROTOBUF
 from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
+from streamjob_runtime.spark.connectors.buckets import S3A, reads_buckets
 from streamjob_runtime.spark.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
 
 
@@ -28,10 +29,16 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "streamjob" / "connectors"
 
 
-def needed(spec: JobSpec) -> tuple[str, ...]:
-    """Return the connectors that a job needs, without those that its `sparkConf` names itself."""
-    formats = {each.format for each in spec.connectors()} | set(compilers(spec))
-    return tuple(name for name in sorted(CONNECTORS.keys() & formats) if not _brings_its_own(name, spec.spark_conf))
+def needed(spec: JobSpec, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the connectors that a job needs, without those that its `sparkConf` names itself.
+
+    Args:
+        environment: for the variables in paths.
+    """
+    names = {each.format for each in spec.connectors()} | set(compilers(spec))
+    if reads_buckets(spec, environment):
+        names.add(S3A)
+    return tuple(name for name in sorted(CONNECTORS.keys() & names) if not _brings_its_own(name, spec.spark_conf))
 
 
 def compilers(spec: JobSpec) -> tuple[str, ...]:
@@ -63,7 +70,8 @@ def jars(connector: str, environment: Mapping[str, str], conf: Mapping[str, str]
 
 def _brings_its_own(connector: str, conf: Mapping[str, str]) -> bool:
     known = registry.CONNECTORS.get(connector)
-    if known is None or (name := known.jar) is None:
+    name = "hadoop-aws" if connector == S3A else None if known is None else known.jar
+    if name is None:
         return False
     named = any(name in conf.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
     return named or bool(spark_jars(f"{name}*.jar"))

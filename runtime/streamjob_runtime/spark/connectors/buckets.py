@@ -1,0 +1,99 @@
+"""Spark's access to buckets: Hadoop's S3A, with the server, the region and the credentials of the snapshot store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+
+from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.job.connectors.options import option, substitute
+from streamjob.job.model.spec import JobSpec, SinkSpec
+
+S3A = "s3a"
+"""The name of this connector: no format, but a scheme of paths; `s3://` means the same."""
+_IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
+_FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+
+
+def reads_buckets(spec: JobSpec, environment: Mapping[str, str]) -> bool:
+    """Return whether Spark itself reads or writes a path in a bucket; our exactly-once sink does not use Spark."""
+    spark_does = (
+        each for each in spec.connectors() if not isinstance(each, SinkSpec) or each.delivery == "at-least-once"
+    )
+    return any(_IN_BUCKET.match(_resolved(option(each.options, "path") or "", environment)) for each in spark_does)
+
+
+class NothingInBucket(InvalidInput):
+    """Spark cannot read a path of a bucket, since no object is there yet."""
+
+
+def ensure_objects(label: str, path: str) -> None:
+    """Check that a path is in no bucket, or that there is an object; Hadoop would only say so after many attempts.
+
+    Args:
+        label: names the source or table in the error.
+        path: as the job has it, resolved.
+
+    Raises:
+        NothingInBucket: no object is there.
+        BucketMissing, CredentialsRejected, CredentialsExpired, AccessDenied: S3 refuses.
+        StoreUnavailable: S3 does not answer.
+    """
+    if not _IN_BUCKET.match(path):
+        return
+    from streamjob.store.base import StoreError
+    from streamjob.store.s3 import S3Store
+    from streamjob.store.s3_connection import S3Connection, S3Settings
+
+    bucket, _, key = path.partition("://")[2].partition("/")
+    directory, _, name = _PATTERN.split(key)[0].rpartition("/")
+    with closing(S3Store(S3Connection(S3Settings.from_environment()), bucket, directory)) as objects:
+        try:
+            first = next(objects.list(name), None)
+        except StoreError as error:
+            raise type(error)(f"{label}: {error.what}", error.fix) from error
+        if first is None:
+            raise NothingInBucket(
+                f"{label}: there is no object at {path}", "correct the path, or put the first object there"
+            )
+
+
+def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return Spark's settings for S3A, from the AWS variables that the snapshot store uses.
+
+    Raises:
+        InvalidInput: a variable has a value that cannot be used.
+    """
+    # It loads boto3, which a local job does without.
+    from streamjob.store.s3_connection import S3Settings
+
+    given = S3Settings.from_environment(environment)
+    custom = given.endpoint is not None
+    path_style = custom if given.path_style is None else given.path_style
+    settings = {
+        "impl": _FILE_SYSTEM,
+        # Variables, the profile, a web identity, the container's and the machine's role, as boto3 does.
+        "aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+        "path.style.access": str(path_style).lower(),
+        # Hadoop's default, which reads ahead in Parquet, takes more CPU for whole files.
+        "input.stream.type": "classic",
+        "connection.establish.timeout": f"{given.connect_timeout:g}s",
+        "connection.timeout": f"{given.read_timeout:g}s",
+    }
+    if given.endpoint is not None:
+        settings["endpoint"] = given.endpoint
+    if region := given.region or ("us-east-1" if custom else None):
+        settings["endpoint.region"] = region
+    return {f"spark.hadoop.fs.{S3A}.{name}": value for name, value in settings.items()} | {
+        "spark.hadoop.fs.s3.impl": _FILE_SYSTEM
+    }
+
+
+def _resolved(path: str, environment: Mapping[str, str]) -> str:
+    try:
+        return substitute(path, environment)
+    except StreamJobError:
+        # The start names the variable that is missing.
+        return path

@@ -1,0 +1,175 @@
+"""Sources and tables read files of a bucket, in each format; a job between buckets is exact however it is killed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
+import pytest
+from tests.integration.runtime.processes import job_runs
+from tests.integration.sinks.buckets import Bucket
+
+from streamjob.ids import Key
+from streamjob.store.base import BucketMissing, CredentialsRejected
+from streamjob_runtime.spark.connectors.buckets import NothingInBucket, ensure_objects
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+SCHEMA = "id BIGINT, name STRING"
+ROWS = [{"id": number, "name": f"n{number}"} for number in range(50)]
+AVRO = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]}
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+FUNCTIONS = """
+from functools import reduce
+from pyspark.sql import functions as f
+
+def labelled(json, csv, parquet, orc, avro, labels):
+    frames = {"json": json, "csv": csv, "parquet": parquet, "orc": orc, "avro": avro}
+    each = [frame.select(f.lit(name).alias("format"), "id", "name") for name, frame in frames.items()]
+    return reduce(lambda one, other: one.unionByName(other), each).join(labels, "id", "left")
+"""
+
+
+def written(write: Any) -> bytes:
+    """Return what a writer of files writes."""
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
+def put(bucket: Bucket, key: str, content: bytes) -> None:
+    bucket.objects.put(Key(key), content)
+
+
+def source(bucket: Bucket, form: str, path: str = "", **options: str) -> dict[str, Any]:
+    schema = {} if form == "text" else {"schema": SCHEMA}
+    path = path or f"{bucket.path}/{form}"
+    return {"name": form, "format": form, "bounded": True, "options": {"path": path, **options}, **schema}
+
+
+def write_formats(bucket: Bucket) -> None:
+    """Write the rows in each format, with names and directories that a path may have."""
+    table = pa.Table.from_pylist(ROWS)
+    put(bucket, "json/a.json", LINES)
+    put(bucket, "json/day=2024-01-01/b c+ü%20.json.gz", gzip.compress(LINES))
+    put(bucket, "csv/a.csv", b"id,name\n" + "".join(f"{row['id']},{row['name']}\n" for row in ROWS).encode())
+    put(bucket, "parquet/x/a.parquet", written(lambda file: pa.parquet.write_table(table, file)))
+    put(bucket, "parquet/y/a.parquet", written(lambda file: pa.parquet.write_table(table, file)))
+    put(bucket, "orc/a.orc", written(lambda file: pa.orc.write_table(table, file)))
+    put(bucket, "avro/a.avro", written(lambda file: fastavro.writer(file, AVRO, ROWS)))
+    put(bucket, "text/a.txt", b"x\ny\n")
+    put(bucket, "labels/a.json", b'{"id": 1, "label": "one"}\n')
+
+
+@pytest.mark.timeout(400)
+def test_each_format_is_read_from_a_bucket_as_it_is_from_a_directory(bucket: Bucket, tmp_path: Path) -> None:
+    write_formats(bucket)
+    labels = {"name": "labels", "format": "json", "schema": "id BIGINT, label STRING"}
+    described = {
+        "name": "formats",
+        "sources": [
+            source(bucket, "json"),
+            source(bucket, "csv", bucket.path.replace("s3:", "s3a:") + "/csv", header="true"),
+            source(bucket, "parquet", f"{bucket.path}/parquet/*"),
+            source(bucket, "orc", "${env:PLACE}/orc"),
+            source(bucket, "avro"),
+            source(bucket, "text"),
+        ],
+        "tables": [{**labels, "options": {"path": f"{bucket.path}/labels"}}],
+        "operators": [
+            {
+                "name": "labelled",
+                "inputs": ["json", "csv", "parquet", "orc", "avro"],
+                "tables": ["labels"],
+                "python": "functions:labelled",
+            }
+        ],
+        "sinks": [
+            {"name": "out", "input": "labelled", "format": "json", "options": {"path": "out"}},
+            {"name": "texts", "input": "text", "format": "text", "options": {"path": "texts"}},
+        ],
+    }
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(described))
+
+    with job_runs(file, tmp_path / "snapshots", "formats") as runs:
+        process = runs.start(environment={**bucket.server.environment, "PLACE": bucket.path})
+        assert process.wait() == 0, process.output()
+
+    rows = [json.loads(line) for part in (tmp_path / "out").glob("part-*") for line in part.read_text().splitlines()]
+    assert Counter(row["format"] for row in rows) == {"json": 100, "csv": 50, "parquet": 100, "orc": 50, "avro": 50}
+    assert {(row["id"], row["name"]) for row in rows} == {(row["id"], row["name"]) for row in ROWS}
+    assert Counter(row["label"] for row in rows if "label" in row) == {"one": 7}
+    assert "".join(part.read_text() for part in (tmp_path / "texts").glob("part-*")) == "x\ny\n"
+
+
+def test_a_path_that_cannot_be_read_is_refused_at_once_by_the_name_of_its_source(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in bucket.server.environment.items():
+        monkeypatch.setenv(name, value)
+    put(bucket, "a/b.json", LINES)
+
+    for there in ("/local", f"{bucket.path}/a", f"{bucket.path}/a/b.json", f"{bucket.path}/[ab]/*.json"):
+        ensure_objects("Source 'rows'", there)
+    with pytest.raises(NothingInBucket, match=r"Source 'rows': there is no object at s3://.*/none"):
+        ensure_objects("Source 'rows'", f"{bucket.path}/none")
+    with pytest.raises(BucketMissing, match="Source 'rows': the bucket missing-bucket does not exist"):
+        ensure_objects("Source 'rows'", "s3a://missing-bucket/a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(CredentialsRejected, match="Source 'rows': "):
+        ensure_objects("Source 'rows'", f"{bucket.path}/a")
+
+
+FILES, OF_A_FILE = 30, 20
+KILLS = (4, 11, 19)
+"""Batches in a checkpoint, after which the job is killed."""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("more", [(), ("--executors", "2", "--executor-memory", "600m")], ids=["alone", "executors"])
+def test_between_buckets_each_row_arrives_once_however_often_the_job_is_killed(
+    spark: SparkSession, bucket: Bucket, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    for number in range(FILES):
+        rows = range(number * OF_A_FILE, (number + 1) * OF_A_FILE)
+        put(bucket, f"in/{number:03}.json", "".join(f'{{"id": {each}}}\n' for each in rows).encode())
+    described = {
+        "name": "between",
+        "checkpointing": {"interval": "500ms"},
+        "sources": [
+            {
+                "name": "rows",
+                "format": "json",
+                "schema": "id BIGINT",
+                "bounded": True,
+                "options": {"path": f"{bucket.path}/in", "maxFilesPerTrigger": "1"},
+            }
+        ],
+        "sinks": [{"name": "out", "input": "rows", "format": "parquet", "options": {"path": f"{bucket.path}/out"}}],
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(described))
+
+    with job_runs(file, tmp_path / "snapshots", "between") as runs:
+        for batch in KILLS if not more else KILLS[:1]:
+            process = runs.start(*more, environment=bucket.server.environment)
+            runs.wait_for_progress(batch, process)
+            process.kill()
+        process = runs.start(*more, environment=bucket.server.environment)
+        assert process.wait() == 0, process.output()
+
+    found = spark.read.parquet(str(bucket.directory / "out"))
+    assert Counter(row.id for row in found.collect()) == Counter(range(FILES * OF_A_FILE))
