@@ -1,4 +1,7 @@
-"""Computes when the next scheduled savepoint is due, from a duration or from cron's five fields in UTC."""
+"""Computes when the next scheduled savepoint is due, from a duration or from cron's five fields in UTC.
+
+The controller asks, and requests the savepoint (`streamjob_operator.decisions.shared.requests`).
+"""
 
 from __future__ import annotations
 

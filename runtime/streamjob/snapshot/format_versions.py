@@ -1,4 +1,8 @@
-"""The versions of the stored formats of manifests and log records: which one is written, and which ones are read."""
+"""The versions of the stored formats of manifests and log records: which one is written, and which ones are read.
+
+The marker of a claimed snapshot has a version of its own (`streamjob.protocol.log.claiming`), and so have the
+records of sinks, beside their models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""S3 clients, and their settings from the usual AWS variables."""
+"""S3 clients, and their settings from the usual AWS variables.
+
+A request is repeated here, by botocore (`attempts`); a conditional write, which it must not repeat, by
+`streamjob.store.s3`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The job's metrics in Prometheus' form, with units in their names.
 
-Most are declared by the control API's views, and read from these when Prometheus asks; only distributions are collected
-as events happen. A process runs a single job, so only `streamjob_info` carries its name.
+Most are declared at the fields of the control API's models (`streamjob.client.chain_models`, `streamjob.figures`), and
+read when Prometheus asks; only distributions are collected as events happen. A process runs a single job, so only
+`streamjob_info` carries its name.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 PySpark talks to Spark's Java through a gateway of py4j, and shows little of what Java can do. Each function here does
 one thing that PySpark has no public interface for. None of these names is promised to stay: a new version of Spark is
-tried here first. What comes back as `Any` is an object in Java.
+tried here first. `docs/new-spark-version.md` lists them, with the internals that our Java classes use. What comes
+back as `Any` is an object in Java.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The reasons why checkpoints fail, and the limit of tolerable failures (Flink's CheckpointFailureManager)."""
+"""The reasons why checkpoints fail, and the limit of tolerable failures (Flink's CheckpointFailureManager).
+
+The coordinator counts them when a chain declines (`checkpointing.checkpoints`, in the runtime); what the store's log
+cannot answer is asked again (`checkpointing.log_work`).
+"""
 
 from __future__ import annotations
 

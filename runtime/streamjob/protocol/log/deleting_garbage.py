@@ -4,6 +4,7 @@ Objects of snapshots are deleted in three places, each by the only process that 
 
 - here, by the running job: the owner of the newest claim knows every file of its next checkpoints;
 - in `streamjob.stored.deletion`, by a user, who owns savepoints, or claims the log before a checkpoint is deleted;
+  a job deletes its failed savepoint in the same way;
 - in `streamjob_operator.storage.disposal`, by the controller, after the job or the StreamSnapshot is deleted.
 
 Sinks delete rows that they have staged (`streamjob.store.staging`), and the probe what it writes

@@ -1,4 +1,7 @@
-"""Tells mistakes in a job's Python functions from failures that may pass, while they derive rows for a query."""
+"""Tells mistakes in a job's Python functions from failures that may pass, while they derive rows for a query.
+
+What a function raises in a running query is described by `streamjob_runtime.spark.text.error_text`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Decodes the keys and values of Kafka records, each once, and finds those that cannot be decoded.
 
+Those of files are found by `file_records`; `on_error` of a source says what becomes of them.
+
 Spark moves a filter below the projection that it is about, and would decode each record twice. So what is decoded is
 an expression that it computes once, see `Once.java`.
 """

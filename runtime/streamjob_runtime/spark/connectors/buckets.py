@@ -1,4 +1,7 @@
-"""Spark's access to buckets: Hadoop's S3A, with the server, the region and the credentials of the snapshot store."""
+"""Spark's access to buckets: Hadoop's S3A, with the server, the region and the credentials of the snapshot store.
+
+Its jars are `artifacts.S3A`.
+"""
 
 from __future__ import annotations
 
