@@ -19,7 +19,6 @@ from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
 from typer.testing import CliRunner, Result
 
-from streamjob.cli import check as check_cli
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode
 from streamjob.job.loading.load import load_job
@@ -32,6 +31,7 @@ from streamjob.job.model.formats import (
     TRANSACTIONAL_FORMATS,
 )
 from streamjob_runtime.process.checking import start_check
+from streamjob_runtime.spark import parsing
 from streamjob_runtime.spark.gateway import parse
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def check(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         )
 
     monkeypatch.setattr(start_check, "spark_to_ask", shared)
-    monkeypatch.setattr(check_cli, "_parse_with_spark", parsed)
+    monkeypatch.setattr(parsing, "parse_with_spark", parsed)
     return run
 
 
