@@ -1,10 +1,12 @@
-"""A prepared process: it could continue a job that another process still runs, and waits until it is told to.
+"""A prepared process: it can continue a job that another process still runs, and waits for the order to do so.
 
 It claims nothing, processes no record, and writes nothing outside its own directories. Its steps are `check`,
-`rehearse` and `wait`; its kinds differ in which of them they need, and in who tells them to go on:
+`rehearse` and `wait`; its kinds differ in which of them they need, and in what makes them go on:
 
-- A standby has the code and the settings of the process that runs the job. So it checks nothing; the lock tells it.
-- A process that waits for its start, such as a warm successor, has other ones. It checks first; a request tells it.
+- A standby has the code and the settings of the process that runs the job. So it checks nothing, and goes on when it
+  gets the lock.
+- A process that waits for its start, such as a warm successor, has other ones. It checks first, and goes on at a
+  request.
 - A preflight only checks. It is `streamjob check`, with a Spark of its own, and its result is its end.
 """
 
@@ -172,7 +174,7 @@ def stand_by(process: PreparedProcess, lock: RunningLock) -> bool:
 def wait_for_start(process: PreparedProcess, gate: StartGate, stopped: Callable[[], bool]) -> bool:
     """Prepare a process, and wait for the request to start; return False if the job was stopped before.
 
-    If it is told to start early, it skips the rest of its preparation.
+    A request that comes early skips the rest of the preparation.
 
     Args:
         process: not prepared yet.
@@ -182,7 +184,7 @@ def wait_for_start(process: PreparedProcess, gate: StartGate, stopped: Callable[
     Raises:
         StreamJobError: the job cannot start, as `PreparedProcess.check` and `wait` have it.
     """
-    log.info("This process prepares itself, and runs the job when it is told to start")
+    log.info("This process prepares itself, and runs the job on request")
     if not gate.is_open:
         process.check()
         process.rehearse()

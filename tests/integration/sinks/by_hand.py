@@ -1,4 +1,4 @@
-"""What a job does with a sink, by hand: opened for an epoch, given batches and told to commit them."""
+"""Does by hand what a job does with a sink: opens it for an epoch, writes batches to it and commits them."""
 
 from __future__ import annotations
 

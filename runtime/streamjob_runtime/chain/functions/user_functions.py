@@ -1,6 +1,6 @@
 """Tells mistakes in a job's Python functions from failures that may pass, while they derive rows for a query.
 
-What a function raises in a running query is described by `streamjob_runtime.spark.text.error_text`.
+`streamjob_runtime.spark.text.error_text` describes what a function raises in a running query.
 """
 
 from __future__ import annotations
