@@ -14,9 +14,7 @@ from pydantic import JsonValue
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
-from streamjob.job.connectors.options import option
 from streamjob.job.loading.load import LoadedJob
-from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import OperatorSpec, SourceSpec, Watermark
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.batch_size import Bounds
@@ -349,8 +347,7 @@ class DataflowBuilder:
                 options, bounds = with_first_limit(form, options, self._job.spec.parallelism)
                 if bounds is not None:
                     self._batch_bounds[source.uid] = bounds
-            if form in FILE_FORMATS:
-                ensure_objects(f"Source {source.name!r}", option(options, "path") or "")
+            ensure_objects(source, options)
             if source.bounded:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:

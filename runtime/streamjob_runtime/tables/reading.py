@@ -16,7 +16,12 @@ from streamjob.job.model.spec import TableSpec
 from streamjob_runtime.kafka.client import with_defaults
 from streamjob_runtime.sinks.at_least_once.jdbc import database_said
 from streamjob_runtime.spark.connectors.buckets import ensure_objects
-from streamjob_runtime.spark.gateway import frame_of, java_errors, java_frame, our_java, spark_errors, thrown
+from streamjob_runtime.spark.gateway import (
+    each_file_once,
+    java_errors,
+    spark_errors,
+    thrown,
+)
 from streamjob_runtime.spark.jdbc import find_driver
 from streamjob_runtime.spark.text.error_text import header_said, reason
 from streamjob_runtime.spark.text.text_records import (
@@ -103,15 +108,14 @@ def reading_table(spark: SparkSession, job: LoadedJob, table: TableSpec) -> Iter
 
 def batch_frame(spark: SparkSession, table: TableSpec, options: Mapping[str, str]) -> DataFrame:
     """Return the rows of a table, as they are now. Raises Spark's errors, and UnusableSchema."""
-    if table.format in FILE_FORMATS:
-        ensure_objects(f"Table {table.name!r}", option(options, "path") or "")
+    ensure_objects(table, options)
     if is_decoded(table):
         records = records_of(spark, table, options, spark.read)
         return whole_records(table.name, records).select(*fields_of(records))
     given = with_defaults(options) if table.format == KAFKA else with_checked_header(table.format, options)
     reader = spark.read.format(table.format).options(**given)
     frame = (reader.schema(table.schema_ddl) if table.schema_ddl else reader).load()
-    return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame))) if table.format in FILE_FORMATS else frame
+    return each_file_once(spark, frame) if table.format in FILE_FORMATS else frame
 
 
 def _text(error: Exception) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +16,12 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet
 import pytest
-from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.processes import PROGRAM, job_runs
 from tests.integration.sinks.buckets import Bucket
 
+from streamjob.errors import ExitCode
 from streamjob.ids import Key
+from streamjob.job.model.spec import SourceSpec
 from streamjob.store.base import BucketMissing, CredentialsRejected
 from streamjob_runtime.spark.connectors.buckets import NothingInBucket, ensure_objects
 
@@ -121,16 +125,40 @@ def test_a_path_that_cannot_be_read_is_refused_at_once_by_the_name_of_its_source
     for name, value in bucket.server.environment.items():
         monkeypatch.setenv(name, value)
     put(bucket, "a/b.json", LINES)
+    rows = SourceSpec.model_validate({"name": "rows", "format": "json", "schema": SCHEMA})
+
+    def ensure(path: str) -> None:
+        ensure_objects(rows, {"path": path})
 
     for there in ("/local", f"{bucket.path}/a", f"{bucket.path}/a/b.json", f"{bucket.path}/[ab]/*.json"):
-        ensure_objects("Source 'rows'", there)
+        ensure(there)
     with pytest.raises(NothingInBucket, match=r"Source 'rows': there is no object at s3://.*/none"):
-        ensure_objects("Source 'rows'", f"{bucket.path}/none")
+        ensure(f"{bucket.path}/none")
     with pytest.raises(BucketMissing, match="Source 'rows': the bucket missing-bucket does not exist"):
-        ensure_objects("Source 'rows'", "s3a://missing-bucket/a")
+        ensure("s3a://missing-bucket/a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     with pytest.raises(CredentialsRejected, match="Source 'rows': "):
-        ensure_objects("Source 'rows'", f"{bucket.path}/a")
+        ensure(f"{bucket.path}/a")
+
+
+@pytest.mark.timeout(300)
+def test_a_check_reports_a_bucket_that_is_not_there_as_a_start_does(bucket: Bucket, tmp_path: Path) -> None:
+    rows = source(bucket, "json", "s3://missing-bucket/in")
+    written = {"name": "out", "input": "json", "format": "json", "options": {"path": "out"}}
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps({"name": "checked", "sources": [rows], "sinks": [written]}))
+
+    checked = subprocess.run(
+        [PROGRAM, "check", str(file), "--from", "latest", "--location", str(tmp_path / "snapshots")],
+        env={**os.environ, **bucket.server.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert checked.returncode == ExitCode.INVALID_INPUT
+    assert "source 'json': the bucket missing-bucket does not exist" in checked.stderr
+    assert "Exception" not in checked.stderr
 
 
 FILES, OF_A_FILE = 30, 20

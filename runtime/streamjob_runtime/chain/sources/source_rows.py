@@ -17,7 +17,12 @@ from streamjob_runtime.chain.sources.broken_records import with_decoded
 from streamjob_runtime.chain.sources.changes import check_changes, envelope_of, with_available, with_changes
 from streamjob_runtime.chain.sources.file_records import are_letters, decoded_files
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
-from streamjob_runtime.spark.gateway import analyzed_plan, frame_of, java_frame, our_java, streaming_leaves
+from streamjob_runtime.spark.gateway import (
+    analyzed_plan,
+    each_file_once,
+    our_java,
+    streaming_leaves,
+)
 from streamjob_runtime.spark.text.text_records import is_decoded, with_checked_header
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Map
         options = {"mode": "FAILFAST", **options}
     reader = spark.readStream.format(form).options(**with_checked_header(source.format, options))
     frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
-    return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame))) if form in FILE_FORMATS else frame
+    return each_file_once(spark, frame) if form in FILE_FORMATS else frame
 
 
 def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> Watermarked:

@@ -13,6 +13,7 @@ from streamjob.job.planning.plan import plan
 from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, timed_operator
 from streamjob_runtime.chain.functions.sql_functions import refused_functions
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows
+from streamjob_runtime.spark.connectors.buckets import ensure_objects
 from streamjob_runtime.spark.text.error_text import reason
 from streamjob_runtime.tables.reading import batch_frame, reading_table
 
@@ -46,7 +47,7 @@ def _problems(spark: SparkSession, loaded: LoadedJob) -> Iterator[Problem]:
     for source in loaded.spec.sources:
         try:
             frames[source.name] = _source(spark, loaded, source)
-        except InvalidInput as error:
+        except StreamJobError as error:
             yield _problem(f"source {source.name!r}", error)
         else:
             frames[source.name].createOrReplaceTempView(source.name)
@@ -88,7 +89,9 @@ def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataF
     from pyspark.errors import PySparkException
 
     try:
-        rows = read_stream(spark, source, source.format, loaded.options(source))
+        options = loaded.options(source)
+        ensure_objects(source, options)
+        rows = read_stream(spark, source, source.format, options)
         return source_rows(spark, loaded, source, rows).frame
     except PySparkException as error:
         raise InvalidOperator(reason(error)) from error

@@ -11,7 +11,8 @@ from contextlib import closing
 
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.connectors.options import option, substitute
-from streamjob.job.model.spec import JobSpec, SinkSpec
+from streamjob.job.model.formats import FILE_FORMATS
+from streamjob.job.model.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
 
 S3A = "s3a"
 """The name of this connector: no format, but a scheme of paths; `s3://` means the same."""
@@ -20,7 +21,7 @@ _PATTERN = re.compile(r"[\\{}\[\]*?]")
 _FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
-def reads_buckets(spec: JobSpec, environment: Mapping[str, str]) -> bool:
+def reaches_buckets(spec: JobSpec, environment: Mapping[str, str]) -> bool:
     """Return whether Spark itself reads or writes a path in a bucket; our exactly-once sink does not use Spark."""
     spark_does = (
         each for each in spec.connectors() if not isinstance(each, SinkSpec) or each.delivery == "at-least-once"
@@ -32,20 +33,21 @@ class NothingInBucket(InvalidInput):
     """Spark cannot read a path of a bucket, since no object is there yet."""
 
 
-def ensure_objects(label: str, path: str) -> None:
-    """Check that a path is in no bucket, or that there is an object; Hadoop would only say so after many attempts.
+def ensure_objects(part: SourceSpec | TableSpec, options: Mapping[str, str]) -> None:
+    """Check that a part reads no bucket, or that it finds an object there; Hadoop would report it after many attempts.
 
     Args:
-        label: names the source or table in the error.
-        path: as the job has it, resolved.
+        options: its options, resolved.
 
     Raises:
         NothingInBucket: no object is there.
         BucketMissing, CredentialsRejected, CredentialsExpired, AccessDenied: S3 refuses.
         StoreUnavailable: S3 does not answer.
     """
-    if not _IN_BUCKET.match(path):
+    path = option(options, "path") or ""
+    if part.format not in FILE_FORMATS or not _IN_BUCKET.match(path):
         return
+    label = f"{'Source' if isinstance(part, SourceSpec) else 'Table'} {part.name!r}"
     from streamjob.store.base import StoreError
     from streamjob.store.s3 import S3Store
     from streamjob.store.s3_connection import S3Connection, S3Settings

@@ -11,7 +11,7 @@ from streamjob.job.connectors.options import encodings_of
 from streamjob.job.model.encoding_spec import PROTOBUF
 from streamjob.job.model.spec import JobSpec
 from streamjob_runtime.spark.connectors.artifacts import CONNECTORS
-from streamjob_runtime.spark.connectors.buckets import S3A, reads_buckets
+from streamjob_runtime.spark.connectors.buckets import S3A, reaches_buckets
 from streamjob_runtime.spark.connectors.fetching import DIRECTORY_VARIABLE, Repositories, fetch, is_intact, spark_jars
 
 
@@ -36,7 +36,7 @@ def needed(spec: JobSpec, environment: Mapping[str, str]) -> tuple[str, ...]:
         environment: for the variables in paths.
     """
     names = {each.format for each in spec.connectors()} | set(compilers(spec))
-    if reads_buckets(spec, environment):
+    if reaches_buckets(spec, environment):
         names.add(S3A)
     return tuple(name for name in sorted(CONNECTORS.keys() & names) if not _brings_its_own(name, spec.spark_conf))
 

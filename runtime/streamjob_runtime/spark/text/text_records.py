@@ -16,10 +16,9 @@ from streamjob.job.model.formats import DECODED_FILES
 from streamjob.job.model.spec import SourceSpec, TableSpec
 from streamjob_runtime.spark.gateway import (
     column_of,
-    frame_of,
+    each_file_once,
     java_column,
     java_errors,
-    java_frame,
     java_session,
     once,
     our_java,
@@ -149,9 +148,8 @@ def records_of(
         columns = [declared.pop(each.name.lower(), each) for each in directories]
         fields = StructType(list(declared.values())).toDDL()
         frame = text.schema(StructType([StructField(_TEXT, StringType()), *columns])).load()
-    # A table's rows stay as they are.
     surplus = java_session(spark).sparkContext().longAccumulator()
-    frame = frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame), surplus))
+    frame = each_file_once(spark, frame, surplus)
     who = f"{'Source' if isinstance(part, SourceSpec) else 'Table'} {part.name!r}"
     decoder = text_decoder(spark, who, part.format, fields, options)
     records = column_of(our_java(spark).FileRecords.of(java_column(f.col(_TEXT).cast("binary")), decoder, surplus))
