@@ -1,0 +1,43 @@
+"""What a listing of a bucket finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object as a listing shows it.
+
+    Args:
+        key: its whole key in the bucket.
+        size: bytes.
+        modified_ms: when it was written, in ms since 1970.
+        version: its ETag, without quotes: another one means another content.
+    """
+
+    key: str
+    size: int
+    modified_ms: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a listing, in the order of the keys' UTF-8 bytes; `is_last` says that no object follows."""
+
+    objects: Sequence[Found]
+    is_last: bool
+
+
+class Lister(Protocol):
+    """Lists the objects below a prefix that are a source's."""
+
+    def page(self, after: str) -> Page:
+        """Return the objects whose keys sort after `after`, as many as one request brings.
+
+        A page may be empty without being the last one. An error of the store is raised.
+        """
+        ...
