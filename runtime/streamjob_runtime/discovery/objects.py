@@ -26,10 +26,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a listing, in the order of the keys' UTF-8 bytes; `is_last` says that no object follows."""
+    """A part of a listing, in the order of the keys' UTF-8 bytes.
+
+    Args:
+        objects: those that are a source's, of the keys that were listed.
+        end: the last key that was listed, after which the next page begins; None if no key follows.
+    """
 
     objects: Sequence[Found]
-    is_last: bool
+    end: str | None
 
 
 class Lister(Protocol):
@@ -38,6 +43,7 @@ class Lister(Protocol):
     def page(self, after: str) -> Page:
         """Return the objects whose keys sort after `after`, as many as one request brings.
 
-        A page may be empty without being the last one. An error of the store is raised.
+        Raises:
+            StoreError: S3 refuses, or does not answer.
         """
         ...
