@@ -21,7 +21,7 @@ from streamjob_runtime.spark.checkpoint_dir.files import files_for, is_uniquely_
 from streamjob_runtime.spark.checkpoint_dir.hold import hold
 from streamjob_runtime.spark.checkpoint_dir.lineage import read_lineage
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
-from streamjob_runtime.spark.checkpoint_dir.sources import file_source_entries
+from streamjob_runtime.spark.checkpoint_dir.sources import file_source_entries, grows_by_appending
 
 
 class Checkpoint:
@@ -246,6 +246,50 @@ def test_a_gap_in_a_file_source_s_log_is_an_error(checkpoint: Checkpoint) -> Non
 
 def test_a_file_source_that_has_read_nothing_needs_no_entry() -> None:
     assert file_source_entries(["0"], -1) == []
+
+
+def kept_of(checkpoint: Checkpoint, offset: str, names: list[str]) -> list[str]:
+    """Return what a cut keeps of a source that has these files and this offset."""
+    for name in names:
+        checkpoint.write(f"sources/0/{name}", "v1\n")
+    checkpoint.batch(0, {}, source=offset)
+    paths = files_for(checkpoint.root, BatchId(0)).per_checkpoint
+    return [path.removeprefix("sources/0/") for path in paths if path.startswith("sources/0/")]
+
+
+@pytest.mark.parametrize(
+    ("position", "kept"),
+    [
+        (-1, []),
+        (3, ["0", "1", "2", "3"]),
+        (4, ["3.known", "4"]),
+        (9, ["3.known", *map(str, range(4, 10))]),
+        (11, ["9.known", "10", "11"]),
+    ],
+)
+def test_a_source_that_counts_its_reads_of_files_keeps_its_position_and_what_it_knows(
+    checkpoint: Checkpoint, position: int, kept: list[str]
+) -> None:
+    names = [*map(str, range(13)), "3.known", "9.known", "12.known", ".10.known.new"]
+
+    assert kept_of(checkpoint, f'{{"files":{position}}}', names) == kept
+
+
+@pytest.mark.parametrize("names", [["0", "2"], ["0.known", "2"], ["0", "1"], ["2.known", "3.known"]])
+def test_a_missing_entry_of_read_files_is_named(checkpoint: Checkpoint, names: list[str]) -> None:
+    with pytest.raises(CheckpointFileMissing, match=r"entry \d of a file source"):
+        kept_of(checkpoint, '{"files":2}', names)
+
+
+@pytest.mark.parametrize("offset", ["-", '{"files":{"0":7}}', '{"files":1,"other":2}', "3"])
+def test_of_a_source_with_another_offset_all_files_are_kept(checkpoint: Checkpoint, offset: str) -> None:
+    assert kept_of(checkpoint, offset, ["0", "1.known"]) == ["0", "1.known"]
+
+
+def test_what_a_source_knows_grows_by_appending() -> None:
+    paths = ("sources/0/9.known", "sources/0/9.compact", "sources/0/9", "state/0/9.known")
+
+    assert [grows_by_appending(path) for path in paths] == [True, True, False, False]
 
 
 def test_a_hold_keeps_the_files_when_spark_deletes_them(checkpoint: Checkpoint, tmp_path: Path) -> None:

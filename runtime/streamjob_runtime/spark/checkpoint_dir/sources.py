@@ -7,6 +7,8 @@ reads it. Entries after the cut's offset are left out of the cut. The restored s
 finds those files unread. With the entries it would read them too, but all in one batch regardless of the source's
 limits, and the cut would depend on later events. In neither case is anything lost or read twice. If the offset log has
 no offset yet, the directory is taken whole: Kafka's initial offsets look like the file source's log.
+
+A file source of streamjob has the offset `{"files": n}`, and entries of its own; see `file_entries`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from streamjob_runtime.spark.checkpoint_dir.file_entries import needed_files
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 
 _ENTRY = re.compile(r"(\d+)(\.compact)?")
@@ -25,15 +28,13 @@ def source_files(checkpoint: Path, offsets: OffsetEntry, directories: Sequence[i
     """Return the files below `sources/` that a restart at the batch of `offsets` needs, relative to the checkpoint.
 
     Raises:
-        FileNotFoundError: an entry of the file source's log does not exist, or no longer exists.
+        FileNotFoundError: an entry of a file source does not exist, or no longer exists.
     """
     positions = dict(offsets.offsets(directories))
     found: list[str] = []
     for source in sorted(_directories(checkpoint / "sources")):
         names = sorted(_names(source))
-        position = _file_source_position(positions.get(source.name, ""), names)
-        kept = names if position is None else file_source_entries(names, position)
-        found += (f"sources/{source.name}/{name}" for name in kept)
+        found += (f"sources/{source.name}/{name}" for name in _kept(names, positions.get(source.name, "")))
     return tuple(found)
 
 
@@ -66,21 +67,24 @@ def grows_by_appending(path: str) -> bool:
     """Return whether a checkpoint file starts with the content of the file that it replaces.
 
     This is true for the compacted log of a file source: Spark writes the entries of the last compaction and the later
-    ones, one line each. So a source's history is rewritten each time, and only its end is new.
+    ones, one line each. So a source's history is rewritten each time, and only its end is new. The `.known` files of a
+    file source of streamjob grow likewise.
     """
-    return path.startswith("sources/") and path.endswith(".compact")
+    return path.startswith("sources/") and path.endswith((".compact", ".known"))
 
 
-def _file_source_position(offset: str, names: list[str]) -> int | None:
-    if not all(_ENTRY.fullmatch(name) for name in names):
-        return None
+def _kept(names: list[str], offset: str) -> list[str]:
     try:
         value = json.loads(offset)
     except ValueError:
-        return None
-    if isinstance(value, dict) and value.keys() == {"logOffset"}:
-        return int(value["logOffset"])
-    return None
+        return names
+    match value:
+        # An offset of Kafka has an object in place of the number, even if a topic has this name.
+        case {"files": int(position), **rest} if not rest:
+            return needed_files(names, position)
+        case {"logOffset": int(position), **rest} if not rest and all(map(_ENTRY.fullmatch, names)):
+            return file_source_entries(names, position)
+    return names
 
 
 def _directories(folder: Path) -> list[Path]:

@@ -1,0 +1,39 @@
+"""Names the files below `sources/K/` that a file source of streamjob needs to go on after a position.
+
+`<n>` is entry n: the files of the source's n-th read. `<c>.known` has a record of each file of the entries 0..c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_KNOWN = re.compile(r"(\d+)\.known")
+
+
+def needed_files(names: Iterable[str], position: int) -> list[str]:
+    """Return the newest `.known` file before `position`, if there is one, and then the entries behind it in order.
+
+    Entry `position` itself is always among them, so that the names of its files are.
+
+    Args:
+        names: the existing files.
+        position: the last entry that was read; -1 for none.
+
+    Raises:
+        FileNotFoundError: one of the entries does not exist.
+    """
+    existing = set(names)
+    covered = newest_known(existing, position)
+    needed = [f"{covered}.known"] if covered >= 0 else []
+    needed += map(str, range(covered + 1, position + 1))
+    for name in needed:
+        if name not in existing:
+            raise FileNotFoundError(f"entry {name} of a file source")
+    return needed
+
+
+def newest_known(names: Iterable[str], before: int) -> int:
+    """Return the highest c < `before` of the `<c>.known` files; -1 if there is none."""
+    numbers = (int(match[1]) for name in names if (match := _KNOWN.fullmatch(name)))
+    return max((number for number in numbers if number < before), default=-1)
