@@ -12,7 +12,7 @@ class Found:
     """An object as a listing shows it.
 
     Args:
-        key: its whole key in the bucket.
+        key: its URI: `s3a://bucket/` and its whole key.
         size: bytes.
         modified_ms: when it was written, in ms since 1970.
         version: its ETag, without quotes: another one means another content.
@@ -47,3 +47,10 @@ class Lister(Protocol):
             StoreError: S3 refuses, or does not answer.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Exception):
+    """What a source does not read, as the text that ends its query."""
+
+    text: str
