@@ -10,10 +10,11 @@ from streamjob_runtime.spark.jvm import CLASSES, SOURCES
 USES = {
     "avro": {"records"},
     "changes": set(),
-    "channels": {"files"},
+    "channels": {"files", "filesource"},
     "eventtime": {"kafka", "plans"},
     "executors": {"files"},
     "files": {"process"},
+    "filesource": {"plans", "text"},
     "joins": {"plans"},
     "kafka": set(),
     "plans": set(),

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from streamjob_runtime.discovery.discoverer import Discoverer
+
 _REMEMBERED_BATCHES = 1000
 _LOOK_SECONDS = 0.1
 _SELDOM_SECONDS = 1.0
@@ -141,6 +143,7 @@ class Chain:
         self._batch_duration = batch_duration
         self._limits: BatchLimits | None = None
         self._placed: StreamingQuery | None = None
+        self._discoverers: list[Discoverer] = []
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
@@ -270,6 +273,7 @@ class Chain:
                 settle_intervals(self.checkpoint, DEFAULT_INTERVAL if wanted is None else int(wanted))
                 if self._has_state(self._start.batch):
                     force_batch(self.checkpoint, self._now_ms())
+            self._discover()
             self._execute(by_itself=self._ends_by_itself)
             if self._over():
                 return
@@ -297,6 +301,36 @@ class Chain:
             # After a stop, the end of the query is expected, whatever its cause.
             if not self._over():
                 self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
+        finally:
+            for each in self._discoverers:
+                each.stop()
+
+    def _discover(self) -> None:
+        """Look for the files of sources in buckets."""
+        if not self.dataflow.discovered:
+            return
+        for number, (uid, directory) in enumerate(zip(self.dataflow.sources, self.dataflow.directories, strict=True)):
+            folder = self.checkpoint / "sources" / str(directory)
+            if uid in self.dataflow.discovered and directory not in self.dataflow.directories[:number]:
+                files = self.dataflow.discovered[uid]
+                self._discoverers.append(files.discoverer(folder, self._clock))
+                self._discoverers[-1].start()
+
+    def _offsets(self, batch: BatchId) -> Sequence[str]:
+        """Return the sources' lines in the offset log of a batch."""
+        if batch == NO_BATCH:
+            return [VOID_OFFSET] * len(self.dataflow.sources)
+        return [offset for _, offset in read_offsets(self.checkpoint, batch).offsets(self.dataflow.directories)]
+
+    def _check_files(self, batch: BatchId, previous: BatchId) -> None:
+        """Refuse a batch that has read an object which was replaced meanwhile."""
+        if not self.dataflow.discovered or not self._reading:
+            return
+        before, now = self._offsets(previous), self._offsets(batch)
+        for number, (uid, directory) in enumerate(zip(self.dataflow.sources, self.dataflow.directories, strict=True)):
+            if uid in self.dataflow.discovered and before[number] != now[number]:
+                folder = self.checkpoint / "sources" / str(directory)
+                self.dataflow.discovered[uid].check_read(folder, before[number], now[number], self._over)
 
     @property
     def _ends_by_itself(self) -> bool:
@@ -462,6 +496,7 @@ class Chain:
         computing = self._clock()
         self.event_times.begin(query)
         written = self.output.write(frame, batch)
+        self._check_files(batch, previous)
         if self._limits is not None:
             self._limits.ran(self._clock() - computing)
         if self._reading:

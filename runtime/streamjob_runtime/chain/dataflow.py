@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.sources.batch_limits import channel_bounds, with_first_limit
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.sources.changes import check_changes, with_available
+from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
 from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
@@ -39,7 +40,6 @@ from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
 from streamjob_runtime.sinks.rows.unavailable import available
-from streamjob_runtime.spark.connectors.buckets import ensure_objects
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-FilesRead = Callable[[tuple[OperatorUid, ...], tuple[int, ...]], Mapping[OperatorUid, frozenset[str]]]
+FilesRead = Callable[[tuple[OperatorUid, ...], tuple[int, ...]], Mapping[OperatorUid, Container[str]]]
 
 
 class InvalidOperator(InvalidInput):
@@ -74,8 +74,8 @@ class Dataflow:
     far the event time of its output may be behind the query's watermark. `idle_timeouts` has the seconds without a row
     after which an input does not hold the watermark back. `lookups` are those of its operators. `batch_bounds` has how
     much its inputs may bring to a batch, where that changes with the time that batches take. `begins` has where sources
-    begin that Spark has not read yet, in the form of their connectors. `observed` has the inputs whose rows move their
-    watermark.
+    begin that Spark has not read yet, in the form of their connectors. `discovered` has the files of those in buckets.
+    `observed` has the inputs whose rows move their watermark.
     """
 
     output: DataFrame
@@ -91,6 +91,7 @@ class Dataflow:
     lookups: Mapping[OperatorUid, Lookup] = field(default_factory=dict)
     batch_bounds: Mapping[OperatorUid, Bounds] = field(default_factory=dict)
     begins: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
+    discovered: Mapping[OperatorUid, DiscoveredFiles] = field(default_factory=dict)
     observed: Mapping[OperatorUid, ObservedInput] = field(default_factory=dict)
 
 
@@ -272,6 +273,7 @@ class DataflowBuilder:
         self._nodes: dict[OperatorUid, str] = {}
         self._ends: dict[OperatorUid, JsonValue] = {}
         self._bounded_readers: dict[OperatorUid, FileReader] = {}
+        self._discovered: dict[OperatorUid, DiscoveredFiles] = {}
         self._output_delay_ms = 0
         self._observed: dict[OperatorUid, ObservedInput] = {}
         self._idle_timeouts: dict[OperatorUid, float] = {}
@@ -323,6 +325,7 @@ class DataflowBuilder:
             self._lookups,
             self._batch_bounds,
             {uid: json.loads(write_offsets(start.offsets)) for uid, start in self._starts.items()},
+            self._discovered,
             self._observed,
         )
 
@@ -331,6 +334,8 @@ class DataflowBuilder:
         for uid, reader in self._bounded_readers.items():
             end = BoundedEnd.from_json(self._ends[uid])
             check_end(self._spark, reader, end, uid, read.get(uid, frozenset()))
+        for uid in self._discovered.keys() & self._ends.keys():
+            self._discovered[uid].check_end(BoundedEnd.from_json(self._ends[uid]), read.get(uid, frozenset()))
 
     def _add(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(name)
@@ -347,12 +352,14 @@ class DataflowBuilder:
                 options, bounds = with_first_limit(form, options, self._job.spec.parallelism)
                 if bounds is not None:
                     self._batch_bounds[source.uid] = bounds
-            ensure_objects(source, options)
+            files = DiscoveredFiles.of(source, options)
+            if files is not None:
+                self._discovered[source.uid] = files
             if source.bounded:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:
                 options = beginning_at(options, self._starts[source.uid].offsets)
-            frame = read_stream(self._spark, source, form, options)
+            frame = read_stream(self._spark, source, form, options, files)
             self._remember(source.uid, frame)
             rows = source_rows(self._spark, self._job, source, frame)
         except PySparkException as error:
@@ -385,6 +392,9 @@ class DataflowBuilder:
             )
             self._ends[uid] = topics.end.to_json()
             return BOUNDED_KAFKA, {**topics.options}
+        if uid in self._discovered:
+            self._ends[uid] = self._discovered[uid].end().to_json() if known is None else known
+            return source.format, options
         path = options.pop("path")
         reader = FileReader(source.format, source.schema_ddl, options)
         end = fix_end(self._spark, reader, path) if known is None else BoundedEnd.from_json(known)

@@ -11,6 +11,7 @@ from streamjob.job.connectors.changes import DEBEZIUM
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob_runtime.chain.sources.broken_records import Undecoded, undecoded_in
+from streamjob_runtime.chain.sources.discovered_files import replaced_object_in
 from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.sources.file_records import described
 from streamjob_runtime.chain.sources.null_event_times import column_without_event_time_in, part_without_event_time_in
@@ -33,6 +34,12 @@ class HeaderDiffers(JobFailed):
 
 class UnusableFileName(JobFailed):
     """Spark cannot list a file of a source; the job's last completed checkpoint is intact."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+class ObjectReplaced(JobFailed):
+    """An object that a source has read was replaced; the job's last completed checkpoint is intact."""
 
     exit_code = ExitCode.INVALID_INPUT
 
@@ -69,6 +76,8 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
             "outer join: it would keep this row for ever",
             f"leave such rows out before the operator, WHERE {column} IS NOT NULL; or let a sink take them as they are",
         )
+    if (replaced := replaced_object_in(text)) is not None:
+        return object_replaced(*replaced)
     if (name := unusable_name_in(text)) is not None:
         return unusable_file_name(name, loaded)
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
@@ -125,6 +134,15 @@ def event_time_missing(name: str, loaded: LoadedJob) -> EventTimeMissing:
         "so what waits for the watermark would keep it for ever",
         f"go on without such rows: streamjob run {shlex.quote(loaded.origin)} --set {setting}; or keep them: "
         "nullEventTime: deadLetter; or give them an event time: columns: ['*', 'coalesce(…) AS at']",
+    )
+
+
+def object_replaced(source: str, uri: str) -> ObjectReplaced:
+    """Return the error for an object that a source has read, and that has another version now."""
+    return ObjectReplaced(
+        f"Source {source!r} has read {uri}, and the object was replaced since then",
+        f"to have the new version read as well: --set sources.{source}.options.onReplaced=read; to go on without it: "
+        "onReplaced=ignore, which counts such objects",
     )
 
 

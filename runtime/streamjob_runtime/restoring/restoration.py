@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -306,7 +306,7 @@ class Restoration:
 
         def read(
             sources: tuple[OperatorUid, ...], directories: tuple[int, ...]
-        ) -> Mapping[OperatorUid, frozenset[str]]:
+        ) -> Mapping[OperatorUid, Container[str]]:
             takeover = self._takeovers.get(chain.uid)
             if takeover is None:
                 return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from streamjob.job.planning.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState, FileRef
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.discovery.files_read import ReadByAll, files_read
 from streamjob_runtime.kafka.positions import read_offsets as by_partition
 from streamjob_runtime.restoring.download import Locate, download
-from streamjob_runtime.spark.checkpoint_dir.files_read import files_read
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import NO_WATERMARK_MS, is_followed_by_flush
 from streamjob_runtime.spark.checkpoint_dir.graft import GraftedInput, graft_inputs
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
@@ -94,15 +94,15 @@ class Takeover:
 
     def files_read(
         self, uid: OperatorUid, sources: Sequence[OperatorUid], directories: Sequence[int]
-    ) -> frozenset[str]:
+    ) -> Container[str]:
         """Return the files that a source has read, given the sources and directories of the new query."""
         holder = self._holder(uid)
         if holder is None:
-            return frozenset()
+            return ()
         chain, checkpoint = holder
         lines = self._lines(chain, checkpoint, sources, directories)
         each = [files_read(checkpoint, line.line, chain.batch, line.directory) for line in lines.get(uid, [])]
-        return frozenset.intersection(*each) if each else frozenset()
+        return ReadByAll(each)
 
     def graft_inputs(self, dataflow: Dataflow) -> bool:
         """Give the checkpoint the inputs of the new query, by uid; return whether that changed anything.

@@ -14,10 +14,10 @@ from streamjob.job.connectors.options import option, without
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.dead_letters import DEAD_LETTER
+from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
 from streamjob_runtime.chain.sources.file_records import described
 from streamjob_runtime.chain.sources.source_rows import read_stream
 from streamjob_runtime.kafka.client import with_defaults
-from streamjob_runtime.spark.connectors.buckets import ensure_objects
 from streamjob_runtime.spark.gateway import java_errors
 from streamjob_runtime.spark.text.error_text import reason
 from streamjob_runtime.spark.text.text_records import unread_record_in
@@ -80,8 +80,10 @@ def sample(
 
     try:
         read = source.model_copy(update={"on_error": "drop"}) if source.on_error == DEAD_LETTER else source
-        ensure_objects(source, options)
-        frame = read_stream(spark, read, source.format, options)
+        files = DiscoveredFiles.of(source, options)
+        frame = read_stream(spark, read, source.format, options, files)
+        if files is not None:
+            files.offer_sample()
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(directory))
         if source.format not in _ONLY_CONTINUOUS:
             writer = writer.trigger(availableNow=True)

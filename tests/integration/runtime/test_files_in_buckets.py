@@ -21,7 +21,7 @@ from tests.integration.sinks.buckets import Bucket
 
 from streamjob.errors import ExitCode
 from streamjob.ids import Key
-from streamjob.job.model.spec import SourceSpec
+from streamjob.job.model.spec import TableSpec
 from streamjob.store.base import BucketMissing, CredentialsRejected
 from streamjob_runtime.spark.connectors.buckets import NothingInBucket, ensure_objects
 
@@ -119,25 +119,25 @@ def test_each_format_is_read_from_a_bucket_as_it_is_from_a_directory(bucket: Buc
     assert "".join(part.read_text() for part in (tmp_path / "texts").glob("part-*")) == "x\ny\n"
 
 
-def test_a_path_that_cannot_be_read_is_refused_at_once_by_the_name_of_its_source(
+def test_a_path_that_cannot_be_read_is_refused_at_once_by_the_name_of_its_table(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in bucket.server.environment.items():
         monkeypatch.setenv(name, value)
     put(bucket, "a/b.json", LINES)
-    rows = SourceSpec.model_validate({"name": "rows", "format": "json", "schema": SCHEMA})
+    rows = TableSpec.model_validate({"name": "rows", "format": "json", "schema": SCHEMA})
 
     def ensure(path: str) -> None:
         ensure_objects(rows, {"path": path})
 
     for there in ("/local", f"{bucket.path}/a", f"{bucket.path}/a/b.json", f"{bucket.path}/[ab]/*.json"):
         ensure(there)
-    with pytest.raises(NothingInBucket, match=r"Source 'rows': there is no object at s3://.*/none"):
+    with pytest.raises(NothingInBucket, match=r"Table 'rows': there is no object at s3://.*/none"):
         ensure(f"{bucket.path}/none")
-    with pytest.raises(BucketMissing, match="Source 'rows': the bucket missing-bucket does not exist"):
+    with pytest.raises(BucketMissing, match="Table 'rows': the bucket missing-bucket does not exist"):
         ensure("s3a://missing-bucket/a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    with pytest.raises(CredentialsRejected, match="Source 'rows': "):
+    with pytest.raises(CredentialsRejected, match="Table 'rows': "):
         ensure(f"{bucket.path}/a")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import BatchId, OperatorUid
-from streamjob_runtime.spark.checkpoint_dir.files_read import files_read, local_path
+from streamjob_runtime.discovery.files_read import files_read
+from streamjob_runtime.spark.checkpoint_dir.files_read import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,19 @@ class AmbiguousFiles(InvalidInput):
 
 class BoundedFilesGone(CannotRestore):
     """Unread files of a bounded source no longer exist."""
+
+    @classmethod
+    def of(cls, uid: OperatorUid, number: int, missing: Sequence[str]) -> BoundedFilesGone:
+        """Return the error for a source.
+
+        Args:
+            number: how many files it is to read.
+            missing: those that are gone, the first one first.
+        """
+        return cls(
+            f"Source {uid!r}: {len(missing)} of the {number} files that it is to read are gone: {missing[0]}, …",
+            "put them back, or start without state with --from none",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +72,8 @@ class BoundedEnd:
 
     def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
         """Return one thing that a query should have read but has not; see `end_of_input.End`."""
-        read = frozenset() if batch is None else files_read(checkpoint, line, batch, directory)
-        return min(self.paths - read, default=None)
+        read: Container[str] = () if batch is None else files_read(checkpoint, line, batch, directory)
+        return min((each for each in self.paths if each not in read), default=None)
 
     @property
     def pattern(self) -> str:
@@ -106,7 +120,7 @@ def fix_end(spark: SparkSession, reader: FileReader, path: str) -> BoundedEnd:
 
 
 def check_end(
-    spark: SparkSession, reader: FileReader, end: BoundedEnd, uid: OperatorUid, read: frozenset[str] = frozenset()
+    spark: SparkSession, reader: FileReader, end: BoundedEnd, uid: OperatorUid, read: Container[str] = frozenset()
 ) -> None:
     """Check that an end's pattern matches all its unread files, and no others.
 
@@ -124,11 +138,8 @@ def check_end(
         found = {file for file in expected if Path(file).exists()}
     else:
         found = set(reader.files(spark, end.pattern)) if expected else set()
-    if missing := sorted(expected - found - read):
-        raise BoundedFilesGone(
-            f"Source {uid!r}: {len(missing)} of the {len(expected)} files that it is to read are gone: {missing[0]}, …",
-            "put them back, or start without state with --from none",
-        )
+    if missing := sorted(each for each in expected - found if each not in read):
+        raise BoundedFilesGone.of(uid, len(expected), missing)
     if others := sorted(found - expected):
         raise AmbiguousFiles(
             f"Source {uid!r}: {others[0]} came later, and only a special character tells it from a file of the job",

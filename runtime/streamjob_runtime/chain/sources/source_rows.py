@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from streamjob.errors import InvalidInput
 from streamjob.job.connectors.options import option
@@ -15,6 +16,7 @@ from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 from streamjob_runtime.chain.functions.user_functions import mistakes_named
 from streamjob_runtime.chain.sources.broken_records import with_decoded
 from streamjob_runtime.chain.sources.changes import check_changes, envelope_of, with_available, with_changes
+from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
 from streamjob_runtime.chain.sources.file_records import are_letters, decoded_files
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.spark.gateway import (
@@ -27,6 +29,7 @@ from streamjob_runtime.spark.text.text_records import is_decoded, with_checked_h
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 _MAX_AGE, _ANY_AGE = "maxFileAge", "999999d"
@@ -37,21 +40,31 @@ class InvalidColumns(InvalidInput):
     """A source's columns need more than each row alone, or a watermark is on no time; nothing was started."""
 
 
-def read_stream(spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str]) -> DataFrame:
+def read_stream(
+    spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str], files: DiscoveredFiles | None = None
+) -> DataFrame:
     """Return the rows of a source in the columns of its format, those of CSV and JSON files decoded.
+
+    Args:
+        form: Spark's name of the format.
+        options: of the source, resolved.
+        files: its files, if they are in a bucket.
 
     Raises:
         UnusableSchema: the schema has other types than the format, or an option makes no sense.
         PySparkException: Spark refuses the source.
     """
-    if form in FILE_FORMATS and option(options, _MAX_AGE) is None:
+    if files is None and form in FILE_FORMATS and option(options, _MAX_AGE) is None:
         options = {_MAX_AGE: _ANY_AGE, **options}
     if is_decoded(source):
-        return decoded_files(spark, source, options)
+        return decoded_files(spark, source, options, None if files is None else partial(files.stream, spark, "text"))
     if source.format == "xml":
         # Spark's own default is NULL in the columns that it cannot read.
         options = {"mode": "FAILFAST", **options}
-    reader = spark.readStream.format(form).options(**with_checked_header(source.format, options))
+    options = with_checked_header(source.format, options)
+    if files is not None:
+        return files.stream(spark, form, options, schema_of(source.schema_ddl))
+    reader = spark.readStream.format(form).options(**options)
     frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
     return each_file_once(spark, frame) if form in FILE_FORMATS else frame
 
@@ -127,6 +140,13 @@ def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> Waterma
             "put the watermark on a TIMESTAMP, such as the end of the window",
         )
     return rows
+
+
+def schema_of(ddl: str | None) -> StructType | None:
+    """Return the columns of a schema; None without one. Raises Spark's errors."""
+    from pyspark.sql.types import StructType
+
+    return None if ddl is None else cast("StructType", StructType.fromDDL(ddl))
 
 
 def _returned(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:

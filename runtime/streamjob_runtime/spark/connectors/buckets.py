@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.job.connectors.bucket_source import in_bucket
 from streamjob.job.connectors.options import option, substitute
 from streamjob.job.model.formats import FILE_FORMATS
-from streamjob.job.model.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.model.spec import JobSpec, SinkSpec, TableSpec
 
 S3A = "s3a"
 """The name of this connector: no format, but a scheme of paths; `s3://` means the same."""
-_IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 _FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
@@ -26,15 +26,20 @@ def reaches_buckets(spec: JobSpec, environment: Mapping[str, str]) -> bool:
     spark_does = (
         each for each in spec.connectors() if not isinstance(each, SinkSpec) or each.delivery == "at-least-once"
     )
-    return any(_IN_BUCKET.match(_resolved(option(each.options, "path") or "", environment)) for each in spark_does)
+    return any(in_bucket(_resolved(option(each.options, "path") or "", environment)) for each in spark_does)
 
 
 class NothingInBucket(InvalidInput):
-    """Spark cannot read a path of a bucket, since no object is there yet."""
+    """A path in a bucket cannot be read as a whole, since no object is there."""
+
+    @classmethod
+    def at(cls, who: str, path: str) -> NothingInBucket:
+        """Return the error for a source or table."""
+        return cls(f"{who}: there is no object at {path}", "correct the path, or put the first object there")
 
 
-def ensure_objects(part: SourceSpec | TableSpec, options: Mapping[str, str]) -> None:
-    """Check that a part reads no bucket, or that it finds an object there; Hadoop would report it after many attempts.
+def ensure_objects(table: TableSpec, options: Mapping[str, str]) -> None:
+    """Check that a table is in no bucket, or that an object is there; Hadoop would report it after many attempts.
 
     Args:
         options: its options, resolved.
@@ -45,9 +50,9 @@ def ensure_objects(part: SourceSpec | TableSpec, options: Mapping[str, str]) -> 
         StoreUnavailable: S3 does not answer.
     """
     path = option(options, "path") or ""
-    if part.format not in FILE_FORMATS or not _IN_BUCKET.match(path):
+    if table.format not in FILE_FORMATS or not in_bucket(path):
         return
-    label = f"{'Source' if isinstance(part, SourceSpec) else 'Table'} {part.name!r}"
+    label = f"Table {table.name!r}"
     from streamjob.store.base import StoreError
     from streamjob.store.s3 import S3Store
     from streamjob.store.s3_connection import S3Connection, S3Settings
@@ -60,9 +65,7 @@ def ensure_objects(part: SourceSpec | TableSpec, options: Mapping[str, str]) -> 
         except StoreError as error:
             raise type(error)(f"{label}: {error.what}", error.fix) from error
         if first is None:
-            raise NothingInBucket(
-                f"{label}: there is no object at {path}", "correct the path, or put the first object there"
-            )
+            raise NothingInBucket.at(label, path)
 
 
 def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ _PACKAGES = {
     "eventtime": ("ObservedTimes", "Watermarks"),
     "executors": ("ExecutorEvents", "ExecutorLoads", "ExecutorProcess", "LocalExecutors"),
     "files": ("JobFileManager", "JobFileSystem", "OutputFileSystem"),
+    "filesource": ("DiscoveredFiles",),
     "joins": ("Lookup", "StaticTable", "TemporalJoin", "TemporalQuery"),
     "kafka": (
         "BoundedKafkaSource",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ def error_at(kind: str, position: Column) -> Column:
     from pyspark.sql import functions as f
 
     return f.concat(f.lit(_mark(kind)), f.to_json(position), f.lit(_END))
+
+
+def error_text(kind: str, position: Mapping[str, Any]) -> str:
+    """Return the message of an error that names a position, as `error_at` computes it."""
+    return f"{_mark(kind)}{json.dumps(position)}{_END}"
 
 
 def position_in(kind: str, text: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ JSON do not say what is wrong with a record, and take for right what is not: see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.readwriter import DataFrameReader
     from pyspark.sql.streaming.readwriter import DataStreamReader
+    from pyspark.sql.types import StructType
 
 BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE = "__streamjob_text", "__streamjob_error", "__streamjob_file"
 """The columns with the text of a broken record, what is wrong in it, and its file; NULL for the others.
@@ -118,18 +119,28 @@ def message(exception: Any) -> str:
     return str(exception.getMessage() or exception.getClass().getSimpleName()).split("\n", 1)[0]
 
 
-def records_of(
-    spark: SparkSession,
-    part: SourceSpec | TableSpec,
-    options: Mapping[str, str],
-    reader: DataFrameReader | DataStreamReader,
-) -> DataFrame:
+Load = Callable[[Mapping[str, str], "StructType | None", Any], "DataFrame"]
+"""Returns files as text for options, a schema (None for that of the text and the directories), and Spark's accumulator
+for the number of records beyond the rows that Spark counts."""
+
+
+def loading(spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> Load:
+    """Return what loads text by one of Spark's readers, of a table or a stream."""
+
+    def load(options: Mapping[str, str], schema: StructType | None, surplus: Any) -> DataFrame:
+        text = reader.format("text").options(**options)
+        return each_file_once(spark, (text if schema is None else text.schema(schema)).load(), surplus)
+
+    return load
+
+
+def records_of(spark: SparkSession, part: SourceSpec | TableSpec, options: Mapping[str, str], load: Load) -> DataFrame:
     """Return the records of a part's files, with the columns that the directories name, and those of broken records.
 
     Args:
         part: the source or table, of whose files the records are decoded.
         options: its options, resolved.
-        reader: reads a table or a stream.
+        load: loads the text of the files.
 
     Raises:
         UnusableSchema: its schema has other types than the form, or an option makes no sense.
@@ -139,17 +150,15 @@ def records_of(
     from pyspark.sql.types import StringType, StructField, StructType
 
     fields = part.schema_ddl or ""
-    whole = (option(options, "multiLine") or "false").lower()
-    text = reader.format("text").options(**{**options, "wholetext": whole})
-    frame = text.load()
+    given = {**options, "wholetext": (option(options, "multiLine") or "false").lower()}
+    surplus = java_session(spark).sparkContext().longAccumulator()
+    frame = load(given, None, surplus)
     if directories := frame.schema.fields[1:]:
         declared = {each.name.lower(): each for each in cast("StructType", StructType.fromDDL(fields)).fields}
         # As in Spark, they have the declared types.
         columns = [declared.pop(each.name.lower(), each) for each in directories]
         fields = StructType(list(declared.values())).toDDL()
-        frame = text.schema(StructType([StructField(_TEXT, StringType()), *columns])).load()
-    surplus = java_session(spark).sparkContext().longAccumulator()
-    frame = each_file_once(spark, frame, surplus)
+        frame = load(given, StructType([StructField(_TEXT, StringType()), *columns]), surplus)
     who = f"{'Source' if isinstance(part, SourceSpec) else 'Table'} {part.name!r}"
     decoder = text_decoder(spark, who, part.format, fields, options)
     records = column_of(our_java(spark).FileRecords.of(java_column(f.col(_TEXT).cast("binary")), decoder, surplus))

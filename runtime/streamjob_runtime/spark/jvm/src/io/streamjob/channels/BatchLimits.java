@@ -1,5 +1,6 @@
 package io.streamjob.channels;
 
+import io.streamjob.filesource.FileSource;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryUsage;
@@ -95,6 +96,9 @@ public final class BatchLimits {
       throws ReflectiveOperationException {
     if (source instanceof ChannelStream) {
       return ((ChannelStream) source).wasLimited();
+    }
+    if (source instanceof FileSource) {
+      return ((FileSource) source).wasLimited();
     }
     if (source instanceof FileStreamSource) {
       return hasUnread((FileStreamSource) source);

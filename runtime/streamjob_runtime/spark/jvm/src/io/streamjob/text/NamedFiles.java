@@ -167,29 +167,37 @@ public final class NamedFiles extends DataSource {
         && files.location() instanceof InMemoryFileIndex index) {
       List<Path> listed = CollectionConverters.asJava(index.rootPaths());
       List<Path> once = new ArrayList<>(new LinkedHashSet<>(listed));
-      PartitionSpec partitions = withAllDirectories(index);
-      if (once.size() < listed.size() || partitions != index.partitionSpec()) {
+      PartitionSpec found = index.partitionSpec();
+      PartitionSpec partitions =
+          withAllDirectories(found, found.partitionColumns(), CollectionConverters.asJava(index.allFiles()));
+      if (once.size() < listed.size() || partitions != found) {
         return Dataset$.MODULE$.ofRows(given.sparkSession(), read(given.sparkSession(), read, files, once, partitions));
       }
     }
     return given;
   }
 
-  private static PartitionSpec withAllDirectories(InMemoryFileIndex index) {
-    PartitionSpec found = index.partitionSpec();
-    if (found.partitionColumns().isEmpty()) {
+  /**
+   * Returns the partitions of files, those without one included.
+   *
+   * @param found the partitions that the directories name.
+   * @param columns of the partitions.
+   * @param files all files.
+   */
+  public static PartitionSpec withAllDirectories(PartitionSpec found, StructType columns, Iterable<FileStatus> files) {
+    if (columns.isEmpty()) {
       return found;
     }
     List<PartitionPath> all = new ArrayList<>(CollectionConverters.asJava(found.partitions()));
     Set<Path> known = new HashSet<>();
     all.forEach(each -> known.add(each.path()));
-    for (FileStatus file : CollectionConverters.asJava(index.allFiles())) {
+    for (FileStatus file : files) {
       if (known.add(file.getPath().getParent())) {
-        InternalRow nulls = new GenericInternalRow(found.partitionColumns().length());
+        InternalRow nulls = new GenericInternalRow(columns.length());
         all.add(new PartitionPath(nulls, file.getPath().getParent()));
       }
     }
-    return all.size() == found.partitions().size() ? found : new PartitionSpec(found.partitionColumns(), Plans.seq(all));
+    return all.size() == found.partitions().size() ? found : new PartitionSpec(columns, Plans.seq(all));
   }
 
   private static LogicalPlan read(

@@ -1,0 +1,92 @@
+"""The options of a source of files in a bucket, in addition to those of its format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from streamjob.durations import Seconds
+from streamjob.job.connectors.connector import OptionProblem
+from streamjob.job.connectors.option_model import option_names, problems_of
+from streamjob.job.connectors.options import environment_names, option
+from streamjob.job.model.spec_fields import Spec
+
+if TYPE_CHECKING:
+    from streamjob.job.model.spec import SourceSpec
+
+_IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
+_OF_SPARK = {
+    "latestFirst": "say order: time, or order: name",
+    "maxFileAge": "say forgetAfter",
+    "fileNameOnly": "leave it out: an object is known by its key and its version",
+}
+"""Options of Spark's own stream of files that ours does not have."""
+
+
+class BucketSourceFields(Spec):
+    """Options of a source whose `path` is in a bucket."""
+
+    check_interval: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="How often the bucket is asked for new objects. Default: `5s` while objects come, and up to `1m` "
+        "while none comes.",
+    )
+    list_all_every: Seconds = Field(
+        default=86400.0,
+        gt=0,
+        description="In which time all objects are listed once, a page now and then, so that one is found that came "
+        "late into an old directory, or was replaced.",
+    )
+    order: Literal["time", "name"] = Field(
+        default="time",
+        description="The order in which the objects that one check finds are read: by the time when they were written, "
+        "or by their keys.",
+    )
+    on_replaced: Literal["fail", "read", "ignore"] = Field(
+        default="fail",
+        description="What to do about an object that was read, and has another version now: end the job, read the new "
+        "version as well, or count it.",
+    )
+    forget_after: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="The age from which objects are forgotten, to save memory; one that comes with such an age is not "
+        "read, and counted. Default: never.",
+    )
+
+
+def in_bucket(path: str) -> bool:
+    """Return whether a path is one of S3; `s3a://` is Hadoop's word for it."""
+    return _IN_BUCKET.match(path) is not None
+
+
+def fields_of(options: Mapping[str, str]) -> BucketSourceFields:
+    """Return these options of a source, whose names are in any case.
+
+    Raises:
+        pydantic.ValidationError: one has a value that cannot be used; `problems` names it before.
+    """
+    return BucketSourceFields.model_validate(_own(options))
+
+
+def problems(source: SourceSpec) -> Iterator[OptionProblem]:
+    """Yield problems with the options of a source of files that are about buckets."""
+    path = option(source.options, "path") or ""
+    if not in_bucket(path):
+        if not any(environment_names(path)):
+            for name in _own(source.options):
+                yield OptionProblem(f"has the option {name!r}, which is for a path in a bucket", "leave it out", name)
+        return
+    for name, fix in _OF_SPARK.items():
+        if option(source.options, name) is not None:
+            yield OptionProblem(f"has the option {name!r}, which a source in a bucket does not have", fix, name)
+    yield from problems_of(BucketSourceFields, _own(source.options), {}, lambda given: ())
+
+
+def _own(options: Mapping[str, str]) -> dict[str, str]:
+    found = ((name, option(options, name)) for name in option_names(BucketSourceFields))
+    return {name: value for name, value in found if value is not None}

@@ -1,0 +1,91 @@
+package io.streamjob.filesource;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxBytes;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
+
+/** The files that Python has found for one reading of a source, and which no batch has yet. */
+public final class FileInbox {
+  private final Deque<FoundFile> waiting = new ArrayDeque<>();
+  private Map<String, String> figures = Map.of();
+  private long bytes;
+  private long committed = -1;
+  private String failure;
+
+  /** Adds files, one JSON object in each line. */
+  public void offer(String lines) {
+    List<FoundFile> files = lines.lines().map(FoundFile::of).toList();
+    synchronized (this) {
+      waiting.addAll(files);
+      bytes += files.stream().mapToLong(FoundFile::size).sum();
+    }
+  }
+
+  /** Returns the number of files that wait. */
+  public synchronized int size() {
+    return waiting.size();
+  }
+
+  /** Lets the query fail when it next asks for files. */
+  public synchronized void fail(String message) {
+    failure = message;
+  }
+
+  /** Sets further figures for the progress of the query. */
+  public synchronized void report(Map<String, String> more) {
+    figures = Map.copyOf(more);
+  }
+
+  /** Returns the last entry whose batch Spark has committed; -1 for none. */
+  public synchronized long committed() {
+    return committed;
+  }
+
+  synchronized void commit(long entry) {
+    committed = entry;
+  }
+
+  synchronized Map<String, String> figures() {
+    Map<String, String> result = new HashMap<>(figures);
+    result.put("filesUnread", Integer.toString(waiting.size()));
+    result.put("bytesUnread", Long.toString(bytes));
+    return result;
+  }
+
+  /** Returns the next files within a limit, at least one if one waits; they go on waiting until {@link #take}. */
+  synchronized List<FoundFile> next(ReadLimit limit) {
+    if (failure != null) {
+      throw new IllegalStateException(failure);
+    }
+    long mostFiles = Long.MAX_VALUE;
+    long mostBytes = Long.MAX_VALUE;
+    ReadLimit[] limits = limit instanceof CompositeReadLimit all ? all.getReadLimits() : new ReadLimit[] {limit};
+    for (ReadLimit each : limits) {
+      mostFiles = each instanceof ReadMaxFiles files ? files.maxFiles() : mostFiles;
+      mostBytes = each instanceof ReadMaxBytes size ? size.maxBytes() : mostBytes;
+    }
+    List<FoundFile> result = new ArrayList<>();
+    long sum = 0;
+    for (FoundFile file : waiting) {
+      sum += file.size();
+      if (!result.isEmpty() && (result.size() >= mostFiles || sum > mostBytes)) {
+        break;
+      }
+      result.add(file);
+    }
+    return result;
+  }
+
+  synchronized void take(int files) {
+    for (int number = 0; number < files; number++) {
+      bytes -= waiting.remove().size();
+    }
+  }
+}

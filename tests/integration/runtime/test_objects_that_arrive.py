@@ -1,0 +1,126 @@
+"""A source in a bucket finds the objects that arrive while its job runs, each once, and says what it does not read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
+from tests.integration.sinks.buckets import Bucket
+
+from streamjob.errors import ExitCode
+from streamjob.ids import Key
+
+if TYPE_CHECKING:
+    pass
+
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+OF_AN_OBJECT = 5
+
+
+def put(bucket: Bucket, key: str, first: int) -> None:
+    rows = range(first, first + OF_AN_OBJECT)
+    bucket.objects.put(Key(f"in/{key}"), "".join(f'{{"id": {each}}}\n' for each in rows).encode())
+
+
+class Job:
+    """A job that reads what arrives below a prefix, and its runs."""
+
+    def __init__(self, bucket: Bucket, directory: Path, runs: JobRuns) -> None:
+        self.bucket = bucket
+        self.runs = runs
+        self.output = directory / "out"
+
+    def start(self, *arguments: str) -> JobProcess:
+        return self.runs.start(*arguments, environment=self.bucket.server.environment)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows that are published."""
+        files = sorted(self.output.glob("*.json")) if self.output.exists() else []
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def ids(self) -> Counter[int]:
+        return Counter(row["id"] for row in self.rows())
+
+    def wait_for(self, condition: Callable[[], bool], what: str, process: JobProcess) -> None:
+        self.runs.wait(condition, what, process)
+
+    def wait_for_rows(self, number: int, process: JobProcess) -> None:
+        self.wait_for(lambda: len(self.rows()) >= number, f"{number} rows", process)
+
+
+@contextmanager
+def job_of(bucket: Bucket, directory: Path, schema: str = "id BIGINT", **options: str) -> Iterator[Job]:
+    """Run a job that copies the rows of objects into a directory; options are the source's."""
+    described = {
+        "name": "arrivals",
+        "checkpointing": {"interval": "300ms"},
+        "sources": [
+            {
+                "name": "rows",
+                "format": "json",
+                "schema": schema,
+                "options": {"path": f"{bucket.path}/in", "checkInterval": "250ms", **options},
+            }
+        ],
+        "sinks": [{"name": "out", "input": "rows", "format": "json", "options": {"path": "out"}}],
+    }
+    file = directory / "job.yaml"
+    file.write_text(json.dumps(described))
+    with job_runs(file, directory / "snapshots", "arrivals") as runs:
+        yield Job(bucket, directory, runs)
+
+
+@pytest.mark.core
+@pytest.mark.timeout(600)
+def test_objects_that_arrive_are_read_once_each_however_often_the_job_is_killed(bucket: Bucket, tmp_path: Path) -> None:
+    """The job begins with an empty prefix. The first objects name a column in their directories; late ones go into old
+    directories."""
+    with job_of(bucket, tmp_path, "id BIGINT, day INT", listAllEvery="1s") as job:
+        process = job.start()
+        number = 0
+        for life in range(5):
+            of_days = [f"day={life * 10 + day}/a b+ü%20-{life}.json" for day in range(3)]
+            for key in (*of_days, f"day=0/late-{life}.json"):
+                put(bucket, key, number * OF_AN_OBJECT)
+                number += 1
+            # Now and then it is killed while it reads.
+            job.wait_for_rows((number - 3 * (life % 2)) * OF_AN_OBJECT, process)
+            process.kill()
+            process = job.start()
+        job.wait_for_rows(number * OF_AN_OBJECT, process)
+        process.kill()
+        assert job.ids() == Counter(range(number * OF_AN_OBJECT))
+        assert {row["day"] for row in job.rows()} == {life * 10 + day for life in range(5) for day in range(3)}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("then", ["fail", "read", "ignore"])
+def test_an_object_that_is_replaced_is_handled_as_the_source_says(bucket: Bucket, tmp_path: Path, then: str) -> None:
+    put(bucket, "a.json", 0)
+    put(bucket, "b.json", 5)
+    with job_of(bucket, tmp_path, onReplaced=then) as job:
+        process = job.start()
+        job.wait_for_rows(10, process)
+        put(bucket, "a.json", 100)
+        if then == "fail":
+            assert process.wait() == ExitCode.INVALID_INPUT
+            said = process.output()
+            assert f"s3a://{bucket.name}/lake/out/in/a.json" in said
+            assert "onReplaced=read" in said
+        else:
+            put(bucket, "c.json", 200)
+            job.wait_for_rows(20 if then == "read" else 15, process)
+        process.kill()
+        expected = [
+            *range(10),
+            *(range(200, 205) if then != "fail" else ()),
+            *(range(100, 105) if then == "read" else ()),
+        ]
+        assert job.ids() == Counter(expected)
