@@ -309,11 +309,12 @@ class Chain:
         """Look for the files of sources in buckets."""
         if not self.dataflow.discovered:
             return
+        lines = self._offsets(self._start.batch)
         for number, (uid, directory) in enumerate(zip(self.dataflow.sources, self.dataflow.directories, strict=True)):
             folder = self.checkpoint / "sources" / str(directory)
             if uid in self.dataflow.discovered and directory not in self.dataflow.directories[:number]:
                 files = self.dataflow.discovered[uid]
-                self._discoverers.append(files.discoverer(folder, self._clock))
+                self._discoverers.append(files.discoverer(folder, lines[number], self._clock))
                 self._discoverers[-1].start()
 
     def _offsets(self, batch: BatchId) -> Sequence[str]:

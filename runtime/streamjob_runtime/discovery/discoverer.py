@@ -12,7 +12,7 @@ from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
 from streamjob.job.connectors.bucket_source import BucketSourceFields
 from streamjob.store.base import StoreUnavailable
-from streamjob_runtime.discovery.entries import compact, last_entry, load
+from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load
 from streamjob_runtime.discovery.known import NEVER
 from streamjob_runtime.discovery.objects import Found, Lister, Refused
 from streamjob_runtime.discovery.search import Search
@@ -61,6 +61,7 @@ class Discoverer:
         judge: decides about objects.
         given: the source's options.
         folder: its folder below `sources/`.
+        of_spark: the last entry there that Spark's own stream has read, if the source goes on behind it; else None.
         clock: seconds since 1970.
         whole: the objects of a bounded source, all that it reads; None for one that goes on.
     """
@@ -74,6 +75,7 @@ class Discoverer:
         judge: Judge,
         given: BucketSourceFields,
         folder: Path,
+        of_spark: int | None = None,
         clock: Clock,
         whole: Sequence[Found] | None = None,
     ) -> None:
@@ -85,9 +87,13 @@ class Discoverer:
         self._folder = folder
         self._clock = clock
         self._whole = whole
-        # The entries behind the last batch are read by the next one.
-        self._compacted = last_entry(folder)
-        self._known, recent = load(folder, self._compacted)
+        if of_spark is None:
+            # The entries behind the last batch are read by the next one.
+            self._compacted = last_entry(folder)
+            self._known, recent = load(folder, self._compacted)
+        else:
+            self._compacted = of_spark
+            self._known, recent = adopt(folder, of_spark), []
         self._search = Search.of(recent, len(self._known), given.list_all_every)
         self._changed: set[str] = set()
         self._too_old: set[str] = set()

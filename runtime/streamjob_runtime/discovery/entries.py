@@ -10,6 +10,7 @@ after a restart a source may know objects that it had forgotten.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from streamjob_runtime.discovery.known import NEVER, RECORD_SIZE, Known, head, r
 from streamjob_runtime.discovery.objects import Found
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
 from streamjob_runtime.spark.checkpoint_dir.file_entries import needed_files, newest_known
+from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
 
 KEPT_ENTRIES = 100
 """Positions before the committed one at which a cut may still be taken."""
@@ -84,6 +86,30 @@ def load(folder: Path, position: int) -> tuple[Known, list[Found]]:
     for found in recent:
         known.add(found)
     return known, recent
+
+
+def adopt(folder: Path, position: int) -> Known:
+    """Let a source go on behind the log of Spark's own stream of files, in which each object has only its path.
+
+    What Spark has listed and not read is forgotten, and found again.
+
+    Args:
+        folder: the source's directory.
+        position: the last entry of the log that was read.
+
+    Raises:
+        UnreadableCheckpointFile: the log does not have the format of Spark 4.3.
+    """
+    known = Known()
+    for path in sparks_files(folder, position):
+        known.add_any_version(re.sub("^s3n?:", "s3a:", path))
+    temporary = folder / f".{position}.known.new"
+    temporary.write_bytes(known.to_records())
+    temporary.replace(folder / f"{position}.known")
+    for name in entry_files(folder):
+        if (number := name.removesuffix(".compact")).isdecimal() and int(number) > position:
+            (folder / name).unlink()
+    return known
 
 
 def compact(folder: Path, committed: int, forget_before_ms: int = NEVER) -> None:

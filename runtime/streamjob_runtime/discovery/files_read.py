@@ -10,8 +10,8 @@ from streamjob.ids import BatchId
 from streamjob_runtime.spark.checkpoint_dir import files_read as of_spark
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
 
-POSITION = "files"
-"""The field of our own source's position, the last entry that it has read."""
+_POSITION, _OF_SPARK = "files", "logOffset"
+"""The field of our own source's position, the last entry that it has read; and of that of Spark's own stream."""
 
 
 def position_of(offset: str) -> int | None:
@@ -22,7 +22,13 @@ def position_of(offset: str) -> int | None:
     if offset == VOID_OFFSET:
         return -1
     value = json.loads(offset)
-    return int(value[POSITION]) if isinstance(value, dict) and value.keys() == {POSITION} else None
+    return int(value[_POSITION]) if isinstance(value, dict) and value.keys() == {_POSITION} else None
+
+
+def position_of_spark(offset: str) -> int | None:
+    """Return the last entry that Spark's own stream has read, behind which ours goes on; None for any other source."""
+    value = None if offset == VOID_OFFSET else json.loads(offset)
+    return int(value[_OF_SPARK]) if isinstance(value, dict) and value.keys() == {_OF_SPARK} else None
 
 
 def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | None = None) -> Container[str]:

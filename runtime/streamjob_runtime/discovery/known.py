@@ -25,6 +25,8 @@ RECORD_SIZE = _RECORD.itemsize
 NEVER = -(1 << 63)
 """A time in ms before that of any object."""
 
+_ANY = 0
+"""In place of the hash of version and size: each version was read."""
 _HEAD = struct.Struct("<16sqq")
 _MAGIC = b"streamjob known\n"
 _FORMAT = 1
@@ -94,11 +96,12 @@ class Known:
         at = self._find(asked)
         is_known = at >= 0
         is_same = is_known.copy()
-        is_same[is_known] = self._records["content"][at[is_known]] == asked["content"][is_known]
+        content = self._records["content"][at[is_known]]
+        is_same[is_known] = (content == asked["content"][is_known]) | (content == _ANY)
         if self._added:
             for number, each in enumerate(packed):
                 if (added := self._added.get(each[:16])) is not None:
-                    is_known[number], is_same[number] = True, added[16:24] == each[16:24]
+                    is_known[number], is_same[number] = True, added[16:24] in (each[16:24], bytes(8))
         result = Classified()
         for number in np.flatnonzero(~is_same).tolist():
             found = objects[number]
@@ -107,6 +110,11 @@ class Known:
             else:
                 (result.too_old if found.modified_ms < self._horizon_ms else result.new).append(found)
         return result
+
+    def add_any_version(self, key: str) -> None:
+        """Remember an object that was read, of which nothing but the key is known: any version counts as read."""
+        packed = _hash_of(key)
+        self._added[packed] = packed + bytes(8) + NEVER.to_bytes(8, "little", signed=True)
 
     def forget(self, before_ms: int) -> int:
         """Forget the objects that were written before a time in ms since 1970; return their number.

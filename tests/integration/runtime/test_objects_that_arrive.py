@@ -17,7 +17,7 @@ from streamjob.errors import ExitCode
 from streamjob.ids import Key
 
 if TYPE_CHECKING:
-    pass
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
@@ -124,3 +124,34 @@ def test_an_object_that_is_replaced_is_handled_as_the_source_says(bucket: Bucket
             *(range(100, 105) if then == "read" else ()),
         ]
         assert job.ids() == Counter(expected)
+
+
+@pytest.mark.timeout(300)
+def test_a_job_goes_on_where_a_plain_query_stopped(spark: SparkSession, bucket: Bucket, tmp_path: Path) -> None:
+    """The query has read the bucket's files where the server keeps them; in its log they get their names in S3A."""
+    for number in range(12):
+        put(bucket, f"a b%20ü-{number}.json", number * OF_AN_OBJECT)
+    place = bucket.directory / "in"
+    checkpoint = tmp_path / "plain"
+    reader = spark.readStream.schema("id BIGINT").option("maxFilesPerTrigger", 1).json(str(place))
+    written = reader.writeStream.format("parquet").option("path", str(tmp_path / "before"))
+    written.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+    for file in (checkpoint / "sources" / "0").iterdir():
+        if not file.name.startswith("."):
+            text = file.read_text("utf-8").replace(f"file://{place}", f"s3a://{bucket.name}/lake/out/in")
+            file.write_text(text, "utf-8")
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    put(bucket, "later.json", 1000)
+    put(bucket, "a b%20ü-3.json", 15)
+
+    with job_of(bucket, tmp_path) as job:
+        process = job.start("--from", f"spark:{checkpoint}")
+        job.wait_for_rows(OF_AN_OBJECT, process)
+        put(bucket, "last.json", 2000)
+        job.wait_for_rows(2 * OF_AN_OBJECT, process)
+        process.kill()
+        process = job.start()
+        put(bucket, "behind.json", 3000)
+        job.wait_for_rows(3 * OF_AN_OBJECT, process)
+        process.kill()
+        assert job.ids() == Counter(first + number for first in (1000, 2000, 3000) for number in range(OF_AN_OBJECT))

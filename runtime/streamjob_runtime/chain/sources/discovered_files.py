@@ -16,7 +16,7 @@ from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob.store.base import StoreError
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
-from streamjob_runtime.discovery.files_read import position_of
+from streamjob_runtime.discovery.files_read import position_of, position_of_spark
 from streamjob_runtime.discovery.objects import Found, Lister, Refused
 from streamjob_runtime.discovery.patterns import SourceFiles
 from streamjob_runtime.discovery.rereading import changed_since
@@ -135,11 +135,12 @@ class DiscoveredFiles:
         """Offer some files to the query that reads them next, for a look at them."""
         self._java.inbox(0).offer("\n".join(self.line(each) for each in self._first_page()))
 
-    def discoverer(self, folder: Path, clock: Clock) -> Discoverer:
+    def discoverer(self, folder: Path, offset: str, clock: Clock) -> Discoverer:
         """Return what finds the files for a query.
 
         Args:
             folder: the source's folder below `sources/` of the query's checkpoint.
+            offset: the source's line in the offset log; `-` for none.
             clock: seconds since 1970.
         """
         # It loads numpy, which a job without such a source does without; boto3 below likewise.
@@ -152,6 +153,7 @@ class DiscoveredFiles:
             judge=self,
             given=self._given,
             folder=folder,
+            of_spark=position_of_spark(offset),
             clock=clock,
             whole=self._whole,
         )
@@ -249,6 +251,8 @@ class DiscoveredFiles:
 
 def _entry(offset: str) -> int:
     position = position_of(offset)
+    if position is None:
+        position = position_of_spark(offset)
     assert position is not None, offset
     return position
 

@@ -28,12 +28,22 @@ def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | N
     if offset == VOID_OFFSET:
         return frozenset()
     log = checkpoint / "sources" / str(source if directory is None else directory)
+    return sparks_files(log, int(json.loads(offset)["logOffset"]))
+
+
+def sparks_files(log: Path, position: int) -> frozenset[str]:
+    """Return the files in a log of Spark's file source up to an entry: absolute paths, or URIs if not local.
+
+    Raises:
+        UnreadableCheckpointFile: the log does not have the format of Spark 4.3.
+    """
     found: set[str] = set()
-    for name in file_source_entries([each.name for each in log.iterdir()], int(json.loads(offset)["logOffset"])):
-        lines = (log / name).read_text("utf-8").splitlines()
+    for name in file_source_entries([each.name for each in log.iterdir()], position):
+        # Not by the line breaks of Unicode, which a name may contain.
+        lines = (log / name).read_text("utf-8").split("\n")
         if lines[0] != "v1":
             raise UnreadableCheckpointFile(log / name, f"unknown version {lines[0]!r}")
-        found.update(local_path(json.loads(line)["path"]) for line in lines[1:])
+        found.update(local_path(json.loads(line)["path"]) for line in lines[1:] if line)
     return frozenset(found)
 
 

@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob_runtime.discovery import entries as module
-from streamjob_runtime.discovery.entries import compact, entry_files, is_due, load, read_entry, write_known
+from streamjob_runtime.discovery.entries import (
+    adopt,
+    compact,
+    entry_files,
+    is_due,
+    last_entry,
+    load,
+    read_entry,
+    write_known,
+)
 from streamjob_runtime.discovery.known import Classified, head, record
 from streamjob_runtime.discovery.objects import Found
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
@@ -242,3 +251,27 @@ def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, name: str, co
     with pytest.raises(UnreadableCheckpointFile, match=f"/{name} "):
         write_known(tmp_path, 2)
     assert known_files(tmp_path) == [0]
+
+
+def test_a_source_goes_on_behind_the_log_of_sparks_own_stream(tmp_path: Path) -> None:
+    """Each version of what Spark has read counts as read; what it has only listed is found again."""
+
+    def line(number: int) -> str:
+        return json.dumps({"path": f"s3a://b/in/a%20{number}.json", "timestamp": number, "batchId": number})
+
+    (tmp_path / "9.compact").write_text("\n".join(("v1", *map(line, range(10)))))
+    (tmp_path / "10").write_text(f"v1\n{line(10)}")
+    (tmp_path / "11").write_text(f"v1\n{line(11)}")
+    found = [Found(f"s3a://b/in/a {number}.json", 5, 0, "version") for number in range(12)]
+
+    known = adopt(tmp_path, 10)
+
+    classified = known.classify(found)
+    assert (classified.new, classified.replaced) == ([found[11]], [])
+    assert not (tmp_path / "11").exists()
+    (tmp_path / "11").write_text(
+        "v1\n" + json.dumps({"path": found[11].key, "size": 5, "modified": 0, "version": "version"})
+    )
+    assert last_entry(tmp_path) == 11
+    again, recent = load(tmp_path, 11)
+    assert (again.classify(found).new, again.classify(found).replaced, recent) == ([], [], [found[11]])

@@ -26,10 +26,12 @@ import scala.Option;
 
 /**
  * A stream of the files in an inbox. Entry {@code n} of its log has the files of its n-th batch; its position is the
- * last entry that was read.
+ * last entry that was read. It goes on behind the log of Spark's own stream, too.
  */
 public final class FileSource implements Source, SupportsTriggerAvailableNow, ReportsSourceMetrics {
-  private static final Pattern POSITION = Pattern.compile("\\{\"files\":(\\d+)}");
+  private static final String OF_SPARK = "logOffset";
+  private static final Pattern POSITION = Pattern.compile("\\{\"(?:files|" + OF_SPARK + ")\":(\\d+)}");
+  private static final Pattern ENTRY = Pattern.compile("(\\d+)(?:\\.compact)?");
   private static final String VERSION = "v1";
 
   private final DiscoveredFiles files;
@@ -49,9 +51,9 @@ public final class FileSource implements Source, SupportsTriggerAvailableNow, Re
     }
     this.last =
         Arrays.stream(manager.list(log))
-            .map(each -> each.getPath().getName())
-            .filter(name -> name.matches("\\d+"))
-            .mapToLong(Long::parseLong)
+            .map(each -> ENTRY.matcher(each.getPath().getName()))
+            .filter(Matcher::matches)
+            .mapToLong(name -> Long.parseLong(name.group(1)))
             .max()
             .orElse(-1);
   }
@@ -110,12 +112,19 @@ public final class FileSource implements Source, SupportsTriggerAvailableNow, Re
       last++;
     }
     limited = inbox.size() > 0;
-    return last < 0 ? null : new Position(last);
+    // Behind the log of Spark's own stream, its offset stays until there is an entry of ours: the same one in another form
+    // would be a batch.
+    boolean isStart = start instanceof Offset && entryOf(start) == last;
+    return last < 0 ? null : isStart ? (Offset) start : new Position(last);
   }
 
   @Override
   public Dataset<Row> getBatch(Option<Offset> start, Offset end) {
     List<FoundFile> batch = new ArrayList<>();
+    if (end.json().contains(OF_SPARK)) {
+      // At a start, Spark asks for its last batch once more, and does not run it.
+      return files.rows(batch);
+    }
     for (long entry = start.isEmpty() ? 0 : entryOf(start.get()) + 1; entry <= entryOf(end); entry++) {
       batch.addAll(read(entry));
     }
