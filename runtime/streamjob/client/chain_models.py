@@ -89,8 +89,22 @@ class InputView(View):
     )
     lag_seconds: Annotated[float | None, Figure("source_lag_seconds", Unit.SECONDS, scope="source")] = Field(
         default=None,
-        description="Seconds since the arrival of the first unread record of a Kafka source, an estimate; 0 if all is "
-        "read, null if not known.",
+        description="Seconds since the arrival of the first unread record of a Kafka source, an estimate, or since the "
+        "time of the oldest unread file of a source in a bucket; 0 if all is read, null if not known.",
+    )
+    files_unread: Annotated[int | None, Figure("source_files_unread", scope="source")] = Field(
+        default=None,
+        description="Files that a source in a bucket has found and not read yet; those of a running batch count. Null "
+        "before its first search, and for other inputs.",
+    )
+    bytes_unread: Annotated[int | None, Figure("source_bytes_unread", Unit.BYTES, scope="source")] = Field(
+        default=None,
+        description="Size of the files that a source in a bucket has found and not read yet; null as there.",
+    )
+    record_bytes: float | None = Field(
+        default=None,
+        description="Mean size of a record in the files that a source in a bucket has read in this process; null if "
+        "not known.",
     )
     partitions: tuple[PartitionView, ...] = Field(default=(), description="The partitions of a Kafka source.")
     records_not_decoded: Annotated[

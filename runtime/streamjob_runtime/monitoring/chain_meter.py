@@ -10,6 +10,7 @@ from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.chain.event_time.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.chain.query_status import waits_for_data
+from streamjob_runtime.chain.sources.discovered_files import UnreadFiles
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.monitoring.arrivals import Arrivals
 from streamjob_runtime.monitoring.batch_times import BatchTimes, BatchWindow
@@ -47,7 +48,9 @@ class ChainFigures:
         timeless: rows that were dropped without an event time, by source and operator.
         read: records read from each input.
         states: its stateful operators after the last batch, by Spark's numbers; empty before the first.
-        lag_seconds: seconds since the arrival of the first unread record of a source, where that is known.
+        lag_seconds: seconds since the arrival of the first unread record or file of a source, where that is known.
+        unread: the unread files of its sources in buckets, at this moment.
+        record_bytes: mean size of the records in the files that such a source has read, in bytes.
         busy: fraction of the time in batches, without waiting for readers, 0 to 1.
         times: where the time of its last batches goes; None before the first.
         running_seconds: for how long its running batch has run; None between two batches.
@@ -78,6 +81,8 @@ class ChainFigures:
     read: Mapping[OperatorUid, int] = field(default_factory=dict)
     states: Sequence[StateProgress] = ()
     lag_seconds: Mapping[OperatorUid, float] = field(default_factory=dict)
+    unread: Mapping[OperatorUid, UnreadFiles] = field(default_factory=dict)
+    record_bytes: Mapping[OperatorUid, float] = field(default_factory=dict)
     busy: float = 0.0
     times: BatchTimes | None = None
     running_seconds: float | None = None
@@ -96,6 +101,7 @@ class ChainMeter:
         self._waited_before = 0.0
         self._silence = Silence()
         self._read: dict[OperatorUid, int] = {}
+        self._sized: dict[OperatorUid, tuple[int, int]] = {}
         self._states: tuple[StateProgress, ...] = ()
         self._in, self._from_sources, self._out, self._waits, self._works = Rate(), Rate(), Rate(), Rate(), Rate()
         self._ended_seconds = self._busy_seconds = 0.0
@@ -148,6 +154,7 @@ class ChainMeter:
             not_decoded=_summed(before.not_decoded, [batch.not_decoded for batch in batches]),
             timeless=_summed(before.timeless, [batch.timeless for batch in batches]),
             times=times or before.times,
+            unread=_unread(chain),
         )
         return batches
 
@@ -172,6 +179,7 @@ class ChainMeter:
             not_decoded=before.not_decoded,
             timeless=before.timeless,
             times=before.times,
+            unread={},
         )
 
     def _note_reads(self, chain: Chain, batches: Sequence[BatchProgress], now: float) -> None:
@@ -185,6 +193,11 @@ class ChainMeter:
             self._silence.read(brought.keys(), now - batch.duration_ms / 1000, now)
             for uid, rows in brought.items():
                 self._read[uid] = self._read.get(uid, 0) + rows
+            # After a restart, the files of the first batch are those of an old plan: nobody counts their bytes.
+            for number, size in enumerate(batch.bytes_by_source):
+                if size and number in uids:
+                    sized, rows = self._sized.get(uids[number], (0, 0))
+                    self._sized[uids[number]] = sized + size, rows + batch.rows_by_source[number]
         # A batch with its own report was not planned for nothing.
         if not batches and chain.queries and self._running is None and waits_for_data(chain.queries[-1]):
             self._silence.waits(now)
@@ -207,8 +220,13 @@ class ChainMeter:
         found = enumerate(self._progress.positions)
         return {uids[number]: each for number, each in found if each.read or each.files_changed or each.files_too_old}
 
-    def _lags(self, positions: Mapping[OperatorUid, Positions], now: float) -> Mapping[OperatorUid, float]:
-        found = {}
+    def _lags(
+        self, positions: Mapping[OperatorUid, Positions], unread: Mapping[OperatorUid, UnreadFiles], now: float
+    ) -> Mapping[OperatorUid, float]:
+        found = {
+            uid: 0.0 if each.oldest_ms is None else max(0.0, now - each.oldest_ms / 1000)
+            for uid, each in unread.items()
+        }
         for uid, each in positions.items():
             arrivals = self._arrivals.setdefault(uid, Arrivals())
             if each.planned is not None and each.latest:
@@ -252,6 +270,7 @@ class ChainMeter:
         not_decoded: Mapping[OperatorUid, int],
         timeless: Mapping[OperatorUid, int],
         times: BatchTimes | None,
+        unread: Mapping[OperatorUid, UnreadFiles],
     ) -> None:
         self._in.note(now, records_in)
         self._from_sources.note(now, from_sources)
@@ -285,7 +304,9 @@ class ChainMeter:
             # A batch that waits for room takes its time, too.
             read=dict(self._read),
             states=self._states,
-            lag_seconds=self._lags(positions, now),
+            lag_seconds=self._lags(positions, unread, now),
+            unread=unread,
+            record_bytes={uid: size / rows for uid, (size, rows) in self._sized.items() if rows},
             busy=max(0.0, min(1.0, self._works.per_second) - backpressured),
             times=times,
             running_seconds=None if self._running is None else now - self._running[1],
@@ -295,6 +316,19 @@ class ChainMeter:
 
 def _of_sources(chain: Chain, begun: Mapping[OperatorUid, Positions]) -> dict[OperatorUid, Positions]:
     return {uid: begun[uid] for uid in chain.dataflow.sources if uid in begun}
+
+
+def _unread(chain: Chain) -> dict[OperatorUid, UnreadFiles]:
+    """Return the unread files of sources in buckets; of one that is read twice, those of both readings."""
+    # Spark's reports tell it as well, but none comes during a batch.
+    found: dict[OperatorUid, UnreadFiles] = {}
+    for directory, uid in _numbered(chain).items():
+        files = chain.dataflow.discovered.get(uid)
+        if files is not None and (one := files.unread(directory)) is not None:
+            other = found.get(uid, UnreadFiles(0, 0))
+            oldest = [each for each in (one.oldest_ms, other.oldest_ms) if each is not None]
+            found[uid] = UnreadFiles(one.files + other.files, one.bytes + other.bytes, min(oldest, default=None))
+    return found
 
 
 def _numbered(chain: Chain) -> dict[int, OperatorUid]:

@@ -64,7 +64,8 @@ class BatchProgress:
 
     `begun` is its begin in seconds since 1970; None if Spark does not report it.
 
-    `rows_by_source` has the number of rows by Spark's number of the source. `dropped_late` has Spark's name of each
+    `rows_by_source` has the number of rows by Spark's number of the source, and `bytes_by_source` the size of the files
+    that a source in a bucket has read, 0 for any other source. `dropped_late` has Spark's name of each
     stateful operator with the number of late rows that it dropped; it is empty without a watermark.
     `not_decoded` has the number of records and rows that could not be decoded or computed, by source and operator;
     `timeless` that of rows dropped without an event time.
@@ -76,6 +77,7 @@ class BatchProgress:
     begun: float | None = None
     rows_from_chains: int = 0
     rows_by_source: tuple[int, ...] = ()
+    bytes_by_source: tuple[int, ...] = ()
     phases: Phases = field(default_factory=Phases)
     dropped_late: tuple[tuple[str, int], ...] = ()
     states: tuple[StateProgress, ...] = ()
@@ -141,6 +143,7 @@ class ProgressReader:
                         _rows_in(source) for source in sources if source["description"].startswith(_CHANNEL)
                     ),
                     rows_by_source=tuple(map(_rows_in, sources)),
+                    bytes_by_source=tuple(map(_bytes_in, sources)),
                     phases=_phases(report),
                     dropped_late=_dropped_late(report),
                     states=tuple(_state(each) for each in report.get("stateOperators", ())),
@@ -175,6 +178,10 @@ def _rows_in(source: Mapping[str, Any]) -> int:
 def _surplus(source: Mapping[str, Any]) -> int:
     # Of CSV and JSON files Spark counts lines, those of headers as well, or whole files.
     return int((source.get("metrics") or {}).get("recordsSurplus", 0))
+
+
+def _bytes_in(source: Mapping[str, Any]) -> int:
+    return int((source.get("metrics") or {}).get("bytesRead", 0))
 
 
 def _seconds(timestamp: str | None) -> float | None:

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
+from tests.integration.runtime.agents import free_port
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.sinks.buckets import Bucket
 
@@ -37,8 +39,8 @@ class Job:
         self.runs = runs
         self.output = directory / "out"
 
-    def start(self, *arguments: str) -> JobProcess:
-        return self.runs.start(*arguments, environment=self.bucket.server.environment)
+    def start(self, *arguments: str, **environment: str) -> JobProcess:
+        return self.runs.start(*arguments, environment=self.bucket.server.environment | environment)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows that are published."""
@@ -155,3 +157,37 @@ def test_a_job_goes_on_where_a_plain_query_stopped(spark: SparkSession, bucket: 
         job.wait_for_rows(3 * OF_AN_OBJECT, process)
         process.kill()
         assert job.ids() == Counter(first + number for first in (1000, 2000, 3000) for number in range(OF_AN_OBJECT))
+
+
+@pytest.mark.timeout(300)
+def test_the_unread_objects_are_told_batch_by_batch_until_there_are_none(bucket: Bucket, tmp_path: Path) -> None:
+    port, seen = free_port(), []
+
+    def figures() -> tuple[float | None, ...]:
+        """Return the number of unread objects, their bytes, and the lag in seconds."""
+        try:
+            text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        except httpx.TransportError:
+            return (None, None, None)
+        names = ("files_unread", "bytes_unread", "lag_seconds")
+        lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        values = [lines.get(f'streamjob_source_{name}{{source="rows"}}') for name in names]
+        return tuple(None if each is None else float(each) for each in values)
+
+    def is_read() -> bool:
+        seen.append(figures())
+        return seen[-1] == (0, 0, 0)
+
+    for number in range(8):
+        put(bucket, f"{number}.json", number * OF_AN_OBJECT)
+    with job_of(bucket, tmp_path, maxFilesPerTrigger="1") as job:
+        process = job.start(STREAMJOB_METRICS_PORT=str(port))
+        job.wait_for(is_read, "end of the unread objects", process)
+        job.wait_for_rows(8 * OF_AN_OBJECT, process)
+        process.kill()
+
+    known = [(files, size, lag) for files, size, lag in seen if files is not None]
+    counts = [files for files, _, _ in known]
+    assert counts == sorted(counts, reverse=True)
+    assert len(set(counts)) > 2
+    assert all(0 < (lag or 0) < 600 and 50 < (size or 0) / files < 60 for files, size, lag in known if files)

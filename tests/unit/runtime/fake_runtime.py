@@ -53,6 +53,7 @@ class Reports:
         positions: object = None,
         latest: object = None,
         late: int | None = None,
+        bytes_read: int = 0,
     ) -> None:
         """Report one more batch, of a query with a watermark if rows were late."""
         batch = len(self.reports)
@@ -62,6 +63,7 @@ class Reports:
                 "numInputRows": rows - from_chains,
                 "endOffset": positions,
                 "latestOffset": latest,
+                "metrics": {"bytesRead": str(bytes_read)},
             },
             {"description": "channel /var/1/events to counts", "numInputRows": from_chains},
         ]
@@ -90,7 +92,7 @@ class FakeChain:
     ended: bool = False
     checkpoint: Path = field(default_factory=lambda: Path("none"))
     dataflow: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,))
+        default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,), discovered={})
     )
 
     @property

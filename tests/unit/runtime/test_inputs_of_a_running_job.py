@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.runtime.fake_runtime import NOW
 from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChains, world
 
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.protocol.emissions.channels import END_OF_TIME_MS
 from streamjob.protocol.emissions.cuts import Batch
 from streamjob_runtime.chain.event_time.event_times import PartitionTime, StrayTimes
+from streamjob_runtime.chain.sources.discovered_files import UnreadFiles
 from streamjob_runtime.control.views import held_back_by
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.monitoring.query_progress import Positions
@@ -53,6 +55,58 @@ def test_the_lag_is_unknown_where_a_batch_has_not_told_the_end_of_a_partition(wo
     (source,) = world.chain(FLIGHTS).inputs
     assert [each.lag for each in source.partitions] == [3, None]
     assert source.lag_records is None
+
+
+class Bucket:
+    """Replaces the files of a source in a bucket, by reading."""
+
+    def __init__(self, *unread: UnreadFiles | None) -> None:
+        self.readings = list(unread)
+
+    def unread(self, directory: int) -> UnreadFiles | None:
+        return self.readings[directory]
+
+
+def test_the_unread_files_of_a_bucket_are_told_as_they_are_also_while_no_batch_ends(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    bucket = Bucket(None)
+    world.chains[FLIGHTS].dataflow.discovered = {OperatorUid("flights"): bucket}
+    seen = []
+    for each in (None, UnreadFiles(3, 1200, round(NOW * 1000) - 5000), UnreadFiles(0, 0)):
+        bucket.readings = [each]
+        world.control.observe()
+        (source,) = world.chain(FLIGHTS).inputs
+        seen.append((source.files_unread, source.bytes_unread, source.lag_seconds))
+
+    assert seen == [(None, None, None), (3, 1200, 5.0), (0, 0, 0.0)]
+
+
+def test_the_files_of_a_source_that_is_read_twice_are_those_of_both_readings(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    flights = OperatorUid("flights")
+    chain = world.chains[FLIGHTS]
+    chain.dataflow.sources, chain.dataflow.directories = (flights, flights), (0, 1)
+    ms = round(NOW * 1000)
+    chain.dataflow.discovered = {flights: Bucket(UnreadFiles(1, 10, ms - 2000), UnreadFiles(2, 20, ms - 4000))}
+    world.control.observe()
+
+    (source,) = world.chain(FLIGHTS).inputs
+    assert (source.files_unread, source.bytes_unread, source.lag_seconds) == (3, 30, 4.0)
+
+
+def test_the_size_of_a_record_is_that_in_the_files_whose_size_is_known_over_all_epochs(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    world.control.observe()
+    before = world.chain(FLIGHTS).inputs[0].record_bytes
+    # The first batch after a restart was planned before it.
+    world.chains[FLIGHTS].query.add(1000)
+    world.chains[FLIGHTS].query.add(10, bytes_read=500)
+    world.control.observe()
+    world.begin_epoch()
+    world.chains[FLIGHTS].query.add(30, bytes_read=700)
+    world.control.observe()
+
+    assert (before, world.chain(FLIGHTS).inputs[0].record_bytes) == (None, 30.0)
 
 
 def test_records_that_are_dropped_as_late_are_counted_by_operator_over_batches_and_epochs(

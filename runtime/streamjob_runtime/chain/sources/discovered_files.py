@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,18 @@ class WrittenBySpark(InvalidInput):
 
 class ObjectReplaced(StreamJobError):
     """An object was replaced while a batch read it; the next attempt reads the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFiles:
+    """Files that were found and whose batch has not ended: their number, their bytes, and the time of the oldest one.
+
+    The time is in ms since 1970; None without a file.
+    """
+
+    files: int
+    bytes: int
+    oldest_ms: int | None = None
 
 
 class DiscoveredFiles:
@@ -134,6 +147,15 @@ class DiscoveredFiles:
     def offer_sample(self) -> None:
         """Offer some files to the query that reads them next, for a look at them."""
         self._java.inbox(0).offer("\n".join(self.line(each) for each in self._first_page()))
+
+    def unread(self, directory: int) -> UnreadFiles | None:
+        """Return what a query has not read; None before the first search. It costs one call into the JVM.
+
+        Args:
+            directory: the number of its reading below `sources/`.
+        """
+        figures = [int(each) for each in self._java.unread(directory).split()]
+        return UnreadFiles(*figures) if figures else None
 
     def discoverer(self, folder: Path, offset: str, clock: Clock) -> Discoverer:
         """Return what finds the files for a query.

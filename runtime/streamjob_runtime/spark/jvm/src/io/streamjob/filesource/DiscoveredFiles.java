@@ -132,6 +132,11 @@ public final class DiscoveredFiles extends DataSource {
     return inboxes.computeIfAbsent(directory, number -> new FileInbox());
   }
 
+  /** Returns what {@link FileInbox#unread} says of one reading. */
+  public String unread(int directory) {
+    return inbox(directory).unread();
+  }
+
   @Override
   public SourceInfo sourceInfo() {
     List<StructField> all = new ArrayList<>(CollectionConverters.asJava(data));

@@ -14,7 +14,11 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
 /** The files that Python has found for one reading of a source, and which no batch has yet. */
 public final class FileInbox {
   private final Deque<FoundFile> waiting = new ArrayDeque<>();
+  private final Deque<FoundFile> reading = new ArrayDeque<>();
+  /** Of the unread files, each one that is older than all behind it: the minimum of a queue, at a constant cost. */
+  private final Deque<FoundFile> oldest = new ArrayDeque<>();
   private Map<String, String> figures = Map.of();
+  private boolean searched;
   private long bytes;
   private long committed = -1;
   private String failure;
@@ -23,8 +27,15 @@ public final class FileInbox {
   public void offer(String lines) {
     List<FoundFile> files = lines.lines().map(FoundFile::of).toList();
     synchronized (this) {
+      searched = true;
       waiting.addAll(files);
-      bytes += files.stream().mapToLong(FoundFile::size).sum();
+      for (FoundFile file : files) {
+        bytes += file.size();
+        while (!oldest.isEmpty() && oldest.getLast().modified() > file.modified()) {
+          oldest.removeLast();
+        }
+        oldest.addLast(file);
+      }
     }
   }
 
@@ -40,6 +51,7 @@ public final class FileInbox {
 
   /** Sets further figures for the progress of the query. */
   public synchronized void report(Map<String, String> more) {
+    searched = true;
     figures = Map.copyOf(more);
   }
 
@@ -52,10 +64,34 @@ public final class FileInbox {
     committed = entry;
   }
 
-  synchronized Map<String, String> figures() {
+  /**
+   * Returns the number of files whose batch has not ended, their bytes, and the time of the oldest one in ms since 1970
+   * if there is one; empty before the first search.
+   */
+  public synchronized String unread() {
+    if (!searched) {
+      return "";
+    }
+    String time = oldest.isEmpty() ? "" : " " + oldest.getFirst().modified();
+    return waiting.size() + reading.size() + " " + bytes + time;
+  }
+
+  /** Returns the figures of a batch that has ended: its files are read. */
+  synchronized Map<String, String> ended() {
+    long read = reading.stream().mapToLong(FoundFile::size).sum();
+    while (!reading.isEmpty()) {
+      if (reading.remove() == oldest.peekFirst()) {
+        oldest.removeFirst();
+      }
+    }
+    bytes -= read;
     Map<String, String> result = new HashMap<>(figures);
     result.put("filesUnread", Integer.toString(waiting.size()));
     result.put("bytesUnread", Long.toString(bytes));
+    if (!oldest.isEmpty()) {
+      result.put("oldestUnread", Long.toString(oldest.getFirst().modified()));
+    }
+    result.put("bytesRead", Long.toString(read));
     return result;
   }
 
@@ -85,7 +121,7 @@ public final class FileInbox {
 
   synchronized void take(int files) {
     for (int number = 0; number < files; number++) {
-      bytes -= waiting.remove().size();
+      reading.add(waiting.remove());
     }
   }
 }

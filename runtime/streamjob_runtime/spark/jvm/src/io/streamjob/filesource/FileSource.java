@@ -138,7 +138,8 @@ public final class FileSource implements Source, SupportsTriggerAvailableNow, Re
 
   @Override
   public Map<String, String> metrics(Optional<org.apache.spark.sql.connector.read.streaming.Offset> latest) {
-    Map<String, String> figures = inbox.figures();
+    // Spark asks when a batch has ended, or when there was nothing for one.
+    Map<String, String> figures = inbox.ended();
     files.addSurplus(figures);
     return figures;
   }

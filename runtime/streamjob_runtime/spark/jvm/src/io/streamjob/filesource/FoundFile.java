@@ -34,4 +34,9 @@ record FoundFile(String line, FileStatus status, Path root) {
   long size() {
     return status.getLen();
   }
+
+  /** Returns its time in ms since 1970. */
+  long modified() {
+    return status.getModificationTime();
+  }
 }
