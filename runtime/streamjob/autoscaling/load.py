@@ -44,7 +44,8 @@ class SourceLoad:
 
     Args:
         uid: the source.
-        lag: unread records; None if the source does not report them.
+        lag: unread records, of files an estimate; None if the source does not report them.
+        record_bytes: bytes per record that this is estimated by; None if the records are counted.
         position: records read since the source's beginning, or the sum of its offsets; None if unknown.
         partitions: partitions that can be read in parallel; None if unknown.
         largest_lag: unread records of the partition with most of them; None if unknown.
@@ -57,6 +58,7 @@ class SourceLoad:
     position: _Amount | None = None
     partitions: _Count | None = None
     largest_lag: _Amount | None = None
+    record_bytes: _Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,9 +147,23 @@ def _take_in_arrivals(new: Memory, base: LoadReport, load: LoadReport) -> LoadRe
     before, after = base.position, load.position
     if before is None or after is None:
         before, after = base.rows, load.rows
-    arrived = after + (load.lag or 0.0) - before - (base.lag or 0.0)
+    arrived = after + (load.lag or 0.0) - before - _lag_before(base, load)
     new.arrivals = new.arrivals.add(load.time, max(0.0, arrived), elapsed)
     return load
+
+
+def _lag_before(base: LoadReport, load: LoadReport) -> float:
+    """Return the lag of a report as the next one counts: an estimate that becomes better is no arrival of records."""
+    if load.lag is None:
+        return base.lag or 0.0
+    now, lag = {source.uid: source for source in load.sources}, 0.0
+    for before in base.sources:
+        after = now.get(before.uid, before)
+        if after.record_bytes and before.record_bytes:
+            lag += (before.lag or 0.0) * before.record_bytes / after.record_bytes
+        else:
+            lag += (after.lag if after.record_bytes and before.lag is None else before.lag) or 0.0
+    return lag
 
 
 def _fit(new: Memory, base: LoadReport, load: LoadReport, elapsed: float, waited: float) -> None:

@@ -78,8 +78,18 @@ def _source(source: InputView) -> SourceLoad:
     lags = [part.lag for part in parts if part.lag is not None]
     return SourceLoad(
         uid=source.uid,
-        lag=source.lag_records,
+        lag=_lag(source),
+        record_bytes=source.record_bytes,
         position=sum(part.position for part in parts) if parts else None,
         partitions=len(parts) or None,
         largest_lag=max(lags) if lags else None,
     )
+
+
+def _lag(source: InputView) -> float | None:
+    """Return the unread records; those in files are estimated from the size of the records before them."""
+    if source.bytes_unread is None:
+        return source.lag_records
+    if not source.bytes_unread:
+        return 0.0
+    return source.bytes_unread / source.record_bytes if source.record_bytes else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import zlib
 from dataclasses import replace
 
@@ -115,6 +116,34 @@ def test_the_skew_of_a_topic_is_named_where_more_slots_do_not_help() -> None:
     life = Life(hours((0.5, 50_000), (3, 120_000)), kind=replace(Kind(), hot=7), change=uneven)
 
     assert "spread its keys" in told(life.run(), Rule.UNDO)
+
+
+def of_files(load: LoadReport) -> LoadReport:
+    """Return a report whose source has files; what it has read tells the size of a record the better the more it is."""
+    (source,) = load.sources
+    if not load.rows:
+        return replace(load, sources=(SourceLoad("events"),))
+    estimate = 100.0 * (1 + 0.5 * math.cos(load.time) * min(1.0, 1e6 / load.rows))
+    lag = (source.lag or 0.0) * 100.0 / estimate
+    return replace(load, sources=(SourceLoad("events", lag, record_bytes=estimate),))
+
+
+def test_a_backlog_of_files_is_worked_off_with_more_slots() -> None:
+    made = Life(hours((1, 40_000)), kind=CALM, lag=100e6, change=of_files).run()
+
+    move, *_ = moves(made)
+    assert move.rule is Rule.BEHIND
+    assert (move.slots or 0) > 6
+    assert min(load.lag for load, _ in made if load.lag is not None) < 40_000 * 60
+
+
+def test_an_estimate_of_the_records_in_files_that_becomes_better_is_no_arrival_of_records() -> None:
+    made = Life(hours((1, 40_000)), Policy(max=6, means=(Means.RESTART,)), CALM, lag=500e6, change=of_files).run()
+
+    rates = [rate for _, decision in made for rate in decision.memory.arrivals.minutes]
+    assert rates
+    assert min(rates) > 30_000
+    assert max(rates) < 50_000
 
 
 def test_a_change_in_place_is_preferred_where_it_is_possible() -> None:

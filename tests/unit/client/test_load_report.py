@@ -1,11 +1,14 @@
-"""The load of a job on executors: their slots come and go, and count once they take part."""
+"""The load of a job: the slots of its executors, which come and go, and how much its sources have not read."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from streamjob.client.load_report import load_of
-from streamjob.client.models import ExecutorsView, ExecutorView, JobState, JobView
+from streamjob.client.models import ChainView, ExecutorsView, ExecutorView, InputView, JobState, JobView
+from streamjob.ids import ChainUid, OperatorUid
 
 
 def job(*partitions: int, wanted: int = 2) -> JobView:
@@ -55,3 +58,22 @@ def test_a_job_in_one_process_has_the_slots_of_its_graph() -> None:
     load = load_of(job(wanted=0), now=10.0, interval=None)
 
     assert (load.slots, load.slots_in_use, load.executor_slots, load.is_complete) == (4, None, None, True)
+
+
+@pytest.mark.parametrize(
+    ("figures", "lag"),
+    [
+        ({"lag_records": 7}, 7),
+        ({"bytes_unread": 1000, "record_bytes": 20.0}, 50),
+        ({"bytes_unread": 1000}, None),
+        ({"bytes_unread": 0}, 0),
+        ({}, None),
+    ],
+    ids=["a topic", "files", "files before the first record", "all files are read", "any other"],
+)
+def test_the_unread_records_of_files_are_estimated_from_their_size(figures: dict[str, Any], lag: float | None) -> None:
+    source = InputView(uid=OperatorUid("rows"), **figures)
+    chain = ChainView(uid=ChainUid("rows"), operators=(), batch=-1, inputs=(source,))
+
+    (load,) = load_of(job().model_copy(update={"chains": (chain,)}), now=10.0, interval=None).sources
+    assert (load.lag, load.record_bytes) == (lag, figures.get("record_bytes"))
