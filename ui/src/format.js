@@ -45,6 +45,12 @@ export function size(number) {
   return `${value.toFixed(power === 0 || value >= 9.95 ? 0 : 1)} ${units[power]}`;
 }
 
+/** What a source has not read: rows of a topic, or files; empty if not known. */
+export function unread(input, unit = "") {
+  if (known(input.filesUnread)) return input.filesUnread ? `${plural(input.filesUnread, "file")} (${size(input.bytesUnread)})` : "0 files";
+  return known(input.lagRecords) ? compact(input.lagRecords) + unit : "";
+}
+
 /** Seconds in a suitable unit: 420 ms, 1.3 s, 2m 14s, 3h 02m, 4d 6h. */
 export function duration(seconds) {
   if (!known(seconds)) return ABSENT;

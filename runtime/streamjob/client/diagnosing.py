@@ -297,8 +297,9 @@ def _behind(job: JobView, known: Circumstances) -> list[Reason]:
     if lagging:
         chain, source, lag = max(lagging, key=lambda each: each[2])
         times = chain.batch_times
-        # Rows that arrive during a batch wait for the next one.
-        if lag < max(_BEHIND, 3 * (0.0 if times is None else times.seconds)):
+        # Rows that arrive during a batch wait for the next one; files, while few come, up to a minute for a search.
+        least = _BEHIND if source.files_unread is None else 2 * _BEHIND
+        if lag < max(least, 3 * (0.0 if times is None else times.seconds)):
             return []
         catching_up = known.lag_change is not None and known.lag_change < -0.05
         severity: Severity = "critical" if lag >= _FAR_BEHIND and not catching_up else "attention"

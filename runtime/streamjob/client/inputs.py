@@ -20,7 +20,7 @@ def behind(chain: ChainView, source: InputView) -> str:
 
 
 def unread_records(job: JobView, source: InputView) -> str:
-    """Return the number of unread records of a Kafka source; empty for other inputs.
+    """Return the number of unread records of a Kafka source, or files of one in a bucket; empty for other inputs.
 
     A chain that reads the source through a channel has an input of its uid, too, and knows no positions.
     """
@@ -28,6 +28,9 @@ def unread_records(job: JobView, source: InputView) -> str:
         return ""
     if source.lag_records is not None:
         return formatting.count(source.lag_records)
+    if source.files_unread is not None:
+        files = "1 file" if source.files_unread == 1 else f"{formatting.count(source.files_unread)} files"
+        return f"{files} ({formatting.size(source.bytes_unread or 0)})" if source.files_unread else files
     of_kafka = {each["uid"] for each in job.graph.get("sources", ()) if each.get("format") == "kafka"}
     return formatting.UNKNOWN if source.partitions or source.uid in of_kafka else ""
 

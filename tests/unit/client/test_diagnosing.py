@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.unit.view.samples import CHAIN, NOW, START, a_job, checkpoints, several_chains
+from tests.unit.view.samples import CHAIN, NOW, START, a_job, checkpoints, several_chains, with_inputs
 
 from streamjob.client.diagnosing import Circumstances, diagnose
 from streamjob.client.models import (
@@ -338,6 +338,13 @@ def test_the_delay_of_a_watermark_is_no_lag() -> None:
 
     assert of(job).sentence == "Behind by 15m 00s of event time: chain flights is busy 90 %"
     assert of(job.model_copy(update={"graph": graph})).sentence.startswith("Behind by 5m 00s of event time")
+
+
+@pytest.mark.parametrize(("seconds", "finding"), [(119.0, False), (121.0, True)])
+def test_a_file_may_wait_for_the_next_search_before_its_job_is_behind(seconds: float, finding: bool) -> None:
+    job = with_inputs(a_job(), {"lag_seconds": seconds, "files_unread": 1, "bytes_unread": 10})
+
+    assert ("behind" in sentences(of(job))) is finding
 
 
 @pytest.mark.parametrize(

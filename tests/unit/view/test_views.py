@@ -167,6 +167,15 @@ CASES = {
     "a topic read through a channel": Case(
         read_through_a_channel(with_partitions([5, 1200]).model_copy(update={"graph": KAFKA})), ()
     ),
+    "files in buckets": Case(
+        with_inputs(
+            a_job(),
+            {"files_unread": 1200, "bytes_unread": 3_400_000_000},
+            {"files_unread": 0, "bytes_unread": 0, "ended": False},
+        ),
+        (),
+        views=("status", "line"),
+    ),
     "tables and lookups": Case(a_job(**tables_and_lookups()), (), views=("status",)),
 }
 

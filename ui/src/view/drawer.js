@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { partsOf, sourcesOf, waits } from "../derive.js";
-import { ABSENT, age, clockTime, compact, count, duration, eventTime, ms, percent, plural, rate, size, watermarkLag } from "../format.js";
+import { ABSENT, age, clockTime, compact, count, duration, eventTime, ms, percent, plural, rate, size, unread, watermarkLag } from "../format.js";
 import { html } from "../html.js";
 import { busyOf } from "./graph.js";
 import { Sparkline } from "./spark.js";
@@ -86,7 +86,7 @@ function Inputs({ chain }) {
     <thead><tr><th scope="col">Input</th><th scope="col">From</th><th scope="col">Watermark (UTC)</th><th scope="col" class="number">Behind</th><th scope="col" class="number">Unread</th><th scope="col" class="number">Idle</th></tr></thead>
     <tbody>${chain.inputs.map((input) => html`<tr key=${`${input.uid} ${input.chain}`}>
       <th scope="row">${input.uid}${input.holdsWatermarkBack && html`<span class="flag">holds the watermark back</span>`}</th><td>${input.chain ? `chain ${input.chain}` : "source"}</td>
-      <td>${input.ended ? "ended" : eventTime(input.watermarkMs)}</td><td class="number">${watermarkLag(input.lagMs, input.watermarkMs)}</td><td class="number">${compact(input.lagRecords)}</td><td class="number">${age(input.idleSeconds)}</td></tr>`)}</tbody>
+      <td>${input.ended ? "ended" : eventTime(input.watermarkMs)}</td><td class="number">${watermarkLag(input.lagMs, input.watermarkMs)}</td><td class="number">${unread(input) || ABSENT}</td><td class="number">${age(input.idleSeconds)}</td></tr>`)}</tbody>
   </table></div>`;
 }
 

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { busyTone, placeOf, sourcesOf, troubled, waits } from "../derive.js";
-import { ABSENT, ago, clip, compact, eventTime, ms, percent, plural, rate, size, watermarkLag, duration, age } from "../format.js";
+import { ABSENT, ago, clip, compact, eventTime, ms, percent, plural, rate, size, unread, watermarkLag, duration, age } from "../format.js";
 import { graphOf, line, place } from "../graph.js";
 import { html } from "../html.js";
 
@@ -176,15 +176,15 @@ function End({ node, now }) {
 function sourceLines(input) {
   if (!input) return [["not read yet"]];
   if (input.ended) return [["input has ended"]];
-  const unread = [
+  const lag = [
     input.lagSeconds != null ? age(input.lagSeconds) : "",
-    input.lagRecords != null ? `${compact(input.lagRecords)} rows` : "",
+    unread(input, " rows"),
   ].filter(Boolean).join(", ");
   const idle = input.idleSeconds != null && input.idleSeconds >= 10 ? `idle ${age(input.idleSeconds)}` : "";
   const behind = watermarkLag(input.lagMs, input.watermarkMs);
   const mark = behind !== ABSENT ? `watermark ${behind} behind` : eventTime(input.watermarkMs) === ABSENT ? "no watermark" : `watermark ${eventTime(input.watermarkMs).slice(0, 16)}`;
   const left = input.idle ? `idle ${age(input.idleSeconds)}, left out` : "";
-  return [[unread ? `lag ${unread}` : left || idle || "lag not known"], input.holdsWatermarkBack ? ["holds the watermark back", "waiting"] : [unread && left ? left : mark]];
+  return [[lag ? `lag ${lag}` : left || idle || "lag not known"], input.holdsWatermarkBack ? ["holds the watermark back", "waiting"] : [lag && left ? left : mark]];
 }
 
 function sinkLines(sink, now) {
