@@ -57,11 +57,34 @@ class BucketSourceFields(Spec):
         description="The age from which objects are forgotten, to save memory; one that comes with such an age is not "
         "read, and counted. Default: never.",
     )
+    archive_to: str | None = Field(
+        default=None,
+        description="Where an object goes that was read, once all retained checkpoints have it: `s3://bucket/prefix`. "
+        "It keeps its key below the directory of `path`, or before the first wildcard there.",
+    )
+    delete_after: Seconds | None = Field(
+        default=None,
+        ge=0,
+        description="How long after all retained checkpoints have it an object that was read is deleted; `0s` for at "
+        "once. Default: never.",
+    )
+
+    @property
+    def removes(self) -> bool:
+        """Whether objects that were read go."""
+        return self.archive_to is not None or self.delete_after is not None
 
 
 def in_bucket(path: str) -> bool:
     """Return whether a path is one of S3; `s3a://` is Hadoop's word for it."""
     return _IN_BUCKET.match(path) is not None
+
+
+def bucket_and_prefix(path: str) -> tuple[str, str]:
+    """Return the bucket of a path there, and what keys below it begin with: a directory with a slash, or nothing."""
+    bucket, _, key = _IN_BUCKET.sub("", path).partition("/")
+    directory = key.strip("/")
+    return bucket, f"{directory}/" if directory else ""
 
 
 def fields_of(options: Mapping[str, str]) -> BucketSourceFields:
@@ -84,7 +107,21 @@ def problems(source: SourceSpec) -> Iterator[OptionProblem]:
     for name, fix in _OF_SPARK.items():
         if option(source.options, name) is not None:
             yield OptionProblem(f"has the option {name!r}, which a source in a bucket does not have", fix, name)
-    yield from problems_of(BucketSourceFields, _own(source.options), {}, lambda given: ())
+    yield from problems_of(BucketSourceFields, _own(source.options), {}, lambda given: _after_reading(source, given))
+
+
+def _after_reading(source: SourceSpec, given: BucketSourceFields) -> Iterator[OptionProblem]:
+    archive, name = given.archive_to, "deleteAfter" if given.archive_to is None else "archiveTo"
+    if archive is not None and given.delete_after is not None:
+        yield OptionProblem("has both 'archiveTo' and 'deleteAfter'", "say one of them", name)
+    if archive is not None and not in_bucket(archive) and not any(environment_names(archive)):
+        yield OptionProblem("has the option 'archiveTo', which names no bucket", "say s3://bucket/prefix", name)
+    if given.removes and source.bounded:
+        yield OptionProblem(
+            f"is bounded and has the option {name!r}: it ends before all retained checkpoints have its last objects",
+            "remove them after the job has ended",
+            name,
+        )
 
 
 def _own(options: Mapping[str, str]) -> dict[str, str]:
