@@ -143,7 +143,7 @@ class Chain:
         self._batch_duration = batch_duration
         self._limits: BatchLimits | None = None
         self._placed: StreamingQuery | None = None
-        self._discoverers: list[Discoverer] = []
+        self._discoverers: list[tuple[OperatorUid, Discoverer]] = []
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
@@ -302,8 +302,13 @@ class Chain:
             if not self._over():
                 self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
         finally:
-            for each in self._discoverers:
+            for _, each in self._discoverers:
                 each.stop()
+
+    def covered(self, entries: Mapping[OperatorUid, int]) -> None:
+        """Note the last entries of sources in buckets that all retained checkpoints have read; returns at once."""
+        for uid, each in tuple(self._discoverers):
+            each.covered(entries.get(uid, -1))
 
     def _discover(self) -> None:
         """Look for the files of sources in buckets."""
@@ -313,9 +318,9 @@ class Chain:
         for number, (uid, directory) in enumerate(zip(self.dataflow.sources, self.dataflow.directories, strict=True)):
             folder = self.checkpoint / "sources" / str(directory)
             if uid in self.dataflow.discovered and directory not in self.dataflow.directories[:number]:
-                files = self.dataflow.discovered[uid]
-                self._discoverers.append(files.discoverer(folder, lines[number], self._clock))
-                self._discoverers[-1].start()
+                each = self.dataflow.discovered[uid].discoverer(folder, lines[number], self._clock)
+                self._discoverers.append((uid, each))
+                each.start()
 
     def _offsets(self, batch: BatchId) -> Sequence[str]:
         """Return the sources' lines in the offset log of a batch."""

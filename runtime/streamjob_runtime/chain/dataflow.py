@@ -308,6 +308,7 @@ class DataflowBuilder:
             check_for_streaming(self._spark, frame, mode)
             forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
         sources, directories = self._source_order(frame)
+        self._check_removal(sources, directories)
         if not self._before.finished:
             self._check_files(sources, directories)
         channels = {channel.uid: channel.source for channel in self._chain.channels}
@@ -328,6 +329,16 @@ class DataflowBuilder:
             self._discovered,
             self._observed,
         )
+
+    def _check_removal(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
+        for uid in (uid for uid, files in self._discovered.items() if files.removes):
+            readings = {number for each, number in zip(sources, directories, strict=True) if each == uid}
+            if len(readings) > 1:
+                raise InvalidOperator(
+                    f"Source {uid!r} has archiveTo or deleteAfter, and {self._chain.output!r} reads it {len(readings)} "
+                    "times, each reading at a position of its own",
+                    "leave the option out, or read it once, as for a join with itself by a source of its own",
+                )
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
         read = self._before.files_read(sources, directories)

@@ -12,6 +12,7 @@ from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
 from streamjob.job.connectors.bucket_source import BucketSourceFields
 from streamjob.store.base import StoreUnavailable
+from streamjob_runtime.discovery.after_reading import AfterReading
 from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load
 from streamjob_runtime.discovery.known import NEVER
 from streamjob_runtime.discovery.objects import Found, Lister, Refused
@@ -64,6 +65,7 @@ class Discoverer:
         of_spark: the last entry there that Spark's own stream has read, if the source goes on behind it; else None.
         clock: seconds since 1970.
         whole: the objects of a bounded source, all that it reads; None for one that goes on.
+        after: removes the objects after reading; None if they stay.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Discoverer:
         of_spark: int | None = None,
         clock: Clock,
         whole: Sequence[Found] | None = None,
+        after: AfterReading | None = None,
     ) -> None:
         self._who = who
         self._lister = lister
@@ -87,6 +90,7 @@ class Discoverer:
         self._folder = folder
         self._clock = clock
         self._whole = whole
+        self._after = after
         if of_spark is None:
             # The entries behind the last batch are read by the next one.
             self._compacted = last_entry(folder)
@@ -106,10 +110,19 @@ class Discoverer:
         if self._whole is not None:
             self._offer(self._known.classify(self._whole).new)
         self._thread.start()
+        if self._after is not None:
+            self._after.start()
+
+    def covered(self, entry: int) -> None:
+        """Note the last entry that all retained checkpoints have read; returns at once."""
+        if self._after is not None:
+            self._after.covered(entry)
 
     def stop(self) -> None:
-        """Look for no more objects."""
+        """Look for no more objects, and remove none."""
         self._stopped.set()
+        if self._after is not None:
+            self._after.stop()
 
     def _run(self) -> None:
         pause = 0.0
@@ -189,7 +202,8 @@ class Discoverer:
         committed = self._inbox.committed()
         if committed > self._compacted:
             horizon = self._given.forget_after
-            compact(self._folder, committed, NEVER if horizon is None else round((self._clock() - horizon) * 1000))
+            forgotten = NEVER if horizon is None else round((self._clock() - horizon) * 1000)
+            compact(self._folder, committed, forgotten, None if self._after is None else self._after.list_until)
             self._compacted = committed
 
     def _pause(self) -> float:

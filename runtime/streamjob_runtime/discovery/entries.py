@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from streamjob_runtime.discovery.known import NEVER, RECORD_SIZE, Known, head, record, share_alive
@@ -43,13 +44,16 @@ def last_entry(folder: Path) -> int:
     return max((int(name) for name in entry_files(folder) if name.isdecimal()), default=-1)
 
 
-def read_entry(folder: Path, number: int) -> list[Found]:
+def read_entry(folder: Path, entry: int | str) -> list[Found]:
     """Return the files of an entry; the key of each is its path as it stands there.
+
+    Args:
+        entry: its number, or the name of another file in the format of an entry.
 
     Raises:
         UnreadableCheckpointFile: the entry does not exist, or has another format.
     """
-    file = folder / str(number)
+    file = folder / str(entry)
     # Not by the line breaks of Unicode, which a name may contain.
     version, *lines = _content(file).split(b"\n")
     if version != b"v1":
@@ -112,13 +116,16 @@ def adopt(folder: Path, position: int) -> Known:
     return known
 
 
-def compact(folder: Path, committed: int, forget_before_ms: int = NEVER) -> None:
+def compact(
+    folder: Path, committed: int, forget_before_ms: int = NEVER, before: Callable[[int], None] | None = None
+) -> None:
     """Write a `.known` file if it is due, and delete the files that no cut needs that may still be taken.
 
     Args:
         folder: the source's directory.
         committed: the position of the last committed batch; this entry keeps its names.
         forget_before_ms: objects from before this time, in ms since 1970, need not be known any more.
+        before: is called with `committed` before entries lose their names.
 
     Raises:
         UnreadableCheckpointFile: an entry or the former `.known` file does not exist, or has another format.
@@ -127,6 +134,8 @@ def compact(folder: Path, committed: int, forget_before_ms: int = NEVER) -> None
     behind = range(covered + 1, committed)
     known = (folder / f"{covered}.known").stat().st_size // RECORD_SIZE if covered >= 0 else 0
     if is_due(len(behind), sum(_content(folder / str(n)).count(b"\n") for n in behind), known):
+        if before is not None:
+            before(committed)
         write_known(folder, committed - 1, forget_before_ms)
     for name in superfluous(entry_files(folder), committed):
         (folder / name).unlink(missing_ok=True)

@@ -34,6 +34,7 @@ from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.log_work import CheckpointListener
 from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
+from streamjob_runtime.discovery.covering import Covered
 from streamjob_runtime.executors.driver.state import RestoredState
 from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.bad_input_errors import bad_input_in
@@ -172,6 +173,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._cause: StreamJobError | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
+        self._covered = Covered()
         self._first_positions: FirstPositions | None = None
         self._start = StartPhases(ledger.epoch, job.clock)
 
@@ -409,12 +411,16 @@ class Epoch(ChainListener, CheckpointListener):
         return TriggerId(f"first-output-of-epoch-{self._ledger.epoch}")
 
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
-        """Record a completed checkpoint, and report its positions."""
+        """Record a completed checkpoint, report its positions, and let objects go that are not needed any more."""
         self._coordination.completed(action, manifest)
         if self._first_positions is not None:
             self._first_positions.release()
         if self._reporter is not None:
             self._reporter.note(manifest)
+        retained = [each.id for each in self._ledger.log.claim.retained if each.id is not None]
+        covered = self._covered.completed(manifest, retained)
+        for chain in self._view.chains.values():
+            chain.covered(covered)
 
     def discarded(self, checkpoint: CheckpointId) -> None:
         """Record that a checkpoint is no longer retained."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.connectors.bucket_source import BucketSourceFields, fields_of, in_bucket
+from streamjob.job.connectors.bucket_source import BucketSourceFields, bucket_and_prefix, fields_of, in_bucket
 from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import option, without
 from streamjob.job.model.formats import FILE_FORMATS
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from streamjob.store.s3_connection import S3Connection
+    from streamjob_runtime.discovery.after_reading import AfterReading
     from streamjob_runtime.discovery.discoverer import Discoverer
 
 _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modifiedAfter", "basePath")
@@ -40,6 +41,10 @@ _SPARKS_LOG = "_spark_metadata"
 
 class WrittenBySpark(InvalidInput):
     """The directory of a source has a log that says which of its files count; nothing was started."""
+
+
+class ArchiveNotApart(InvalidInput):
+    """A source would find the objects that it has archived, or archive them at keys that it reads."""
 
 
 class ObjectReplaced(StreamJobError):
@@ -64,6 +69,10 @@ class DiscoveredFiles:
     Args:
         source: the source.
         options: its options, resolved.
+
+    Raises:
+        InvalidPattern: the path, or an option that chooses among its files, cannot be used.
+        ArchiveNotApart: `archiveTo` and `path` overlap.
     """
 
     def __init__(self, source: SourceSpec, options: Mapping[str, str]) -> None:
@@ -73,6 +82,15 @@ class DiscoveredFiles:
         self._path = option(options, "path") or ""
         self._place = SourceFiles(self._path, options)
         self.base = f"s3a://{self._place.bucket}/"
+        self._archive: tuple[str, str] | None = None
+        if self._given.archive_to is not None:
+            self._archive = bucket, prefix = bucket_and_prefix(self._given.archive_to)
+            one, other = sorted((prefix, self._place.prefix), key=len)
+            if bucket == self._place.bucket and other.startswith(one):
+                raise ArchiveNotApart(
+                    f"{self._who}: archiveTo, {self._given.archive_to}, and path overlap",
+                    "name a prefix beside that of the path, or another bucket",
+                )
         self._sample: tuple[Found, ...] | None = None
         self._whole: list[Found] | None = None
         self._java: Any = None
@@ -157,6 +175,11 @@ class DiscoveredFiles:
         figures = [int(each) for each in self._java.unread(directory).split()]
         return UnreadFiles(*figures) if figures else None
 
+    @property
+    def removes(self) -> bool:
+        """Whether the files go after they were read."""
+        return self._given.removes
+
     def discoverer(self, folder: Path, offset: str, clock: Clock) -> Discoverer:
         """Return what finds the files for a query.
 
@@ -178,6 +201,22 @@ class DiscoveredFiles:
             of_spark=position_of_spark(offset),
             clock=clock,
             whole=self._whole,
+            after=self._after_reading(folder, clock),
+        )
+
+    def _after_reading(self, folder: Path, clock: Clock) -> AfterReading | None:
+        from streamjob_runtime.discovery.after_reading import AfterReading, BucketRemover, forget_lists
+
+        if not self.removes:
+            forget_lists(folder)
+            return None
+        root = self._place.prefix[: self._place.prefix.rfind("/") + 1]
+        return AfterReading(
+            who=self._who,
+            folder=folder,
+            remove=BucketRemover(self._s3(), self._place.bucket, root, self._archive),
+            age=self._given.delete_after or 0.0,
+            clock=clock,
         )
 
     def check_read(self, folder: Path, before: str, now: str, stopped: Callable[[], bool]) -> None:
@@ -228,16 +267,20 @@ class DiscoveredFiles:
         """Refuse an object that was read in another version."""
         raise Refused(error_text(_KIND, {"source": self._source.name, "object": found.key}))
 
-    def _lister(self, prefix: str | None = None) -> Lister:
+    def _s3(self) -> S3Connection:
         from streamjob.store.s3_connection import S3Connection, S3Settings
-        from streamjob_runtime.discovery.s3_lister import S3Lister
 
         if self._connection is None:
             self._connection = S3Connection(S3Settings.from_environment())
+        return self._connection
+
+    def _lister(self, prefix: str | None = None) -> Lister:
+        from streamjob_runtime.discovery.s3_lister import S3Lister
+
         place = self._place
         if prefix is not None:
-            return S3Lister(self._connection, place.bucket, prefix, lambda key, modified_ms: True)
-        return S3Lister(self._connection, place.bucket, place.prefix, place.is_of_source, place.named)
+            return S3Lister(self._s3(), place.bucket, prefix, lambda key, modified_ms: True)
+        return S3Lister(self._s3(), place.bucket, place.prefix, place.is_of_source, place.named)
 
     def _first_page(self) -> tuple[Found, ...]:
         """Return the first objects; their directories say what the columns of partitions are."""

@@ -1,6 +1,8 @@
 """Names the files below `sources/K/` that a file source of streamjob needs to go on after a position.
 
 `<n>` is entry n: the files of the source's n-th read. `<c>.known` has a record of each file of the entries 0..c.
+`<n>-<time>.read` has the files of entries up to n that are to be archived or deleted after that time, in seconds since
+1970.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 _KNOWN = re.compile(r"(\d+)\.known")
+_READ = re.compile(r"(\d+)-(\d+)\.read")
 
 
 def needed_files(names: Iterable[str], position: int) -> list[str]:
@@ -37,3 +40,13 @@ def newest_known(names: Iterable[str], before: int) -> int:
     """Return the highest c < `before` of the `<c>.known` files; -1 if there is none."""
     numbers = (int(match[1]) for name in names if (match := _KNOWN.fullmatch(name)))
     return max((number for number in numbers if number < before), default=-1)
+
+
+def files_to_remove(names: Iterable[str]) -> dict[int, tuple[int, str]]:
+    """Return the times and names of the `.read` files, by the last entries that they have, in order.
+
+    Args:
+        names: the existing files.
+    """
+    found = [(int(match[1]), (int(match[2]), name)) for name in names if (match := _READ.fullmatch(name))]
+    return dict(sorted(found))
