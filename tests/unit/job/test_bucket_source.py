@@ -1,0 +1,85 @@
+"""A source in a bucket says where objects go after reading, or when; what cannot be kept to is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.job.connectors.bucket_source import bucket_and_prefix, problems
+from streamjob.job.model.spec import SourceSpec
+from streamjob_runtime.chain.sources.discovered_files import ArchiveNotApart, DiscoveredFiles
+
+
+def source(options: dict[str, str], *, bounded: bool = False) -> SourceSpec:
+    given = {"path": "s3://b/in", **options}
+    return SourceSpec.model_validate(
+        {"name": "in", "format": "json", "schema": "id INT", "bounded": bounded, "options": given}
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"archiveTo": "s3://other/done"}, {"archiveTo": "${env:ARCHIVE}"}, {"deleteAfter": "7d"}, {"deleteAfter": "0s"}],
+)
+def test_one_way_to_go_is_accepted(options: dict[str, str]) -> None:
+    assert list(problems(source(options))) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"archiveTo": "s3://c/done", "deleteAfter": "0s"}, "has both"),
+        ({"archiveTo": "/archive"}, "names no bucket"),
+        ({"deleteAfter": "-1s"}, "cannot be used"),
+        ({"path": "/in", "deleteAfter": "1d"}, "is for a path in a bucket"),
+    ],
+)
+def test_what_cannot_be_done_is_said(options: dict[str, str], what: str) -> None:
+    (problem,) = problems(source(options))
+
+    assert what in problem.what
+
+
+@pytest.mark.parametrize("options", [{"archiveTo": "s3://c/done"}, {"deleteAfter": "1d"}])
+def test_a_bounded_source_leaves_its_objects(options: dict[str, str]) -> None:
+    (problem,) = problems(source(options, bounded=True))
+
+    assert next(iter(options)) in problem.what
+    assert "it ends before" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("path", "archive"),
+    [
+        ("s3://b/in", "s3://b/in/done"),
+        ("s3://b/in", "s3a://b/in/"),
+        ("s3://b/lake/in", "s3://b/lake"),
+        ("s3://b/in", "s3://b"),
+        ("s3://b", "s3://b/done"),
+        ("s3://b/*/in", "s3://b/done"),
+    ],
+)
+def test_an_archive_that_the_source_may_list_is_refused(path: str, archive: str) -> None:
+    options = {"path": path, "archiveTo": archive}
+
+    with pytest.raises(ArchiveNotApart, match="overlap"):
+        DiscoveredFiles.of(source(options), options)
+
+
+@pytest.mark.parametrize("archive", ["s3://b/in-done", "s3://b/done/", "s3://other", "s3://other/in"])
+def test_an_archive_beside_the_source_is_accepted(archive: str) -> None:
+    options = {"path": "s3://b/in", "archiveTo": archive}
+
+    assert DiscoveredFiles.of(source(options), options) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("s3://b", ("b", "")),
+        ("s3a://b/", ("b", "")),
+        ("S3://b/x/y", ("b", "x/y/")),
+        ("s3://b/x#?y/", ("b", "x#?y/")),
+    ],
+)
+def test_a_path_has_a_bucket_and_what_keys_below_it_begin_with(path: str, parts: tuple[str, str]) -> None:
+    assert bucket_and_prefix(path) == parts
