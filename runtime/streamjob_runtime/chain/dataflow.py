@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -34,6 +35,7 @@ from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_n
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.sources.trying import with_failed_rows
+from streamjob_runtime.discovery.covering import entry_of
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.kafka.client import for_batches
@@ -105,12 +107,14 @@ class SourcesBefore:
         files_read: returns the files that a bounded file source has read, given `sources` and `directories` of the
             dataflow.
         finished: whether the chain was finished for good, so that it reads nothing more.
+        log: returns the directory of a source below `sources/`; None if there is none.
     """
 
     ends: Mapping[OperatorUid, JsonValue]
     positions: Mapping[OperatorUid, JsonValue]
     files_read: FilesRead
     finished: bool
+    log: Callable[[OperatorUid], Path | None]
 
 
 def apply_operator(
@@ -366,6 +370,9 @@ class DataflowBuilder:
             files = DiscoveredFiles.of(source, options)
             if files is not None:
                 self._discovered[source.uid] = files
+                read = entry_of(self._before.positions.get(source.uid))
+                if read is not None:
+                    files.go_on(self._before.log(source.uid), read)
             if source.bounded:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:

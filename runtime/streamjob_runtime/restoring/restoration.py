@@ -293,12 +293,14 @@ class Restoration:
         uids = {source.uid for source in chain.sources}
         sources = [each for each in self.sources if each.uid in uids]
         finished = self.is_finished(chain.uid)
+        takeover = self._takeovers.get(chain.uid)
         taken = () if self._restored is None else self._restored.origin(chain.uid).positions
         return SourcesBefore(
             ends={each.uid: each.end for each in sources if each.end is not None},
             positions={each.uid: each.position for each in sources if finished or each.uid in taken},
             files_read=self._files_read(chain),
             finished=finished,
+            log=lambda uid: None if takeover is None else takeover.log(uid),
         )
 
     def _files_read(self, chain: ChainPlan) -> FilesRead:

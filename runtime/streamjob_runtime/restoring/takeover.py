@@ -104,6 +104,16 @@ class Takeover:
         each = [files_read(checkpoint, line.line, chain.batch, line.directory) for line in lines.get(uid, [])]
         return ReadByAll(each)
 
+    def log(self, uid: OperatorUid) -> Path | None:
+        """Return the directory below `sources/` with what a source had there; None if there is none."""
+        holder = self._holder(uid)
+        if holder is None:
+            return None
+        chain, checkpoint = holder
+        return next(
+            (checkpoint / "sources" / str(line.directory) for line in self._lines(chain, checkpoint).get(uid, [])), None
+        )
+
     def graft_inputs(self, dataflow: Dataflow) -> bool:
         """Give the checkpoint the inputs of the new query, by uid; return whether that changed anything.
 

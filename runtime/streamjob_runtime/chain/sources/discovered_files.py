@@ -93,6 +93,7 @@ class DiscoveredFiles:
                 )
         self._sample: tuple[Found, ...] | None = None
         self._whole: list[Found] | None = None
+        self._last_read: tuple[Path, int] | None = None
         self._java: Any = None
         self._connection: S3Connection | None = None
 
@@ -133,6 +134,15 @@ class DiscoveredFiles:
             surplus,
         )
         return frame_of(spark, self._java.stream())
+
+    def go_on(self, log: Path | None, entry: int) -> None:
+        """Know the last files that were read: where no object is left, their directories name the columns.
+
+        Args:
+            log: the source's folder below `sources/` of the restored checkpoint.
+            entry: the last one that was read.
+        """
+        self._last_read = None if log is None else (log, entry)
 
     def end(self) -> BoundedEnd:
         """Return the end of a bounded source that starts for the first time: the objects that exist.
@@ -286,6 +296,10 @@ class DiscoveredFiles:
         """Return the first objects; their directories say what the columns of partitions are."""
         if self._sample is None:
             self._sample = tuple(self._whole or ()) or self._listed(self._lister(), first=True)
+        if not self._sample and self._last_read is not None:
+            from streamjob_runtime.discovery.entries import read_entry
+
+            self._sample = tuple(read_entry(*self._last_read))
         return self._sample
 
     def _check_log(self) -> None:
