@@ -30,7 +30,7 @@ from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.sources.batch_limits import channel_bounds, with_first_limit
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.sources.changes import check_changes, with_available
-from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
+from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles, SourceMoved
 from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
@@ -341,8 +341,16 @@ class DataflowBuilder:
                 raise InvalidOperator(
                     f"Source {uid!r} has archiveTo or deleteAfter, and {self._chain.output!r} reads it {len(readings)} "
                     "times, each reading at a position of its own",
-                    "leave the option out, or read it once, as for a join with itself by a source of its own",
+                    "leave the option out, or read it once",
                 )
+            for other in self._job.spec.sources:
+                files = None if other.uid == uid else DiscoveredFiles.of(other, self._job.options(other))
+                if files is not None and files.overlaps(self._discovered[uid]):
+                    raise InvalidOperator(
+                        f"Source {uid!r} has archiveTo or deleteAfter, and source {other.name!r} reads the same "
+                        "objects: they would go before it has read them",
+                        "leave the option out, or let both read through one source",
+                    )
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
         read = self._before.files_read(sources, directories)
@@ -368,9 +376,15 @@ class DataflowBuilder:
                 if bounds is not None:
                     self._batch_bounds[source.uid] = bounds
             files = DiscoveredFiles.of(source, options)
+            read = entry_of(self._before.positions.get(source.uid))
+            if files is None and read is not None:
+                raise SourceMoved(
+                    f"Source {source.name!r}: its state is about a path in a bucket, and it has none",
+                    "give it the path in the bucket, or another uid to begin anew",
+                )
             if files is not None:
                 self._discovered[source.uid] = files
-                read = entry_of(self._before.positions.get(source.uid))
+                files.check_log_of_spark(self._before.log(source.uid), self._before.positions.get(source.uid))
                 if read is not None:
                     files.go_on(self._before.log(source.uid), read)
             if source.bounded:

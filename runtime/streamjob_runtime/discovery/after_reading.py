@@ -90,7 +90,7 @@ class AfterReading:
         """Keep the names of the objects of all entries up to a committed one."""
         with self._lists:
             names = entry_files(self._folder)
-            begun = max(files_to_remove(names), default=newest_known(names, entry))
+            begun = max([*files_to_remove(names), newest_known(names, entry)])
             if begun >= entry:
                 return
             content = b"v1" + b"".join(

@@ -13,15 +13,15 @@ from streamjob.errors import StreamJobError
 from streamjob.job.connectors.bucket_source import BucketSourceFields
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.discovery.after_reading import AfterReading
-from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load
+from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load, read_entry
 from streamjob_runtime.discovery.known import NEVER
 from streamjob_runtime.discovery.objects import Found, Lister, Refused
 from streamjob_runtime.discovery.search import Search
 
 _BUSY_SECONDS, _IDLE_SECONDS, _COOLING_SECONDS = 5.0, 60.0, 300.0
 """Between two checks while objects come and while none comes, and how long after the last one that is."""
-_MOST_WAITING = 20_000
-"""Files that may wait for a batch before the next page is listed, where their order is that of their keys."""
+_MOST_WAITING, _SLICE = 20_000, 5_000
+"""Files that may wait for a batch before more are offered, and how many are offered at once."""
 _LOOK_SECONDS = 0.2
 _LOG = logging.getLogger(__name__)
 
@@ -34,6 +34,10 @@ class Inbox(Protocol):
     def fail(self, message: str) -> None: ...
     def report(self, more: Mapping[str, str]) -> None: ...
     def committed(self) -> int: ...
+
+
+class ReplacedBeforeRead(StreamJobError):
+    """An object was replaced before a batch with it was committed; the next attempt reads the new one."""
 
 
 class Judge(Protocol):
@@ -98,9 +102,13 @@ class Discoverer:
         else:
             self._compacted = of_spark
             self._known, recent = adopt(folder, of_spark), []
+        if len(self._known):
+            # The first start reads objects of any age.
+            self._forget()
         self._search = Search.of(recent, len(self._known), given.list_all_every)
         self._changed: set[str] = set()
-        self._too_old: set[str] = set()
+        # What was offered, and is in no committed batch yet.
+        self._waiting: set[str] = set()
         self._last_found = clock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"discovery-{folder.name}", daemon=True)
@@ -108,7 +116,7 @@ class Discoverer:
     def start(self) -> None:
         """Begin to look for objects; those of a bounded source are offered before it returns."""
         if self._whole is not None:
-            self._offer(self._known.classify(self._whole).new)
+            self._offer(self._known.classify(self._whole).new, waits=False)
         self._thread.start()
         if self._after is not None:
             self._after.start()
@@ -156,31 +164,27 @@ class Discoverer:
                     self._judge.placed(each)
                     self._known.add(each)
                 found += wanted
-                self._too_old.update(each.key for each in part.too_old)
                 if self._given.order == "name":
                     self._offer(found)
                     found = []
-                    self._wait_for_room()
                 if self._stopped.is_set():
                     break
         finally:
             # Also if S3 does not answer in the middle: what is known is not found again.
             self._offer(sorted(found, key=lambda each: (each.modified_ms, each.key)))
-        if self._given.forget_after is not None:
-            self._known.forget(round((self._clock() - self._given.forget_after) * 1000))
-        figures: dict[str, str] = {}
-        for name, one, keys in (
-            ("filesChanged", "changedFile", self._changed),
-            ("filesTooOld", "tooOldFile", self._too_old),
-        ):
-            if keys:
-                figures |= {name: str(len(keys)), one: min(keys)}
+        self._forget()
+        changed = self._changed
+        figures = {"filesChanged": str(len(changed)), "changedFile": min(changed)} if changed else {}
         self._inbox.report(figures)
 
     def _taken(self, replaced: Iterable[Found]) -> list[Found]:
         """Return the other versions of objects that are to be read as well."""
         taken = []
         for each in replaced:
+            if each.key in self._waiting:
+                raise ReplacedBeforeRead(
+                    f"{each.key} was replaced before it was read", "nothing: the next attempt reads it as it is then"
+                )
             if self._given.on_replaced == "fail":
                 self._judge.replaced(each)
             if self._given.on_replaced == "read":
@@ -189,21 +193,31 @@ class Discoverer:
                 self._changed.add(each.key)
         return taken
 
-    def _offer(self, found: Sequence[Found]) -> None:
-        if found:
-            self._inbox.offer("\n".join(self._judge.line(each) for each in found))
+    def _offer(self, found: Sequence[Found], *, waits: bool = True) -> None:
+        """Offer objects, a slice after the other as the query reads them."""
+        for begin in range(0, len(found), _SLICE):
+            while waits and self._inbox.size() > _MOST_WAITING and not self._stopped.wait(_LOOK_SECONDS):
+                self._compact()
+            part = found[begin : begin + _SLICE]
+            self._waiting.update(each.key for each in part)
+            self._inbox.offer("\n".join(self._judge.line(each) for each in part))
             self._last_found = self._clock()
 
-    def _wait_for_room(self) -> None:
-        while self._inbox.size() > _MOST_WAITING and not self._stopped.wait(_LOOK_SECONDS):
-            pass
+    def _forget(self) -> None:
+        if self._given.forget_after is not None:
+            self._known.forget(self._horizon_ms())
+
+    def _horizon_ms(self) -> int:
+        age = self._given.forget_after
+        return NEVER if age is None else round((self._clock() - age) * 1000)
 
     def _compact(self) -> None:
         committed = self._inbox.committed()
         if committed > self._compacted:
-            horizon = self._given.forget_after
-            forgotten = NEVER if horizon is None else round((self._clock() - horizon) * 1000)
-            compact(self._folder, committed, forgotten, None if self._after is None else self._after.list_until)
+            for number in range(self._compacted + 1, committed + 1):
+                self._waiting.difference_update(each.key for each in read_entry(self._folder, number))
+            keep_names = None if self._after is None else self._after.list_until
+            compact(self._folder, committed, self._horizon_ms(), keep_names)
             self._compacted = committed
 
     def _pause(self) -> float:

@@ -105,7 +105,11 @@ def adopt(folder: Path, position: int) -> Known:
         UnreadableCheckpointFile: the log does not have the format of Spark 4.3.
     """
     known = Known()
-    for path in sparks_files(folder, position):
+    try:
+        paths = sparks_files(folder, position)
+    except FileNotFoundError as error:
+        raise UnreadableCheckpointFile(folder, f"{error} is missing") from None
+    for path in paths:
         known.add_any_version(re.sub("^s3n?:", "s3a:", path))
     temporary = folder / f".{position}.known.new"
     temporary.write_bytes(known.to_records())

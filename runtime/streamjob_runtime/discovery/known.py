@@ -123,7 +123,7 @@ class Known:
         """
         self._merge()
         self._horizon_ms = max(self._horizon_ms, before_ms)
-        kept = self._records["modified"] >= before_ms
+        kept = _is_alive(self._records, before_ms)
         forgotten = int(kept.size - np.count_nonzero(kept))
         if forgotten:
             self._set_records(self._records[kept])
@@ -177,6 +177,12 @@ def _hash_of(key: str) -> bytes:
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def _is_alive(records: NDArray[Any], horizon_ms: int) -> NDArray[np.bool_]:
+    """Return which records are not from before a time; those that Spark's own stream has read have none."""
+    alive: NDArray[np.bool_] = (records["modified"] >= horizon_ms) | (records["modified"] == NEVER)
+    return alive
+
+
 def head(horizon_ms: int = NEVER) -> bytes:
     """Return what comes before records.
 
@@ -198,7 +204,7 @@ def share_alive(file: Path, horizon_ms: int) -> float:
     """
     _, records = _read(file)
     # Sorted, since numpy's unique takes forty times as long.
-    keys = np.sort(records["first"][records["modified"] >= horizon_ms])
+    keys = np.sort(records["first"][_is_alive(records, horizon_ms)])
     return float(keys.size - np.count_nonzero(keys[1:] == keys[:-1])) / max(records.size, 1)
 
 

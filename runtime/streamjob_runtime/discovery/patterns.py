@@ -69,6 +69,8 @@ class SourceFiles:
         """What the keys of all its files begin with."""
         self.named: str | None = None
         """The key of the one object that the path may name instead of a directory; None if it cannot."""
+        self.is_pattern = literal[0] != key
+        """Whether the path is a pattern."""
         is_directory = literal[0] == key and key != ""
         if is_directory:
             self.named = None if path.endswith("/") else self.prefix

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 
 from streamjob_runtime.discovery.objects import Found, Lister
 
+_BELOW_SURROGATES, _ABOVE_SURROGATES = 0xD7FF, 0xE000
+
 
 def changed_since(lister: Lister, read: Iterable[Found], stopped: Callable[[], bool] = lambda: False) -> Found | None:
     """Return the first of the objects that a batch has read which is another one now, or gone; None without one.
@@ -25,7 +27,7 @@ def changed_since(lister: Lister, read: Iterable[Found], stopped: Callable[[], b
             return None
         if key in there:
             continue
-        end: str | None = key[:-1]
+        end: str | None = _before(key)
         while end is not None and end.encode("utf-8", "surrogatepass") < key.encode("utf-8", "surrogatepass"):
             page = lister.page(end)
             there |= {each.key: each for each in page.objects if each.key in wanted}
@@ -35,3 +37,11 @@ def changed_since(lister: Lister, read: Iterable[Found], stopped: Callable[[], b
         if now is None or (now.version, now.size) != (wanted[key].version, wanted[key].size):
             return wanted[key]
     return None
+
+
+def _before(key: str) -> str:
+    """Return a text behind which a key comes, and hardly any other: a character less, and the last one of all."""
+    last = ord(key[-1])
+    if last == 0:
+        return key[:-1]
+    return f"{key[:-1]}{chr(_BELOW_SURROGATES if last == _ABOVE_SURROGATES else last - 1)}\U0010ffff"

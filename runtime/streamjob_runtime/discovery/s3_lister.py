@@ -66,7 +66,7 @@ class S3Lister:
             StoreUnavailable: S3 does not answer, or breaks off, also after repeated requests.
             UnreadableKey: Spark cannot read an object of the source.
         """
-        if self._named and not after:
+        if self._named and after < self._base + self._named:
             found, _ = self._list(self._named, "", 1)
             if found and found[0].key == self._named:
                 return Page(self._of_source(found), None)

@@ -20,6 +20,8 @@ from streamjob_runtime.discovery.objects import Found, Lister, Page
 
 _NEWEST = 8
 """Directories that are read on."""
+_AFTER_RESTART = 5
+"""Pages that each check lists after a restart, until all is listed once."""
 _SMALL = 2
 """Pages of a listing that each check reads as a whole."""
 
@@ -92,6 +94,8 @@ class Search:
         self._swept = 0
         self._pages = 0
         self._finds = self._found_before = False
+        # Whether the sweep is the first one after a restart.
+        self._goes_on = False
 
     @classmethod
     def of(
@@ -107,6 +111,8 @@ class Search:
         """
         search = cls(list_all_every, page_size)
         search._is_first = not recent
+        # The restart has cut a sweep short; where restarts are frequent, none would come to its end in the usual time.
+        search._goes_on = bool(recent)
         search._number = number_known
         search._pages = number_known // page_size + 1
         for name, group in groupby(sorted(recent, key=lambda each: (_directory_of(each), each.key)), _directory_of):
@@ -201,13 +207,14 @@ class Search:
 
     def _restart_sweep(self, now: float) -> None:
         self._cursor, self._swept, self._began = "", 0, now
-        self._found_before, self._finds = self._finds, False
+        self._found_before, self._finds, self._goes_on = self._finds, False, False
 
     def _due(self, now: float, left: int) -> int:
         """Return how many pages the sweep lists now, with so many requests left."""
         part = (now - (self._began or 0)) / self._every
         due = int(part * max(self._pages, self._number / self._page_size)) + 1 - self._swept
-        return max(due, left if part >= 1 or self._finds or self._found_before else 0)
+        at_once = left if part >= 1 or self._finds or self._found_before else 0
+        return max(due, at_once, min(left, _AFTER_RESTART) if self._goes_on else 0)
 
     def _take(self, page: Page, after: str, known: Knowledge) -> Checked:
         classified = known.classify(page.objects)

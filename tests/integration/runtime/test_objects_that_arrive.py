@@ -191,3 +191,33 @@ def test_the_unread_objects_are_told_batch_by_batch_until_there_are_none(bucket:
     assert counts == sorted(counts, reverse=True)
     assert len(set(counts)) > 2
     assert all(0 < (lag or 0) < 600 and 50 < (size or 0) / files < 60 for files, size, lag in known if files)
+
+
+@pytest.mark.timeout(300)
+def test_a_path_may_name_one_object(bucket: Bucket, tmp_path: Path) -> None:
+    put(bucket, "one.json", 0)
+    put(bucket, "one.json.other", 5)
+    with job_of(bucket, tmp_path, path=f"{bucket.path}/in/one.json") as job:
+        process = job.start()
+        job.wait_for_rows(5, process)
+        process.kill()
+        assert job.ids() == Counter(range(5))
+
+
+@pytest.mark.timeout(300)
+def test_a_path_that_moves_from_a_directory_to_a_bucket_is_refused(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1}\n')
+    put(bucket, "a.json", 0)
+    with job_of(bucket, tmp_path, path=f"{bucket.path}/in") as job:
+        in_bucket = job.runs.file.read_text()
+        described = json.loads(in_bucket)
+        described["sources"][0]["options"] = {"path": str(tmp_path / "in")}
+        job.runs.file.write_text(json.dumps(described))
+        process = job.start()
+        job.wait_for_rows(1, process)
+        process.kill()
+        job.runs.file.write_text(in_bucket)
+        process = job.start()
+        assert process.wait() == ExitCode.CANNOT_RESTORE
+        assert "its state is about other files" in process.output()

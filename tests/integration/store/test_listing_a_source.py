@@ -112,6 +112,7 @@ def test_a_path_may_name_one_object_or_nothing(connection: S3Connection, s3_serv
     put(connection, "single", "in/a.json", "in/a.json2", "in/a.json.d/b")
 
     assert [each.key for each in listed(lister(connection, "s3://single/in/a.json"))] == ["s3a://single/in/a.json"]
+    assert lister(connection, "s3://single/in/a.json").page("s3a://single/in/a.jso").objects != []
     assert listed(lister(connection, "s3://single/in/a")) == []
     of = lister(connection, "s3://single/in")
     assert len(listed(of)) == len(listed(of)) == 3

@@ -17,6 +17,8 @@ from streamjob.job.model.spec_fields import Spec
 if TYPE_CHECKING:
     from streamjob.job.model.spec import SourceSpec
 
+_LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
+_COUNT = re.compile(r"0*[1-9]\d{0,17}")
 _IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 _OF_SPARK = {
     "latestFirst": "say order: time, or order: name",
@@ -54,8 +56,8 @@ class BucketSourceFields(Spec):
     forget_after: Seconds | None = Field(
         default=None,
         gt=0,
-        description="The age from which objects are forgotten, to save memory; one that comes with such an age is not "
-        "read, and counted. Default: never.",
+        description="The age from which objects are forgotten, to save memory. S3 dates an object by its upload, so "
+        "one of such an age was there before, and counts as read; the first start reads all. Default: never.",
     )
     archive_to: str | None = Field(
         default=None,
@@ -107,6 +109,12 @@ def problems(source: SourceSpec) -> Iterator[OptionProblem]:
     for name, fix in _OF_SPARK.items():
         if option(source.options, name) is not None:
             yield OptionProblem(f"has the option {name!r}, which a source in a bucket does not have", fix, name)
+    limits = {name: given for name in _LIMITS if (given := option(source.options, name)) is not None}
+    for name, given in limits.items():
+        if not any(environment_names(given)) and not _COUNT.fullmatch(given.strip()):
+            yield OptionProblem(f"{name} is not a whole number above 0", "give one, such as 100", name)
+    if len(limits) > 1:
+        yield OptionProblem(f"has both {' and '.join(limits)}", "say one of them")
     yield from problems_of(BucketSourceFields, _own(source.options), {}, lambda given: _after_reading(source, given))
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
-from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
+from streamjob.ids import OperatorUid
 from streamjob.job.connectors.bucket_source import BucketSourceFields, bucket_and_prefix, fields_of, in_bucket
 from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import option, without
@@ -21,11 +22,13 @@ from streamjob_runtime.discovery.files_read import position_of, position_of_spar
 from streamjob_runtime.discovery.objects import Found, Lister, Refused
 from streamjob_runtime.discovery.patterns import SourceFiles
 from streamjob_runtime.discovery.rereading import changed_since
+from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
 from streamjob_runtime.spark.connectors.buckets import NothingInBucket
 from streamjob_runtime.spark.gateway import frame_of, java_schema, java_session, our_java
 from streamjob_runtime.spark.text.error_positions import error_text, position_in
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -37,6 +40,8 @@ _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modi
 """Options about which files there are, which Spark does not see."""
 _KIND = "object-refused"
 _SPARKS_LOG = "_spark_metadata"
+_REFUSED: dict[OperatorUid, Found] = {}
+"""By source, the last object whose directories name columns that the plan of an earlier attempt did not have."""
 
 
 class WrittenBySpark(InvalidInput):
@@ -45,6 +50,10 @@ class WrittenBySpark(InvalidInput):
 
 class ArchiveNotApart(InvalidInput):
     """A source would find the objects that it has archived, or archive them at keys that it reads."""
+
+
+class SourceMoved(CannotRestore):
+    """The state of a source is about files in another place; nothing was started."""
 
 
 class ObjectReplaced(StreamJobError):
@@ -95,6 +104,7 @@ class DiscoveredFiles:
         self._whole: list[Found] | None = None
         self._last_read: tuple[Path, int] | None = None
         self._java: Any = None
+        self._directories: list[str] = []
         self._connection: S3Connection | None = None
 
     @classmethod
@@ -133,7 +143,33 @@ class DiscoveredFiles:
             sample,
             surplus,
         )
+        self._directories = [each.lower() for each in self._java.directories()]
         return frame_of(spark, self._java.stream())
+
+    def overlaps(self, other: DiscoveredFiles) -> bool:
+        """Return whether an object may be of both."""
+        one, two = sorted((self._place.prefix, other._place.prefix), key=len)
+        return self._place.bucket == other._place.bucket and two.startswith(one)
+
+    def check_log_of_spark(self, log: Path | None, position: JsonValue) -> None:
+        """Refuse to go on behind a log of Spark's own stream that has files in another place only.
+
+        Args:
+            log: the source's folder below `sources/` of the restored checkpoint.
+            position: its position there.
+
+        Raises:
+            SourceMoved: the log has no object of a bucket.
+        """
+        entry = None if position is None else position_of_spark(json.dumps(position))
+        if log is None or entry is None:
+            return
+        read = sparks_files(log, entry)
+        if read and not any(in_bucket(each) for each in read):
+            raise SourceMoved(
+                f"{self._who}: its state is about other files, {min(read)} among them, and its path is {self._path}",
+                "give it the path of these files, or another uid to begin anew in the bucket",
+            )
 
     def go_on(self, log: Path | None, entry: int) -> None:
         """Know the last files that were read: where no object is left, their directories name the columns.
@@ -265,12 +301,12 @@ class DiscoveredFiles:
     def placed(self, found: Found) -> None:
         """Accept an object whose directories name the columns of the plan, or none."""
         names = [each.lower() for each in self._place.partition_columns(found.key.removeprefix(self.base))]
-        planned = [each.lower() for each in self._java.directories()]
-        if names and names != planned:
+        if names and names != self._directories:
+            _REFUSED[self._source.uid] = found
             raise Refused(
                 f"{self._who}: the directories of {found.key} name the columns {', '.join(names)}, and those "
-                f"of the files before {', '.join(planned) or 'none'}: restart the job if they are the first ones; a "
-                "source reads directories of one structure"
+                f"of the files before {', '.join(self._directories) or 'none'}: the next attempt has these columns, if "
+                "no other directories have others; a source reads directories of one structure"
             )
 
     def replaced(self, found: Found) -> None:
@@ -293,21 +329,24 @@ class DiscoveredFiles:
         return S3Lister(self._s3(), place.bucket, place.prefix, place.is_of_source, place.named)
 
     def _first_page(self) -> tuple[Found, ...]:
-        """Return the first objects; their directories say what the columns of partitions are."""
+        """Return some objects; their directories say what the columns of partitions are."""
         if self._sample is None:
-            self._sample = tuple(self._whole or ()) or self._listed(self._lister(), first=True)
-        if not self._sample and self._last_read is not None:
-            from streamjob_runtime.discovery.entries import read_entry
+            found = tuple(self._whole or ()) or self._listed(self._lister(), first=True)
+            if self._last_read is not None:
+                from streamjob_runtime.discovery.entries import read_entry
 
-            self._sample = tuple(read_entry(*self._last_read))
+                # Those that were read may be gone, and the first ones may be in no directory.
+                found += tuple(read_entry(*self._last_read))
+            refused = _REFUSED.get(self._source.uid)
+            self._sample = found if refused is None else (*found, refused)
         return self._sample
 
     def _check_log(self) -> None:
         """Refuse a directory of Spark's own sink of files, of whose files only those count that its log names."""
         place = self._place
-        if place.named is not None and self._listed(self._lister(f"{place.named}/{_SPARKS_LOG}/"), first=True):
+        if not place.is_pattern and self._listed(self._lister(f"{place.prefix}{_SPARKS_LOG}/"), first=True):
             raise WrittenBySpark(
-                f"{self._who}: {self.base}{place.named} has {_SPARKS_LOG}, the log of Spark's own sink of files, and "
+                f"{self._who}: {self._path} has {_SPARKS_LOG}, the log of Spark's own sink of files, and "
                 "only the files count that it names; a source in a bucket does not read it",
                 "let the job that writes there be a streamjob, or copy the files to another prefix",
             )

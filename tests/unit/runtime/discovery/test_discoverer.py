@@ -43,6 +43,7 @@ class Inbox:
         self.offered: list[str] = []
         self.failure = ""
         self.figures: Mapping[str, str] = {}
+        self.done = -1
 
     def offer(self, lines: str) -> None:
         self.offered += lines.split("\n")
@@ -57,7 +58,7 @@ class Inbox:
         self.figures = more
 
     def committed(self) -> int:
-        return -1
+        return self.done
 
 
 class Judge:
@@ -152,6 +153,11 @@ def test_another_version_is_handled_as_the_source_says(
     deadline = time.monotonic() + WITHIN
     while not searching.inbox.offered:
         assert time.monotonic() < deadline
+    (tmp_path / "0").write_text('v1\n{"path":"a","size":1,"modified":0,"version":"1"}')
+    searching.inbox.done = 0
+    pages = bucket.pages
+    while bucket.pages < pages + 3:
+        assert time.monotonic() < deadline
     bucket.objects["a"] = replace(bucket.objects["a"], version="2")
 
     searching.wait(
@@ -159,20 +165,25 @@ def test_another_version_is_handled_as_the_source_says(
     )
 
 
-def test_what_comes_with_a_forgotten_age_is_counted_and_not_read(tmp_path: Path) -> None:
-    bucket = Bucket()
-    now_ms = round(time.time() * 1000)
-    bucket.objects["a"] = Found("a", 1, now_ms, "1")
+def test_an_object_that_is_forgotten_counts_as_read(tmp_path: Path) -> None:
+    bucket = Bucket("a")
+    bucket.objects["b"] = Found("b", 1, round(time.time() * 1000), "1")
     searching = Searching(bucket, tmp_path, forgetAfter="1d")
+
+    searching.wait(lambda inbox: len(inbox.offered) == 2 and bucket.pages > 3)
+
+    assert (searching.inbox.offered, searching.inbox.figures) == (["a:1", "b:1"], {})
+
+
+def test_what_was_replaced_before_it_was_read_is_left_to_the_next_attempt(tmp_path: Path) -> None:
+    bucket = Bucket("a")
+    searching = Searching(bucket, tmp_path)
     deadline = time.monotonic() + WITHIN
-    while not searching.inbox.offered or bucket.pages < 3:
+    while not searching.inbox.offered:
         assert time.monotonic() < deadline
-    bucket.objects["b"] = Found("b", 1, now_ms - 2 * 86_400_000, "1")
+    bucket.objects["a"] = replace(bucket.objects["a"], version="2")
 
-    searching.wait(lambda inbox: inbox.figures.get("filesTooOld") == "1")
-
-    assert searching.inbox.offered == ["a:1"]
-    assert searching.inbox.figures["tooOldFile"] == "b"
+    searching.wait(lambda inbox: "a was replaced before it was read" in inbox.failure)
 
 
 def test_a_bounded_source_is_offered_its_files_before_it_starts_and_no_others(tmp_path: Path) -> None:

@@ -268,6 +268,8 @@ def test_a_source_goes_on_behind_the_log_of_sparks_own_stream(tmp_path: Path) ->
 
     classified = known.classify(found)
     assert (classified.new, classified.replaced) == ([found[11]], [])
+    assert known.forget(1) == 0
+    assert known.classify(found[:11]).new == []
     assert not (tmp_path / "11").exists()
     (tmp_path / "11").write_text(
         "v1\n" + json.dumps({"path": found[11].key, "size": 5, "modified": 0, "version": "version"})

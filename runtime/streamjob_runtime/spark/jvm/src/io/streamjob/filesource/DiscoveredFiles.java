@@ -97,7 +97,7 @@ public final class DiscoveredFiles extends DataSource {
     List<StructField> rest = new ArrayList<>();
     CollectionConverters.asJava(all).forEach(each -> rest.add(each));
     rest.removeIf(each -> names.contains(key(each)));
-    this.data = new StructType(rest.toArray(new StructField[0]));
+    this.data = new StructType(rest.toArray(new StructField[0])).asNullable();
   }
 
   @SuppressWarnings("unchecked")
@@ -155,9 +155,9 @@ public final class DiscoveredFiles extends DataSource {
     String files = option("maxFilesPerTrigger");
     String bytes = option("maxBytesPerTrigger");
     if (files != null) {
-      return ReadLimit.maxFiles(Integer.parseInt(files));
+      return ReadLimit.maxFiles((int) Math.min(Long.parseLong(files.strip()), Integer.MAX_VALUE));
     }
-    return bytes != null ? ReadLimit.maxBytes(Long.parseLong(bytes)) : ReadLimit.allAvailable();
+    return bytes != null ? ReadLimit.maxBytes(Long.parseLong(bytes.strip())) : ReadLimit.allAvailable();
   }
 
   private String option(String name) {
@@ -182,6 +182,7 @@ public final class DiscoveredFiles extends DataSource {
     batch.forEach(each -> files.put(each.status().getPath(), each.status()));
     PartitionSpec found =
         NamedFiles.withAllDirectories(partitions(batch, Option.apply(partitions)), partitions, statuses(batch));
+    Seq<FileStatus> all = Plans.seq(List.copyOf(files.values()));
     InMemoryFileIndex index =
         new InMemoryFileIndex(
             session(),
@@ -190,12 +191,18 @@ public final class DiscoveredFiles extends DataSource {
             Option.<StructType>empty(),
             new Listed(files),
             Option.apply(found),
-            Option.empty());
+            Option.empty()) {
+          /** Spark takes a file for a directory if another one has its name and a slash at the beginning of its own. */
+          @Override
+          public Seq<FileStatus> allFiles() {
+            return all;
+          }
+        };
     HadoopFsRelation relation =
         new HadoopFsRelation(
             index,
             partitions,
-            data.asNullable(),
+            data,
             Option.empty(),
             format,
             CaseInsensitiveMap$.MODULE$.apply(options()),
@@ -215,7 +222,8 @@ public final class DiscoveredFiles extends DataSource {
     SQLConf conf = session().sessionState().conf();
     return PartitioningUtils$.MODULE$.parsePartitions(
         Plans.seq(List.copyOf(directories)),
-        conf.partitionColumnTypeInferenceEnabled(),
+        // The types of what was found first would not hold for what comes later.
+        false,
         CollectionConverters.asScala(roots).toSet(),
         types,
         conf.caseSensitiveAnalysis(),
