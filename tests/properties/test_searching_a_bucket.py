@@ -293,6 +293,7 @@ def settled(large: Large) -> Search:
     return search
 
 
+@pytest.mark.slow
 def test_ten_new_objects_among_a_million_in_a_thousand_directories_take_fifteen_requests(
     by_days: Sequence[str],
 ) -> None:
@@ -306,6 +307,7 @@ def test_ten_new_objects_among_a_million_in_a_thousand_directories_take_fifteen_
     assert large.requests <= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_flat", [False, True])
 def test_an_idle_source_of_a_million_objects_takes_two_requests_a_minute(by_days: Sequence[str], is_flat: bool) -> None:
     large = Large(f"in/{number:07}" for number in range(1_000_000)) if is_flat else Large(by_days)

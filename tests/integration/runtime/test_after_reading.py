@@ -113,7 +113,6 @@ def test_a_start_from_the_oldest_retained_checkpoint_finds_all_that_it_has_not_r
             assert other.ids() == Counter(range(read * OF_AN_OBJECT, number * OF_AN_OBJECT))
 
 
-@pytest.mark.core
 @pytest.mark.timeout(300)
 def test_objects_are_deleted_when_they_are_old_enough_and_a_job_that_finds_none_goes_on(
     bucket: Bucket, tmp_path: Path
