@@ -30,7 +30,7 @@ from streamjob_runtime.process.checking.start_check import examine_with
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.thorough]
 
 Job = dict[str, Any]
 STARTS = "starts"
