@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.sink import StagedRowsGone as StagedRowsGone
+from streamjob_runtime.lakes.errors import UnusableTable as UnusableTable
 
 
 class UnusableSink(InvalidInput):
@@ -28,10 +29,6 @@ class UnreadableCommittable(CannotRestore):
 
 class UnreadableRecord(CannotRestore):
     """A record that a sink keeps where it commits is cut, altered, or written by a newer version."""
-
-
-class UnusableTable(InvalidInput):
-    """The table does not exist, cannot be written to, or does not fit the rows."""
 
 
 class CommitContended(StreamJobError):

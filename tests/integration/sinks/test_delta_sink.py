@@ -23,9 +23,9 @@ from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId
 from streamjob.job.connectors.options import UnusableOptions
 from streamjob.sink import Staged
+from streamjob_runtime.lakes.delta_storage import DeltaUnreachable
 from streamjob_runtime.sinks.delta.commits import StagedBatch
 from streamjob_runtime.sinks.delta.sink import DeltaSink
-from streamjob_runtime.sinks.delta.storage import DeltaUnreachable
 from streamjob_runtime.sinks.errors import CommitContended, RowsRefused, StagedRowsGone, UnusableTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]

@@ -13,7 +13,7 @@ from tests.integration.sinks.damage import flip_a_bit
 from streamjob.sink import Sink
 from streamjob.testing.sink_harness import Row
 from streamjob.testing.sink_kit import SinkConformance
-from streamjob_runtime.sinks.delta import storage
+from streamjob_runtime.lakes import delta_storage as storage
 from streamjob_runtime.sinks.delta.sink import DeltaSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -48,6 +48,7 @@ from tests.integration.sinks.damage import flip_a_bit
 from tests.integration.sinks.lakes import Lake
 
 from streamjob.ids import BatchId, CheckpointId
+from streamjob_runtime.lakes.iceberg_catalogs import CatalogUnreachable
 from streamjob_runtime.sinks.errors import (
     CommitContended,
     StagedRowsGone,
@@ -55,7 +56,6 @@ from streamjob_runtime.sinks.errors import (
     UnreadableRecord,
     UnusableTable,
 )
-from streamjob_runtime.sinks.iceberg.catalogs import CatalogUnreachable
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]

@@ -11,8 +11,8 @@ from tests.integration.sinks.by_hand import opened
 from tests.integration.sinks.lakes import Lake
 
 from streamjob.errors import StreamJobError
+from streamjob_runtime.lakes.iceberg_catalogs import CatalogRefuses, CatalogUnreachable
 from streamjob_runtime.sinks.errors import UnusableTable
-from streamjob_runtime.sinks.iceberg.catalogs import CatalogRefuses, CatalogUnreachable
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = pytest.mark.server

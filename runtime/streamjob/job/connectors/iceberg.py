@@ -21,12 +21,8 @@ _IMPLEMENTATION = "py-catalog-impl"
 _NEED_URI = frozenset({"hive", "rest", "sql"})
 
 
-class IcebergOptions(Spec):
-    """Options of `format: iceberg` with a catalog: the table and its catalog.
-
-    In addition, `catalog.PROPERTY` sets a property of pyiceberg's catalog or of its file access:
-    `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
-    """
+class IcebergTableOptions(Spec):
+    """Options that name a table and its catalog, for sinks and sources."""
 
     table: str = Field(min_length=1, description="The table, as `namespace.table`, spelled as in the catalog.")
     catalog_type: str | None = Field(
@@ -53,6 +49,15 @@ class IcebergOptions(Spec):
         default=None,
         description="The catalog's location for tables, or the name of one of its warehouses.",
     )
+
+
+class IcebergOptions(IcebergTableOptions):
+    """Options of `format: iceberg` with a catalog: the table and its catalog.
+
+    In addition, `catalog.PROPERTY` sets a property of pyiceberg's catalog or of its file access:
+    `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
+    """
+
     mode: Literal["append", "upsert"] = Field(
         default="append",
         description="`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
@@ -94,7 +99,8 @@ def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Return problems with a sink's options, with fixes; values are not shown."""
 
     def further(parsed: IcebergOptions) -> Iterator[OptionProblem]:
-        return _further_problems(parsed, catalog_properties(options))
+        yield from key_problems(parsed.mode, parsed.key, "name the columns that identify a row: key: id")
+        yield from table_problems(parsed, catalog_properties(options))
 
     return problems_of(IcebergOptions, _own(options), _ADVICE, further)
 
@@ -115,7 +121,12 @@ def delivery_problems(
 
 
 def _own(options: Mapping[str, str]) -> dict[str, str]:
-    known = option_names(IcebergOptions)
+    return without_catalog(IcebergOptions, options)
+
+
+def without_catalog(model: type[IcebergTableOptions], options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options without those properties of a catalog that are no fields of the model."""
+    known = option_names(model)
     return {name: value for name, value in options.items() if name in known or not name.startswith(_CATALOG)}
 
 
@@ -126,8 +137,12 @@ _ADVICE = {
 }
 
 
-def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[OptionProblem]:
-    yield from key_problems(options.mode, options.key, "name the columns that identify a row: key: id")
+def table_problems(options: IcebergTableOptions, properties: Mapping[str, str]) -> Iterator[OptionProblem]:
+    """Yield problems with the name of a table and with its catalog, with fixes.
+
+    Args:
+        properties: those of the catalog.
+    """
     if not all(options.table.split(".")) or "." not in options.table:
         yield OptionProblem("the option 'table' names no table of a namespace", _ADVICE["table"], "table")
     kind = (options.catalog_type or "").lower()

@@ -27,6 +27,7 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.delta import parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
+from streamjob_runtime.lakes.delta_storage import Storage
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.delta.changes import is_change_file, read_changes, stage_changes
 from streamjob_runtime.sinks.delta.column_types import aligned, bare, key_mismatches, mismatches, untyped
@@ -49,7 +50,6 @@ from streamjob_runtime.sinks.delta.datafiles import (
 from streamjob_runtime.sinks.delta.merging import merge
 from streamjob_runtime.sinks.delta.refusals import refusals, traits_of
 from streamjob_runtime.sinks.delta.rescuing import write_rows
-from streamjob_runtime.sinks.delta.storage import Storage
 from streamjob_runtime.sinks.delta.sweeps import Sweeps
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of

@@ -26,9 +26,9 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.iceberg import parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
+from streamjob_runtime.lakes.iceberg_catalogs import Explainer, file_properties, open_catalog
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
-from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
 from streamjob_runtime.sinks.iceberg.changes import ChangeFile, read_changes, remove_changes, stage_changes
 from streamjob_runtime.sinks.iceberg.column_types import aligned, key_mismatches, mismatches, refusals, schema_of
 from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of

@@ -18,7 +18,7 @@ from pyiceberg.exceptions import (
 )
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.connectors.iceberg import IcebergOptions, catalog_properties
+from streamjob.job.connectors.iceberg import IcebergTableOptions, catalog_properties
 from streamjob.job.connectors.options import redacted, secrets_in
 
 _REFUSED = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError, PermissionError)
@@ -39,7 +39,7 @@ _DEFAULTS = {
 
 
 class CatalogRefuses(InvalidInput):
-    """The catalog or the file store answers, but refuses the sink's credentials or an operation."""
+    """The catalog or the file store answers, but refuses the credentials or an operation."""
 
 
 class CatalogUnreachable(StreamJobError):
@@ -47,11 +47,11 @@ class CatalogUnreachable(StreamJobError):
 
 
 class Explainer:
-    """Translates errors of a catalog, its client and the file store into the sink's, without secrets.
+    """Translates errors of a catalog, its client and the file store into ours, without secrets.
 
     Args:
-        label: the sink's name in messages.
-        options: the sink's resolved options.
+        label: the sink's or the source's name in messages.
+        options: its resolved options.
     """
 
     def __init__(self, label: str, options: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ class Explainer:
             raise self.explained(error, what, by_options=by_options) from None
 
     def explained(self, error: Exception, what: str, *, by_options: bool = False) -> StreamJobError:
-        """Return the sink's error for another error; see `explaining`."""
+        """Return our error for another one; see `explaining`."""
         text = self._text(error)
         message = f"{self._label}: {what}: {type(error).__name__}: {text}"
         if isinstance(error, _REFUSED) or _SAYS_NO.search(f"{type(error).__name__} {text}"):
@@ -88,7 +88,7 @@ class Explainer:
         return redacted(text, self._secrets)[:_FIRST_LINES]
 
 
-def open_catalog(options: Mapping[str, str], parsed: IcebergOptions, explainer: Explainer) -> Catalog:
+def open_catalog(options: Mapping[str, str], parsed: IcebergTableOptions, explainer: Explainer) -> Catalog:
     """Return the catalog of some options.
 
     Raises:

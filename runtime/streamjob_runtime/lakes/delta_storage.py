@@ -18,7 +18,7 @@ from pyarrow import fs
 from streamjob.errors import StreamJobError
 from streamjob.job.connectors.delta import storage_options
 from streamjob.job.connectors.options import option, redacted, secrets_in
-from streamjob_runtime.sinks.errors import UnusableTable
+from streamjob_runtime.lakes.errors import UnusableTable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN = 300
@@ -70,8 +70,8 @@ class Storage:
     """A table's location.
 
     Args:
-        label: the sink's name in messages.
-        options: the sink's resolved options.
+        label: the sink's or the source's name in messages.
+        options: its resolved options.
     """
 
     def __init__(self, label: str, options: Mapping[str, str]) -> None:
@@ -105,14 +105,14 @@ class Storage:
 
     @contextmanager
     def explaining(self, what: str) -> Iterator[None]:
-        """Translate errors of deltalake and the files' store into the sink's, without secrets."""
+        """Translate errors of deltalake and the files' store into ours, without secrets."""
         try:
             yield
         except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
             raise self.explained(error, what) from None
 
     def explained(self, error: Exception, what: str) -> StreamJobError:
-        """Return the sink's error for another one.
+        """Return our error for another one.
 
         Args:
             error: the other error.
@@ -121,5 +121,5 @@ class Storage:
         text = redacted(" ".join(_COLOURS.sub("", str(error)).split()), self._secrets)
         message = f"{self._label}: the table {what}: {type(error).__name__}: {text[:_SHOWN]}"
         if isinstance(error, DeltaProtocolError | SchemaMismatchError):
-            return UnusableTable(message, "name a table that deltalake can write and that fits")
+            return UnusableTable(message, "name a table that deltalake supports and that fits")
         return DeltaUnreachable(message, "see that path and storage.… are right, and the files can be reached")

@@ -1,0 +1,1 @@
+"""Access to lake tables: what sinks and sources share."""
