@@ -1,0 +1,102 @@
+"""Lake tables as sources in a job file: their options and their checks. The table is asked when the job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from streamjob.job.connectors import delta, iceberg
+from streamjob.job.connectors.connector import OptionProblem
+from streamjob.job.connectors.option_model import problems_of, refuse_options
+from streamjob.job.model.spec_fields import Spec
+
+OnChange = Literal["fail", "addedFiles", "changeRows"]
+Start = Literal["current", "newest", "oldest"] | int | datetime
+
+
+class LakeSourceOptions(Spec):
+    """Options of a lake table that is read as the files of its snapshots."""
+
+    starting_snapshot: str = Field(
+        default="current",
+        description="Where a job without state begins. `current`: with the table as it is, and then with what later "
+        "snapshots append. `newest`: with later snapshots only. `oldest`: with the table as it was at the oldest "
+        "snapshot that is left. A snapshot's id or a version: with what it appended. A time with its zone, such as "
+        "`2026-07-01T12:00:00Z`: with the first snapshot of that time or later.",
+    )
+    on_change: OnChange = Field(
+        default="fail",
+        description="What a snapshot that deletes or overwrites rows does: `fail`, or `addedFiles`: the files that it "
+        "adds are read, and what it deletes is ignored; or `changeRows`, for Delta: each row has a column "
+        "`_change_type`.",
+    )
+
+
+class IcebergSourceOptions(iceberg.IcebergTableOptions, LakeSourceOptions):
+    """Options of an Iceberg table as a source, besides `catalog.PROPERTY`."""
+
+
+class DeltaSourceOptions(LakeSourceOptions):
+    """Options of a Delta table as a source, besides `storage.NAME`."""
+
+    path: str = Field(min_length=1, description="The table: a directory, or a URI such as `s3://bucket/path`.")
+
+
+def parse_iceberg(options: Mapping[str, str], source: str) -> IcebergSourceOptions:
+    """Return the validated options of a source; `source` names it in messages. Raises UnusableOptions."""
+    refuse_options(f"{source}:", iceberg_problems(options))
+    return IcebergSourceOptions.model_validate(iceberg.without_catalog(IcebergSourceOptions, options))
+
+
+def parse_delta(options: Mapping[str, str], source: str) -> DeltaSourceOptions:
+    """Return the validated options of a source; `source` names it in messages. Raises UnusableOptions."""
+    refuse_options(f"{source}:", delta_problems(options))
+    return DeltaSourceOptions.model_validate(delta.without_storage(options))
+
+
+def iceberg_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
+    """Yield problems with a source's options, with fixes; values are not shown."""
+
+    def further(parsed: IcebergSourceOptions) -> Iterator[OptionProblem]:
+        yield from iceberg.table_problems(parsed, iceberg.catalog_properties(options))
+        yield from _start_problems(parsed)
+        if parsed.on_change == "changeRows":
+            what = "has onChange: changeRows, and an Iceberg table does not record which rows a snapshot changes"
+            yield OptionProblem(what, "say fail or addedFiles", "onChange")
+
+    own = iceberg.without_catalog(IcebergSourceOptions, options)
+    return problems_of(IcebergSourceOptions, own, {"table": "add table: namespace.table", **_ADVICE}, further)
+
+
+def delta_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
+    """Yield problems with a source's options, with fixes; values are not shown."""
+    advice = {"path": "add path: a directory, or s3://bucket/path", **_ADVICE}
+    return problems_of(DeltaSourceOptions, delta.without_storage(options), advice, _start_problems)
+
+
+def start_of(text: str) -> Start | None:
+    """Return what `startingSnapshot` means; None if it means nothing."""
+    if text in ("current", "newest", "oldest"):
+        return text  # type: ignore[return-value]  # mypy does not narrow to the literals
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _start_problems(options: LakeSourceOptions) -> Iterator[OptionProblem]:
+    if start_of(options.starting_snapshot) is None:
+        what = "the option 'startingSnapshot' is neither a word for a snapshot, nor an id, nor a time with its zone"
+        yield OptionProblem(what, _ADVICE["startingSnapshot"], "startingSnapshot")
+
+
+_ADVICE = {
+    "startingSnapshot": "say current, newest, oldest, an id, or a time such as 2026-07-01T12:00:00Z",
+    "onChange": "say fail, addedFiles or changeRows",
+}
