@@ -77,10 +77,10 @@ def catalog_of(place: Path) -> Catalog:
     return load_catalog("default", **properties)
 
 
-def made(place: Path, schema: Schema = SCHEMA, **properties: str) -> Table:
+def made(place: Path, **properties: str) -> Table:
     catalog = catalog_of(place)
     catalog.create_namespace_if_not_exists("lake")
-    return catalog.create_table(NAME, schema, properties=properties)
+    return catalog.create_table(NAME, SCHEMA, properties=properties)
 
 
 def rows(table: Table, *ids: int) -> pa.Table:
@@ -435,7 +435,7 @@ class Told:
             "append": self._append,
             "delete": lambda: self.table.delete(f"id = {max(0, self._next - 2)}"),
             "delete all": lambda: self.table.delete("id >= 0"),
-            "compact": lambda: before and compact(self.table),
+            "compact": self._compact,
             "rename": self._rename,
             "add": self._add,
             "drop": self._drop,
@@ -460,6 +460,10 @@ class Told:
     def _append(self) -> None:
         self._next += 4
         self.table.append(rows(self.table, *range(self._next - 4, self._next)))
+
+    def _compact(self) -> None:
+        if self.files():
+            compact(self.table)
 
     def _rename(self) -> None:
         last = self.table.schema().fields[-1].name
