@@ -494,7 +494,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(STEPS, st.booleans(), st.integers(1, 2), st.integers(0, 4))
 def test_each_snapshot_is_read_once_and_in_order_by_readers_that_are_killed_anywhere_or_its_loss_is_an_error(
     steps: list[str], merges: bool, group: int, survived: int
