@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from streamjob_runtime.discovery.discoverer import Discoverer
+    from streamjob_runtime.discovery.search_thread import SearchThread
 
 _REMEMBERED_BATCHES = 1000
 _LOOK_SECONDS = 0.1
@@ -143,7 +143,7 @@ class Chain:
         self._batch_duration = batch_duration
         self._limits: BatchLimits | None = None
         self._placed: StreamingQuery | None = None
-        self._discoverers: list[Discoverer] = []
+        self._discoverers: list[SearchThread] = []
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
@@ -306,7 +306,7 @@ class Chain:
                 each.stop()
 
     def _discover(self) -> None:
-        """Look for the files of sources in buckets."""
+        """Look for the files of sources in buckets and lake tables."""
         if not self.dataflow.discovered:
             return
         for number, (uid, directory) in enumerate(zip(self.dataflow.sources, self.dataflow.directories, strict=True)):

@@ -29,7 +29,9 @@ from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.sources.batch_limits import channel_bounds, with_first_limit
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, FileReader, check_end, fix_end
 from streamjob_runtime.chain.sources.changes import check_changes, with_available
+from streamjob_runtime.chain.sources.discovered import Discovered, discovered
 from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
+from streamjob_runtime.chain.sources.discovered_table import DiscoveredTable
 from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
@@ -74,8 +76,8 @@ class Dataflow:
     far the event time of its output may be behind the query's watermark. `idle_timeouts` has the seconds without a row
     after which an input does not hold the watermark back. `lookups` are those of its operators. `batch_bounds` has how
     much its inputs may bring to a batch, where that changes with the time that batches take. `begins` has where sources
-    begin that Spark has not read yet, in the form of their connectors. `discovered` has the files of those in buckets.
-    `observed` has the inputs whose rows move their watermark.
+    begin that Spark has not read yet, in the form of their connectors. `discovered` has those that are in buckets, or
+    lake tables. `observed` has the inputs whose rows move their watermark.
     """
 
     output: DataFrame
@@ -91,7 +93,7 @@ class Dataflow:
     lookups: Mapping[OperatorUid, Lookup] = field(default_factory=dict)
     batch_bounds: Mapping[OperatorUid, Bounds] = field(default_factory=dict)
     begins: Mapping[OperatorUid, JsonValue] = field(default_factory=dict)
-    discovered: Mapping[OperatorUid, DiscoveredFiles] = field(default_factory=dict)
+    discovered: Mapping[OperatorUid, Discovered] = field(default_factory=dict)
     observed: Mapping[OperatorUid, ObservedInput] = field(default_factory=dict)
 
 
@@ -273,7 +275,8 @@ class DataflowBuilder:
         self._nodes: dict[OperatorUid, str] = {}
         self._ends: dict[OperatorUid, JsonValue] = {}
         self._bounded_readers: dict[OperatorUid, FileReader] = {}
-        self._discovered: dict[OperatorUid, DiscoveredFiles] = {}
+        self._discovered: dict[OperatorUid, Discovered] = {}
+        self._begins: dict[OperatorUid, JsonValue] = {}
         self._output_delay_ms = 0
         self._observed: dict[OperatorUid, ObservedInput] = {}
         self._idle_timeouts: dict[OperatorUid, float] = {}
@@ -324,7 +327,7 @@ class DataflowBuilder:
             self._idle_timeouts,
             self._lookups,
             self._batch_bounds,
-            {uid: json.loads(write_offsets(start.offsets)) for uid, start in self._starts.items()},
+            {uid: json.loads(write_offsets(start.offsets)) for uid, start in self._starts.items()} | self._begins,
             self._discovered,
             self._observed,
         )
@@ -334,8 +337,9 @@ class DataflowBuilder:
         for uid, reader in self._bounded_readers.items():
             end = BoundedEnd.from_json(self._ends[uid])
             check_end(self._spark, reader, end, uid, read.get(uid, frozenset()))
-        for uid in self._discovered.keys() & self._ends.keys():
-            self._discovered[uid].check_end(BoundedEnd.from_json(self._ends[uid]), read.get(uid, frozenset()))
+        for uid, files in self._discovered.items():
+            if isinstance(files, DiscoveredFiles) and uid in self._ends:
+                files.check_end(BoundedEnd.from_json(self._ends[uid]), read.get(uid, frozenset()))
 
     def _add(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(name)
@@ -352,9 +356,13 @@ class DataflowBuilder:
                 options, bounds = with_first_limit(form, options, self._job.spec.parallelism)
                 if bounds is not None:
                     self._batch_bounds[source.uid] = bounds
-            files = DiscoveredFiles.of(source, options)
+            files = discovered(source, options)
             if files is not None:
                 self._discovered[source.uid] = files
+            if isinstance(files, DiscoveredTable) and not self._before.finished:
+                begin = files.begin(self._before.positions.get(source.uid))
+                if begin is not None:
+                    self._begins[source.uid] = begin
             if source.bounded:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:
@@ -392,8 +400,9 @@ class DataflowBuilder:
             )
             self._ends[uid] = topics.end.to_json()
             return BOUNDED_KAFKA, {**topics.options}
-        if uid in self._discovered:
-            self._ends[uid] = self._discovered[uid].end().to_json() if known is None else known
+        files = self._discovered.get(uid)
+        if isinstance(files, DiscoveredFiles):
+            self._ends[uid] = files.end().to_json() if known is None else known
             return source.format, options
         path = options.pop("path")
         reader = FileReader(source.format, source.schema_ddl, options)

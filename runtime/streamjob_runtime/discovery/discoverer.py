@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from streamjob.clock import Clock
-from streamjob.errors import StreamJobError
 from streamjob.job.connectors.bucket_source import BucketSourceFields
-from streamjob.store.base import StoreUnavailable
-from streamjob_runtime.discovery.entries import compact, last_entry, load
+from streamjob_runtime.discovery.entries import load
 from streamjob_runtime.discovery.known import NEVER
-from streamjob_runtime.discovery.objects import Found, Lister, Refused
+from streamjob_runtime.discovery.objects import Found, Lister
 from streamjob_runtime.discovery.search import Search
-
-_BUSY_SECONDS, _IDLE_SECONDS, _COOLING_SECONDS = 5.0, 60.0, 300.0
-"""Between two checks while objects come and while none comes, and how long after the last one that is."""
-_MOST_WAITING = 20_000
-"""Files that may wait for a batch before the next page is listed, where their order is that of their keys."""
-_LOOK_SECONDS = 0.2
-_LOG = logging.getLogger(__name__)
-
-
-class Inbox(Protocol):
-    """Takes files for a query: `FileInbox.java`."""
-
-    def offer(self, lines: str) -> None: ...
-    def size(self) -> int: ...
-    def fail(self, message: str) -> None: ...
-    def report(self, more: Mapping[str, str]) -> None: ...
-    def committed(self) -> int: ...
+from streamjob_runtime.discovery.search_thread import Inbox, SearchThread
 
 
 class Judge(Protocol):
@@ -51,8 +31,8 @@ class Judge(Protocol):
         ...
 
 
-class Discoverer:
-    """Finds the objects of one reading of a source, on a thread of its own.
+class Discoverer(SearchThread):
+    """Finds the objects of one reading of a source in a bucket.
 
     Args:
         who: the source, at the beginning of a message.
@@ -77,58 +57,25 @@ class Discoverer:
         clock: Clock,
         whole: Sequence[Found] | None = None,
     ) -> None:
-        self._who = who
+        super().__init__(who=who, inbox=inbox, folder=folder, clock=clock, check_interval=given.check_interval)
         self._lister = lister
-        self._inbox = inbox
         self._judge = judge
         self._given = given
-        self._folder = folder
-        self._clock = clock
         self._whole = whole
-        # The entries behind the last batch are read by the next one.
-        self._compacted = last_entry(folder)
         self._known, recent = load(folder, self._compacted)
         self._search = Search.of(recent, len(self._known), given.list_all_every)
         self._changed: set[str] = set()
         self._too_old: set[str] = set()
-        self._last_found = clock()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"discovery-{folder.name}", daemon=True)
 
     def start(self) -> None:
         """Begin to look for objects; those of a bounded source are offered before it returns."""
         if self._whole is not None:
             self._offer(self._known.classify(self._whole).new)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look for no more objects."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._stopped.wait(pause):
-            try:
-                if self._whole is None:
-                    self._check()
-                self._compact()
-                pause = self._pause()
-            except StoreUnavailable as error:
-                # The query goes on with what it has; the next check finds what this one did not.
-                _LOG.warning("%s: %s", self._who, error.what)
-                pause = self._given.check_interval or _BUSY_SECONDS
-            except Refused as error:
-                self._inbox.fail(error.text)
-                return
-            except StreamJobError as error:
-                self._inbox.fail(f"{self._who}: {error.what}: {error.fix}")
-                return
-            except Exception as error:
-                _LOG.exception("%s: the search for objects ended", self._who)
-                self._inbox.fail(f"{self._who}: {error!r}")
-                return
+        super().start()
 
     def _check(self) -> None:
+        if self._whole is not None:
+            return
         found: list[Found] = []
         try:
             for part in self._search.check(self._lister, self._known, self._clock()):
@@ -148,7 +95,7 @@ class Discoverer:
             # Also if S3 does not answer in the middle: what is known is not found again.
             self._offer(sorted(found, key=lambda each: (each.modified_ms, each.key)))
         if self._given.forget_after is not None:
-            self._known.forget(round((self._clock() - self._given.forget_after) * 1000))
+            self._known.forget(self._forget_before_ms())
         figures: dict[str, str] = {}
         for name, one, keys in (
             ("filesChanged", "changedFile", self._changed),
@@ -173,23 +120,8 @@ class Discoverer:
     def _offer(self, found: Sequence[Found]) -> None:
         if found:
             self._inbox.offer("\n".join(self._judge.line(each) for each in found))
-            self._last_found = self._clock()
+            self._offered()
 
-    def _wait_for_room(self) -> None:
-        while self._inbox.size() > _MOST_WAITING and not self._stopped.wait(_LOOK_SECONDS):
-            pass
-
-    def _compact(self) -> None:
-        committed = self._inbox.committed()
-        if committed > self._compacted:
-            horizon = self._given.forget_after
-            compact(self._folder, committed, NEVER if horizon is None else round((self._clock() - horizon) * 1000))
-            self._compacted = committed
-
-    def _pause(self) -> float:
-        if self._whole is not None:
-            return _BUSY_SECONDS
-        if self._given.check_interval is not None:
-            return self._given.check_interval
-        quiet = self._clock() - self._last_found
-        return _BUSY_SECONDS if quiet < _COOLING_SECONDS else _IDLE_SECONDS
+    def _forget_before_ms(self) -> int:
+        horizon = self._given.forget_after
+        return NEVER if horizon is None else round((self._clock() - horizon) * 1000)

@@ -1,10 +1,11 @@
 """Reads and compacts the files below `sources/K/`, from which a source knows after a restart what it has read.
 
 Entry `<n>` has a line `v1`, and then of each file of the source's n-th read a JSON object with `path`, `size`,
-`modified` (ms since 1970) and `version`. `<c>.known` has the records of the entries 0..c (see `known`), in the order of
-reading. It begins with the content of the `.known` file before it, so that a checkpoint uploads only its new end. When
-more than a quarter of its records are forgotten, or are of keys that were read again, it begins anew without them. So
-after a restart a source may know objects that it had forgotten.
+`modified` (ms since 1970) and `version`; a file of a table also `at`, the position in the table behind it, and
+`values`, the columns that it does not have. `<c>.known` has the records of the entries 0..c (see `known`), in the order
+of reading. It begins with the content of the `.known` file before it, so that a checkpoint uploads only its new end.
+When more than a quarter of its records are forgotten, or are of keys that were read again, it begins anew without them.
+So after a restart a source may know objects that it had forgotten.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from streamjob_runtime.discovery.known import NEVER, RECORD_SIZE, Known, head, record, share_alive
 from streamjob_runtime.discovery.objects import Found
@@ -48,14 +50,23 @@ def read_entry(folder: Path, number: int) -> list[Found]:
         UnreadableCheckpointFile: the entry does not exist, or has another format.
     """
     file = folder / str(number)
-    # Not by the line breaks of Unicode, which a name may contain.
-    version, *lines = _content(file).split(b"\n")
-    if version != b"v1":
-        raise UnreadableCheckpointFile(file, f"unknown version {version[:20]!r}")
     try:
-        values = [json.loads(line) for line in lines if line]
+        values = [json.loads(line) for line in _lines(file)]
         return [Found(each["path"], int(each["size"]), int(each["modified"]), each["version"]) for each in values]
     except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableCheckpointFile(file, repr(error)) from None
+
+
+def last_file(folder: Path, number: int) -> dict[str, Any]:
+    """Return the last file of an entry, with all fields that it has there.
+
+    Raises:
+        UnreadableCheckpointFile: the entry does not exist, or has another format.
+    """
+    file = folder / str(number)
+    try:
+        return dict(json.loads(_lines(file)[-1]))
+    except (ValueError, IndexError, TypeError) as error:
         raise UnreadableCheckpointFile(file, repr(error)) from None
 
 
@@ -152,6 +163,14 @@ def write_known(folder: Path, upto: int, forget_before_ms: int = NEVER) -> None:
     except ValueError as error:
         raise UnreadableCheckpointFile(folder / f"{covered}.known", str(error)) from None
     temporary.replace(folder / f"{upto}.known")
+
+
+def _lines(file: Path) -> list[bytes]:
+    # Not by the line breaks of Unicode, which a name may contain.
+    version, *lines = _content(file).split(b"\n")
+    if version != b"v1":
+        raise UnreadableCheckpointFile(file, f"unknown version {version[:20]!r}")
+    return [line for line in lines if line]
 
 
 def _content(file: Path) -> bytes:

@@ -16,6 +16,7 @@ from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_n
 from streamjob_runtime.chain.sources.file_records import described
 from streamjob_runtime.chain.sources.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.sources.trying import FailedRow, failed_row_in
+from streamjob_runtime.discovery.lake.refusals import refusal_in
 from streamjob_runtime.spark.text.error_text import header_said
 from streamjob_runtime.spark.text.text_records import HEADER_FIX, UnreadRecord, unread_record_in
 
@@ -42,6 +43,10 @@ class ObjectReplaced(JobFailed):
     """An object that a source has read was replaced; the job's last completed checkpoint is intact."""
 
     exit_code = ExitCode.INVALID_INPUT
+
+
+class TableRefused(JobFailed):
+    """A source cannot go on in its lake table; the job's last completed checkpoint is intact."""
 
 
 class RowFailed(JobFailed):
@@ -78,6 +83,8 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
         )
     if (replaced := replaced_object_in(text)) is not None:
         return object_replaced(*replaced)
+    if (refusal := refusal_in(text)) is not None:
+        return table_refused(*refusal)
     if (name := unusable_name_in(text)) is not None:
         return unusable_file_name(name, loaded)
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
@@ -144,6 +151,13 @@ def object_replaced(source: str, uri: str) -> ObjectReplaced:
         f"to have the new version read as well: --set sources.{source}.options.onReplaced=read; to go on without it: "
         "onReplaced=ignore, which counts such objects",
     )
+
+
+def table_refused(what: str, fix: str, exit_code: int) -> TableRefused:
+    """Return the error for a table that a source cannot read on."""
+    error = TableRefused(what, fix)
+    error.exit_code = ExitCode(exit_code)
+    return error
 
 
 def unusable_file_name(name: str, loaded: LoadedJob) -> UnusableFileName:

@@ -18,13 +18,13 @@ from pyarrow import fs
 from streamjob.errors import StreamJobError
 from streamjob.job.connectors.delta import storage_options
 from streamjob.job.connectors.options import option, redacted, secrets_in
-from streamjob_runtime.lakes.errors import UnusableTable
+from streamjob_runtime.lakes.errors import TableUnreachable, UnusableTable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN = 300
 
 
-class DeltaUnreachable(StreamJobError):
+class DeltaUnreachable(TableUnreachable):
     """The table's files cannot be read or written; the job continues from its checkpoint once they can."""
 
 

@@ -20,6 +20,7 @@ from pyiceberg.exceptions import (
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.connectors.iceberg import IcebergTableOptions, catalog_properties
 from streamjob.job.connectors.options import redacted, secrets_in
+from streamjob_runtime.lakes.errors import TableUnreachable
 
 _REFUSED = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError, PermissionError)
 _UNUSABLE = (NoSuchPropertyException, NotInstalledError, ModuleNotFoundError, ValidationError, ValueError)
@@ -42,7 +43,7 @@ class CatalogRefuses(InvalidInput):
     """The catalog or the file store answers, but refuses the credentials or an operation."""
 
 
-class CatalogUnreachable(StreamJobError):
+class CatalogUnreachable(TableUnreachable):
     """The catalog or the file store does not answer; the job continues from its checkpoint once it does."""
 
 

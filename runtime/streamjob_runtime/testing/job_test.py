@@ -18,7 +18,7 @@ from streamjob.job.model.spec import SourceSpec, TableSpec
 from streamjob.job.model.suggest import did_you_mean
 from streamjob.job.python_job.dsl import Job
 from streamjob.job.python_job.handles import Handle, TableHandle
-from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
+from streamjob_runtime.chain.sources.discovered import discovered
 from streamjob_runtime.chain.sources.source_rows import read_stream
 from streamjob_runtime.spark.text.error_text import reason
 from streamjob_runtime.tables.reading import batch_frame, reading_table
@@ -356,7 +356,7 @@ class JobTest:
 
         try:
             options = self._loaded.options(source)
-            files = DiscoveredFiles.of(source, options)
+            files = discovered(source, options)
             return read_stream(self._spark, source, source.format, options, files).schema
         except (PySparkException, StreamJobError) as error:
             raise NoColumns(

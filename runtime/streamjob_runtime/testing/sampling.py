@@ -14,7 +14,7 @@ from streamjob.job.connectors.options import option, without
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.dead_letters import DEAD_LETTER
-from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
+from streamjob_runtime.chain.sources.discovered import discovered
 from streamjob_runtime.chain.sources.file_records import described
 from streamjob_runtime.chain.sources.source_rows import read_stream
 from streamjob_runtime.kafka.client import with_defaults
@@ -80,7 +80,7 @@ def sample(
 
     try:
         read = source.model_copy(update={"on_error": "drop"}) if source.on_error == DEAD_LETTER else source
-        files = DiscoveredFiles.of(source, options)
+        files = discovered(source, options)
         frame = read_stream(spark, read, source.format, options, files)
         if files is not None:
             files.offer_sample()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, OptionProblem
+from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsTable, Connector, OptionProblem
 from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
 
@@ -88,7 +88,6 @@ def _further_problems(options: DeltaOptions) -> Iterator[OptionProblem]:
 
 CONNECTOR = Connector(
     name=FORMAT,
-    source=AsSource(),
     table=AsTable(),
     sink=AsSink(
         deliveries=BOTH_DELIVERIES,

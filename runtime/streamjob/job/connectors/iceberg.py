@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, OptionProblem
+from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsTable, Connector, OptionProblem
 from streamjob.job.connectors.datasets import Dataset, Values, split_address
 from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
@@ -181,7 +181,6 @@ def _datasets(value: Values) -> tuple[Dataset]:
 
 CONNECTOR = Connector(
     name=FORMAT,
-    source=AsSource(),
     table=AsTable(),
     sink=AsSink(
         deliveries=BOTH_DELIVERIES,

@@ -8,11 +8,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from streamjob.durations import Seconds
 from streamjob.job.connectors import delta, iceberg
-from streamjob.job.connectors.connector import OptionProblem
+from streamjob.job.connectors.connector import AsSource, OptionProblem
 from streamjob.job.connectors.option_model import problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
 
+NEWEST = "newest"
 OnChange = Literal["fail", "addedFiles", "changeRows"]
 Start = Literal["current", "newest", "oldest"] | int | datetime
 
@@ -33,14 +35,30 @@ class LakeSourceOptions(Spec):
         "adds are read, and what it deletes is ignored; or `changeRows`, for Delta: each row has a column "
         "`_change_type`.",
     )
+    check_interval: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="How often the table is asked for new snapshots. Default: `5s` while they come, and up to `1m` "
+        "while none comes.",
+    )
+    max_files_per_trigger: int | None = Field(default=None, gt=0, description="The most files of a batch.")
+    max_bytes_per_trigger: int | None = Field(
+        default=None, gt=0, description="The most bytes of a batch, beyond its first file; without a limit of files."
+    )
 
 
 class IcebergSourceOptions(iceberg.IcebergTableOptions, LakeSourceOptions):
-    """Options of an Iceberg table as a source, besides `catalog.PROPERTY`."""
+    """Options of `format: iceberg` as a source.
+
+    In addition, `catalog.PROPERTY` sets a property of pyiceberg's catalog, as for the sink.
+    """
 
 
 class DeltaSourceOptions(LakeSourceOptions):
-    """Options of a Delta table as a source, besides `storage.NAME`."""
+    """Options of `format: delta` as a source.
+
+    In addition, `storage.NAME` is one of deltalake's storage options, as for the sink.
+    """
 
     path: str = Field(min_length=1, description="The table: a directory, or a URI such as `s3://bucket/path`.")
 
@@ -79,7 +97,7 @@ def delta_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
 
 def start_of(text: str) -> Start | None:
     """Return what `startingSnapshot` means; None if it means nothing."""
-    if text in ("current", "newest", "oldest"):
+    if text in ("current", NEWEST, "oldest"):
         return text  # type: ignore[return-value]  # mypy does not narrow to the literals
     if text.isascii() and text.isdigit():
         return int(text)
@@ -100,3 +118,13 @@ _ADVICE = {
     "startingSnapshot": "say current, newest, oldest, an id, or a time such as 2026-07-01T12:00:00Z",
     "onChange": "say fail, addedFiles or changeRows",
 }
+
+SOURCES = {
+    delta.FORMAT: AsSource(
+        schema="refused", options=DeltaSourceOptions, problems=lambda source: delta_problems(source.options)
+    ),
+    iceberg.FORMAT: AsSource(
+        schema="refused", options=IcebergSourceOptions, problems=lambda source: iceberg_problems(source.options)
+    ),
+}
+"""Lake tables as sources, by their formats."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
+from streamjob.job.connectors.lake_source import SOURCES
 from streamjob.job.connectors.options import without
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.protocol.batch_size import BatchSize, Bounds
@@ -43,7 +44,7 @@ def with_first_limit(form: str, options: Mapping[str, str], slots: int) -> tuple
         first = max(_first(FIRST_RECORDS * slots, most), least)
         return _replaced(options, _MAX_OFFSETS, first), Bounds(first, most, least)
     # With the latest files first, Spark takes a limit for the wish to ignore the files' age.
-    if form not in FILE_FORMATS or given.get("latestfirst", "false").lower() != "false":
+    if form not in FILE_FORMATS | SOURCES.keys() or given.get("latestfirst", "false").lower() != "false":
         return dict(options), None
     if _MAX_FILES.lower() in given:
         most = _number(given, _MAX_FILES)

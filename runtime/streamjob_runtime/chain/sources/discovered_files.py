@@ -100,6 +100,7 @@ class DiscoveredFiles:
             self.base + self._place.prefix,
             sample,
             surplus,
+            None,
         )
         return frame_of(spark, self._java.stream())
 

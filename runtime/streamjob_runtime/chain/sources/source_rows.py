@@ -16,7 +16,7 @@ from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 from streamjob_runtime.chain.functions.user_functions import mistakes_named
 from streamjob_runtime.chain.sources.broken_records import with_decoded
 from streamjob_runtime.chain.sources.changes import check_changes, envelope_of, with_available, with_changes
-from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
+from streamjob_runtime.chain.sources.discovered import Discovered
 from streamjob_runtime.chain.sources.file_records import are_letters, decoded_files
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.spark.gateway import (
@@ -41,14 +41,14 @@ class InvalidColumns(InvalidInput):
 
 
 def read_stream(
-    spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str], files: DiscoveredFiles | None = None
+    spark: SparkSession, source: SourceSpec, form: str, options: Mapping[str, str], files: Discovered | None = None
 ) -> DataFrame:
     """Return the rows of a source in the columns of its format, those of CSV and JSON files decoded.
 
     Args:
         form: Spark's name of the format.
         options: of the source, resolved.
-        files: its files, if they are in a bucket.
+        files: its files, if Spark does not find them.
 
     Raises:
         UnusableSchema: the schema has other types than the format, or an option makes no sense.

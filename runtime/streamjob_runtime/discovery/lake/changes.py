@@ -102,11 +102,28 @@ class TableChange:
         return replace(self, files=self.files[read:], skipped=read)
 
 
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """The columns of a table.
+
+    Args:
+        struct: the JSON of a StructType of Spark, with which all its files are read.
+        beside: those whose values are not in the files, or not in all; those that some files have come first.
+    """
+
+    struct: str
+    beside: tuple[str, ...] = ()
+
+
 class LakeTable(Protocol):
     """A table whose changes are read."""
 
-    def columns(self) -> str:
-        """Return the table's columns now, as the JSON of a StructType of Spark, with which all its files are read."""
+    def columns(self) -> TableColumns:
+        """Return the table's columns, as they were when it was last opened: after the last change, or later.
+
+        Raises:
+            UnusableTable: see `changes`.
+        """
         ...
 
     def changes(self, position: Position | None) -> Iterator[TableChange]:

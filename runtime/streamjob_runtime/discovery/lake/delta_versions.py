@@ -24,6 +24,7 @@ from streamjob_runtime.discovery.lake.changes import (
     LakeFile,
     Position,
     TableChange,
+    TableColumns,
     UnusableStart,
     made_again,
     rows_changed,
@@ -55,6 +56,7 @@ class _Opened:
         root: its location, without a slash at the end.
         fields: its columns in the form of Spark's JSON.
         times: the names of the columns of type timestamp.
+        partitions: the names of the columns that are not in its files.
         feed: whether it records which rows are changed.
         files: its directory.
     """
@@ -64,6 +66,7 @@ class _Opened:
     root: str
     fields: Sequence[Mapping[str, Any]]
     times: frozenset[str]
+    partitions: tuple[str, ...]
     feed: bool
     files: fs.FileSystem
     delta: DeltaTable
@@ -86,15 +89,19 @@ class DeltaVersions:
         self._label = f"{label}: table {self._options.path}"
         self._storage = Storage(label, options)
         self._rows = self._options.on_change == "changeRows"
+        self._opened: _Opened | None = None
         self._known: tuple[_Opened, object] | None = None
         """The table, and the log's file of the newest version that was read: while it is there, it is this table."""
 
-    def columns(self) -> str:
-        """Return the table's columns now; see LakeTable."""
-        fields = [{**field, "nullable": True} for field in self._open(None).fields]
+    def columns(self) -> TableColumns:
+        """Return the table's columns; see LakeTable."""
+        table = self._opened or self._open(None)
+        fields = [{**field, "nullable": True} for field in table.fields]
         if self._rows:
             fields.append({"name": CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {}})
-        return json.dumps({"type": "struct", "fields": fields})
+        # Recorded changes have their kind in the file.
+        beside = (*([CHANGE_TYPE] if self._rows else []), *table.partitions)
+        return TableColumns(json.dumps({"type": "struct", "fields": fields}), beside)
 
     def changes(self, position: Position | None) -> Iterator[TableChange]:
         """Yield what follows a position; see LakeTable."""
@@ -137,6 +144,7 @@ class DeltaVersions:
                 unquote(delta.table_uri).rstrip("/"),
                 fields,
                 frozenset(field["name"] for field in fields if field["type"] == "timestamp"),
+                tuple(delta.metadata().partition_columns),
                 configuration.get("delta.enableChangeDataFeed", "").lower() == "true",
                 self._storage.files_of(delta)(),
                 delta,
@@ -153,6 +161,7 @@ class DeltaVersions:
         if configuration.get("delta.columnMapping.mode", "none") != "none":
             what = f"{self._label} maps its columns to other names in its files (delta.columnMapping.mode)"
             raise UnusableTable(f"{what}: Spark would read null from them", "read a table without it")
+        self._opened = table
         return table
 
     def _first(self, table: _Opened) -> TableChange:

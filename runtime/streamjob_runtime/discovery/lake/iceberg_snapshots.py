@@ -27,6 +27,7 @@ from streamjob_runtime.discovery.lake.changes import (
     LakeFile,
     Position,
     TableChange,
+    TableColumns,
     UnusableStart,
     made_again,
     rows_changed,
@@ -57,10 +58,11 @@ class IcebergSnapshots:
         self._label = f"{label}: table {self._options.table}"
         self._explainer = Explainer(label, options)
         self._catalog = open_catalog(options, self._options, self._explainer)
+        self._loaded: Table | None = None
 
-    def columns(self) -> str:
-        """Return the table's columns now; see LakeTable."""
-        return spark_columns(self._load(None).schema(), self._label)
+    def columns(self) -> TableColumns:
+        """Return the table's columns; see LakeTable."""
+        return TableColumns(spark_columns((self._loaded or self._load(None)).schema(), self._label))
 
     def changes(self, position: Position | None) -> Iterator[TableChange]:
         """Yield what follows a position; see LakeTable."""
@@ -90,6 +92,7 @@ class IcebergSnapshots:
                     raise made_again(self._label, expected, None) from None
                 fix = "make it, or correct the option 'table'; names are compared exactly"
                 raise UnusableTable(f"{self._label} does not exist", fix) from None
+        self._loaded = table
         found = str(table.metadata.table_uuid)
         if expected is not None and expected != found:
             raise made_again(self._label, expected, found)

@@ -12,7 +12,7 @@ from streamjob.job.model.spec import OperatorSpec, SourceSpec
 from streamjob.job.planning.plan import plan
 from streamjob_runtime.chain.dataflow import InvalidOperator, apply_operator, timed_operator
 from streamjob_runtime.chain.functions.sql_functions import refused_functions
-from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
+from streamjob_runtime.chain.sources.discovered import discovered
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows
 from streamjob_runtime.spark.text.error_text import reason
 from streamjob_runtime.tables.reading import batch_frame, reading_table
@@ -90,7 +90,7 @@ def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataF
 
     try:
         options = loaded.options(source)
-        files = DiscoveredFiles.of(source, options)
+        files = discovered(source, options)
         rows = read_stream(spark, source, source.format, options, files)
         return source_rows(spark, loaded, source, rows).frame
     except PySparkException as error:

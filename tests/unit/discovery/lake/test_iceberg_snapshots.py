@@ -520,7 +520,7 @@ def test_each_snapshot_is_read_once_and_in_order_by_readers_that_are_killed_anyw
                 for count, (behind, files) in enumerate(in_steps(read(source, position), group)):
                     if step == "read" and count == survived:
                         break
-                    assert len(rows_by_id(files, source.columns())) == sum(file.records or 0 for file in files)
+                    assert len(rows_by_id(files, source.columns().struct)) == sum(file.records or 0 for file in files)
                     got.setdefault(behind.number, []).extend(file.path for file in files)
                     position = behind
             except SnapshotsGone:
@@ -534,5 +534,5 @@ def test_each_snapshot_is_read_once_and_in_order_by_readers_that_are_killed_anyw
             assert done == due[: len(done)]
             assert step == "read" or len(done) == len(due)
         (whole,) = read(opened(Path(directory)), None)
-        found = rows_by_id(whole.files, opened(Path(directory)).columns())
+        found = rows_by_id(whole.files, opened(Path(directory)).columns().struct)
         assert sorted(found, key=lambda row: row["id"]) == told.content()

@@ -25,7 +25,9 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.PartitioningUtils$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation$;
 import org.apache.spark.sql.internal.SQLConf;
@@ -51,6 +53,7 @@ public final class DiscoveredFiles extends DataSource {
   private final String root;
   private final StructType partitions;
   private final StructType data;
+  private final transient List<String> beside;
   private final Map<String, String> given;
   private long reported;
 
@@ -63,6 +66,8 @@ public final class DiscoveredFiles extends DataSource {
    * @param root the directory above those of partitions.
    * @param sample some files, one JSON object in each line, whose directories say what the columns of partitions are.
    * @param surplus counts how many more records than rows of Spark there are in the files.
+   * @param beside the columns that stand beside the files, and not in them; null if directories name such columns. A
+   *     file without a value of some of the first ones has these columns itself.
    */
   public DiscoveredFiles(
       SparkSession session,
@@ -71,7 +76,8 @@ public final class DiscoveredFiles extends DataSource {
       Map<String, String> options,
       String root,
       String sample,
-      LongAccumulator surplus)
+      LongAccumulator surplus,
+      List<String> beside)
       throws ReflectiveOperationException {
     super(
         session,
@@ -87,10 +93,16 @@ public final class DiscoveredFiles extends DataSource {
     this.given = new HashMap<>(options);
     this.surplus = surplus;
     this.reported = surplus.sum();
-    this.format = (FileFormat) providingClass().getDeclaredConstructor().newInstance();
+    this.beside = beside;
+    this.format =
+        schema != null && ParquetUtils.hasFieldIds(schema)
+            ? new ParquetById()
+            : (FileFormat) providingClass().getDeclaredConstructor().newInstance();
     List<FoundFile> files = sample.lines().map(FoundFile::of).toList();
-    PartitionSpec found = partitions(files, Option.apply(schema));
-    this.partitions = found.partitionColumns();
+    this.partitions =
+        beside == null
+            ? partitions(files, Option.apply(schema)).partitionColumns()
+            : new StructType(beside.stream().map(schema::apply).toArray(StructField[]::new));
     StructType all = schema != null ? schema : format.inferSchema(session, options(), Plans.seq(statuses(files))).get();
     Set<String> names = new HashSet<>();
     CollectionConverters.asJava(partitions).forEach(each -> names.add(key(each)));
@@ -173,23 +185,52 @@ public final class DiscoveredFiles extends DataSource {
 
   /** Returns the rows of the files of a batch. */
   Dataset<Row> rows(List<FoundFile> batch) {
+    if (beside == null) {
+      return rows(
+          listed(
+              batch,
+              NamedFiles.withAllDirectories(partitions(batch, Option.apply(partitions)), partitions, statuses(batch))),
+          data);
+    }
+    Map<Set<String>, List<FoundFile>> alike = new LinkedHashMap<>();
+    batch.forEach(each -> alike.computeIfAbsent(each.values().keySet(), names -> new ArrayList<>()).add(each));
+    return alike.entrySet().stream()
+        .map(each -> withValues(each.getValue(), each.getKey()))
+        .reduce((some, others) -> some.union(others))
+        .orElseGet(() -> withValues(batch, Set.of()));
+  }
+
+  private Dataset<Row> withValues(List<FoundFile> batch, Set<String> names) {
+    List<StructField> own = new ArrayList<>(List.of(data.fields()));
+    List<StructField> given = new ArrayList<>();
+    List.of(partitions.fields()).forEach(each -> (names.contains(each.name()) ? given : own).add(each));
+    StructType columns = new StructType(given.toArray(new StructField[0]));
+    String zone = session().sessionState().conf().sessionLocalTimeZone();
+    return rows(
+        given.isEmpty()
+            ? listed(batch, PartitionSpec.emptySpec())
+            : new FilesWithValues(session(), options(), columns, batch, zone),
+        new StructType(own.toArray(new StructField[0])));
+  }
+
+  private InMemoryFileIndex listed(List<FoundFile> batch, PartitionSpec spec) {
     Map<Path, FileStatus> files = new LinkedHashMap<>();
     batch.forEach(each -> files.put(each.status().getPath(), each.status()));
-    PartitionSpec found =
-        NamedFiles.withAllDirectories(partitions(batch, Option.apply(partitions)), partitions, statuses(batch));
-    InMemoryFileIndex index =
-        new InMemoryFileIndex(
-            session(),
-            Plans.seq(List.copyOf(files.keySet())),
-            options(),
-            Option.<StructType>empty(),
-            new Listed(files),
-            Option.apply(found),
-            Option.empty());
+    return new InMemoryFileIndex(
+        session(),
+        Plans.seq(List.copyOf(files.keySet())),
+        options(),
+        Option.<StructType>empty(),
+        new Listed(files),
+        Option.apply(spec),
+        Option.empty());
+  }
+
+  private Dataset<Row> rows(PartitioningAwareFileIndex index, StructType data) {
     HadoopFsRelation relation =
         new HadoopFsRelation(
             index,
-            partitions,
+            index.partitionSchema(),
             data.asNullable(),
             Option.empty(),
             format,
