@@ -207,3 +207,75 @@ def test_a_snapshot_that_deletes_rows_ends_the_job_and_says_how_to_go_on(lake: L
         lake.delete(3)
         assert process.wait() == ExitCode.FAILED
         assert "onChange: addedFiles" in process.output()
+
+
+@pytest.mark.timeout(300)
+def test_a_job_that_begins_with_the_newest_snapshot_misses_none_while_it_is_down(tmp_path: Path) -> None:
+    lake = Iceberg(tmp_path)
+    lake.append(rows_from(0))
+    with job_of(tmp_path, lake.source(), startingSnapshot="newest") as job:
+        process = job.runs.start()
+        job.runs.wait(job.runs.completions, "a checkpoint", process)
+        process.kill()
+        lake.append(rows_from(6))
+        process = job.runs.start()
+        job.wait_for_rows(6, process)
+        process.kill()
+        assert job.rows() == as_json(rows_from(6))
+
+
+@pytest.mark.timeout(300)
+def test_recorded_changes_of_a_delta_table_are_read_with_their_kinds_and_files(tmp_path: Path) -> None:
+    """Some of the files have the column with the kind, and those of plain appends do not."""
+    place = str(tmp_path / "table")
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "p": ["a", "b", None], "text": ["x", "y", "z"]})
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(place, rows, partition_by=["p"], configuration=feed)
+    columns = ("*", "_metadata.file_name AS file")
+    source = {"format": "delta", "options": {"path": place}}
+    with job_of(tmp_path, source, *columns, onChange="changeRows") as job:
+        process = job.runs.start()
+        job.wait_for_rows(3, process)
+        DeltaTable(place).update(predicate="id = 2", updates={"text": "'changed'"})
+        write_deltalake(place, rows.slice(0, 1), mode="append")
+        job.wait_for_rows(6, process)
+        process.kill()
+        found = job.rows()
+        assert all(row["file"].endswith(".parquet") for row in found)
+    assert sorted(tuple(row.get(name) for name in ("id", "_change_type", "p", "text")) for row in found) == [
+        (1, "insert", "a", "x"),
+        (1, "insert", "a", "x"),
+        (2, "insert", "b", "y"),
+        (2, "update_postimage", "b", "changed"),
+        (2, "update_preimage", "b", "y"),
+        (3, "insert", None, "z"),
+    ]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_table_that_a_job_writes_is_read_by_another_job(tmp_path: Path, form: str) -> None:
+    lake = Delta(tmp_path) if form == "delta" else Iceberg(tmp_path)
+    sink = lake.source()
+    if form == "iceberg":
+        sink["options"] = {**sink["options"], "table": "lake.written", "createTable": "true"}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text("".join(f'{{"id": {each}, "text": "of {each}"}}\n' for each in range(9)))
+    schema = "id BIGINT, text STRING"
+    written = {
+        "name": "writes",
+        "checkpointing": {"interval": "300ms"},
+        "sources": [{"name": "r", "format": "json", "schema": schema, "bounded": True, "options": {"path": "in"}}],
+        "sinks": [{"name": "lake", "input": "r", **sink}],
+    }
+    file = tmp_path / "writes.yaml"
+    file.write_text(json.dumps(written))
+    with job_runs(file, tmp_path / "snapshots", "writes") as runs:
+        first = runs.start(workdir="first")
+        assert first.wait() == ExitCode.OK, first.output()
+    given = {name: value for name, value in sink["options"].items() if name != "createTable"}
+    with job_of(tmp_path, {"format": form, "options": given}) as job:
+        process = job.runs.start()
+        job.wait_for_rows(9, process)
+        process.kill()
+        assert job.rows() == [{"id": each, "text": f"of {each}"} for each in range(9)]
