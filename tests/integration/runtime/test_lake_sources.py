@@ -48,11 +48,13 @@ def rows_from(first: int, number: int = 6) -> list[Row]:
 
 def as_json(rows: list[Row]) -> list[Row]:
     """Return rows as the sink of JSON writes them: without nulls."""
-    texts = {"day": lambda each: each.isoformat(), "at": lambda each: f"{each:%Y-%m-%dT%H:%M:%S}.000000Z"}
-    return [
-        {name: texts.get(name, lambda each: each)(value) for name, value in row.items() if value is not None}
-        for row in rows
-    ]
+
+    def text(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return f"{value:%Y-%m-%dT%H:%M:%S}.000000Z"
+        return value.isoformat() if isinstance(value, date) else value
+
+    return [{name: text(value) for name, value in row.items() if value is not None} for row in rows]
 
 
 class Lake(Protocol):
@@ -215,7 +217,7 @@ def test_a_job_that_begins_with_the_newest_snapshot_misses_none_while_it_is_down
     lake.append(rows_from(0))
     with job_of(tmp_path, lake.source(), startingSnapshot="newest") as job:
         process = job.runs.start()
-        job.runs.wait(job.runs.completions, "a checkpoint", process)
+        job.runs.wait(lambda: bool(job.runs.completions()), "checkpoint", process)
         process.kill()
         lake.append(rows_from(6))
         process = job.runs.start()
