@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sized
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from bench.tables import MB, Table, loads, mid
 
 from streamjob.ids import CheckpointId
 from streamjob.snapshot.manifest import FileRef
-from streamjob_runtime.spark.checkpoint_dir.files_read import files_read
+from streamjob_runtime.discovery.files_read import files_read
 from streamjob_runtime.spark.checkpoint_dir.logs import last_committed
 
 JOB = JOBS / "keyed.yaml"
@@ -120,7 +120,9 @@ class _Job:
         """Return how many files are in committed batches."""
         (checkpoint,) = self._workdir.glob("*/*/checkpoint")
         last = last_committed(checkpoint)
-        return 0 if last is None else len(files_read(checkpoint, 0, last))
+        read = () if last is None else files_read(checkpoint, 0, last)
+        assert isinstance(read, Sized)
+        return len(read)
 
     def checkpoint(self, keys: int, share: float, changed: int) -> Increment:
         """Take a checkpoint."""

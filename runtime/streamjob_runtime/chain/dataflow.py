@@ -35,13 +35,13 @@ from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_n
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.sources.trying import with_failed_rows
-from streamjob_runtime.discovery.covering import entry_of
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
 from streamjob_runtime.sinks.rows.unavailable import available
+from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
@@ -348,7 +348,7 @@ class DataflowBuilder:
                 if files is not None and files.overlaps(self._discovered[uid]):
                     raise InvalidOperator(
                         f"Source {uid!r} has archiveTo or deleteAfter, and source {other.name!r} reads the same "
-                        "objects: they would go before it has read them",
+                        "objects: the job would remove them before that source has read them",
                         "leave the option out, or let both read through one source",
                     )
 
@@ -376,17 +376,15 @@ class DataflowBuilder:
                 if bounds is not None:
                     self._batch_bounds[source.uid] = bounds
             files = DiscoveredFiles.of(source, options)
-            read = entry_of(self._before.positions.get(source.uid))
-            if files is None and read is not None:
-                raise SourceMoved(
-                    f"Source {source.name!r}: its state is about a path in a bucket, and it has none",
-                    "give it the path in the bucket, or another uid to begin anew",
-                )
+            position = self._before.positions.get(source.uid)
             if files is not None:
                 self._discovered[source.uid] = files
-                files.check_log_of_spark(self._before.log(source.uid), self._before.positions.get(source.uid))
-                if read is not None:
-                    files.go_on(self._before.log(source.uid), read)
+                files.go_on(self._before.log(source.uid), position)
+            elif last_read(position) is not None:
+                raise SourceMoved(
+                    f"Source {source.name!r}: its state is about a path in a bucket, and it has none",
+                    "give it the path in the bucket; or give it another uid, and it starts from the beginning",
+                )
             if source.bounded:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from pydantic import JsonValue
-
 from streamjob.ids import CheckpointId, OperatorUid
 from streamjob.snapshot.manifest import Manifest
+from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read
 
 
 class Covered:
@@ -33,7 +32,7 @@ class Covered:
             manifest: a checkpoint or savepoint of this epoch that the log names.
             retained: the checkpoints that the log retains.
         """
-        now = {each.uid: entry for each in manifest.sources if (entry := entry_of(each.position)) is not None}
+        now = {each.uid: entry for each in manifest.sources if (entry := last_read(each.position)) is not None}
         self._read[manifest.id] = now
         self._read = {each: read for each, read in self._read.items() if each in retained}
         if not retained or len(self._read) < len(retained):
@@ -51,12 +50,3 @@ def due(until: Mapping[int, float], covered: int, age: float, now: float) -> lis
         now: seconds since 1970.
     """
     return [last for last, made in until.items() if last <= covered and made + age <= now]
-
-
-def entry_of(position: JsonValue) -> int | None:
-    """Return the last entry that a source of files in a bucket has read, from its position; None for another source."""
-    match position:
-        # A position of Kafka has an object in place of the number.
-        case {"files": int(entry), **rest} if not rest:
-            return entry
-    return None

@@ -1,4 +1,4 @@
-"""What a source of files has read up to a batch, from its log below `sources/`."""
+"""Finds out which files a source has read up to a batch, from its log below `sources/`."""
 
 from __future__ import annotations
 
@@ -7,28 +7,9 @@ from collections.abc import Collection, Container
 from pathlib import Path
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark.checkpoint_dir import files_read as of_spark
+from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
+from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
-
-_POSITION, _OF_SPARK = "files", "logOffset"
-"""The field of our own source's position, the last entry that it has read; and of that of Spark's own stream."""
-
-
-def position_of(offset: str) -> int | None:
-    """Return the last entry that our own source has read, from its line in the offset log; -1 for none.
-
-    It is None if the source is another one.
-    """
-    if offset == VOID_OFFSET:
-        return -1
-    value = json.loads(offset)
-    return int(value[_POSITION]) if isinstance(value, dict) and value.keys() == {_POSITION} else None
-
-
-def position_of_spark(offset: str) -> int | None:
-    """Return the last entry that Spark's own stream has read, behind which ours goes on; None for any other source."""
-    value = None if offset == VOID_OFFSET else json.loads(offset)
-    return int(value[_OF_SPARK]) if isinstance(value, dict) and value.keys() == {_OF_SPARK} else None
 
 
 def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | None = None) -> Container[str]:
@@ -43,13 +24,19 @@ def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | N
         CheckpointFileMissing: the offset log has no entry for the batch.
         UnreadableCheckpointFile: the source's log does not have its format.
     """
-    position = position_of(read_offsets(checkpoint, batch).offsets()[source][1])
-    if position is None:
-        return of_spark.files_read(checkpoint, source, batch, directory)
-    # It loads numpy, which a job without such a source does without.
-    from streamjob_runtime.discovery.entries import load
+    offset = read_offsets(checkpoint, batch).offsets()[source][1]
+    if offset == VOID_OFFSET:
+        return frozenset()
+    log = checkpoint / "sources" / str(source if directory is None else directory)
+    position = json.loads(offset)
+    if (entry := last_read(position)) is not None:
+        # It loads numpy, which a job without such a source does without.
+        from streamjob_runtime.discovery.entries import load
 
-    return load(checkpoint / "sources" / str(source if directory is None else directory), position)[0]
+        return load(log, entry)[0]
+    of_spark = last_read_by_spark(position)
+    assert of_spark is not None, offset
+    return sparks_files(log, of_spark)
 
 
 class ReadByAll(Container[str]):

@@ -18,11 +18,12 @@ from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob.store.base import StoreError
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
-from streamjob_runtime.discovery.files_read import position_of, position_of_spark
 from streamjob_runtime.discovery.objects import Found, Lister, Refused
 from streamjob_runtime.discovery.patterns import SourceFiles
 from streamjob_runtime.discovery.rereading import changed_since
+from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
 from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
+from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET
 from streamjob_runtime.spark.connectors.buckets import NothingInBucket
 from streamjob_runtime.spark.gateway import frame_of, java_schema, java_session, our_java
 from streamjob_runtime.spark.text.error_positions import error_text, position_in
@@ -151,34 +152,28 @@ class DiscoveredFiles:
         one, two = sorted((self._place.prefix, other._place.prefix), key=len)
         return self._place.bucket == other._place.bucket and two.startswith(one)
 
-    def check_log_of_spark(self, log: Path | None, position: JsonValue) -> None:
-        """Refuse to go on behind a log of Spark's own stream that has files in another place only.
+    def go_on(self, log: Path | None, position: JsonValue) -> None:
+        """Go on behind what was read; where no object is left, the last ones name the columns of directories.
 
         Args:
             log: the source's folder below `sources/` of the restored checkpoint.
             position: its position there.
 
         Raises:
-            SourceMoved: the log has no object of a bucket.
+            SourceMoved: Spark's own stream has read files in another place only.
         """
-        entry = None if position is None else position_of_spark(json.dumps(position))
-        if log is None or entry is None:
+        if log is None:
             return
-        read = sparks_files(log, entry)
-        if read and not any(in_bucket(each) for each in read):
-            raise SourceMoved(
-                f"{self._who}: its state is about other files, {min(read)} among them, and its path is {self._path}",
-                "give it the path of these files, or another uid to begin anew in the bucket",
-            )
-
-    def go_on(self, log: Path | None, entry: int) -> None:
-        """Know the last files that were read: where no object is left, their directories name the columns.
-
-        Args:
-            log: the source's folder below `sources/` of the restored checkpoint.
-            entry: the last one that was read.
-        """
-        self._last_read = None if log is None else (log, entry)
+        if (entry := last_read(position)) is not None:
+            self._last_read = log, entry
+        elif (entry := last_read_by_spark(position)) is not None:
+            read = sparks_files(log, entry)
+            if read and not any(in_bucket(each) for each in read):
+                raise SourceMoved(
+                    f"{self._who}: its state is about other files, {min(read)} among them, and its path is "
+                    f"{self._path}",
+                    "give it the path of these files; or give it another uid, and it starts from the beginning",
+                )
 
     def end(self) -> BoundedEnd:
         """Return the end of a bounded source that starts for the first time: the objects that exist.
@@ -244,7 +239,7 @@ class DiscoveredFiles:
             judge=self,
             given=self._given,
             folder=folder,
-            of_spark=position_of_spark(offset),
+            of_spark=_of_spark(offset),
             clock=clock,
             whole=self._whole,
             after=self._after_reading(folder, clock),
@@ -367,12 +362,16 @@ class DiscoveredFiles:
         return tuple(found)
 
 
+def _of_spark(offset: str) -> int | None:
+    return None if offset == VOID_OFFSET else last_read_by_spark(json.loads(offset))
+
+
 def _entry(offset: str) -> int:
-    position = position_of(offset)
-    if position is None:
-        position = position_of_spark(offset)
-    assert position is not None, offset
-    return position
+    entry = -1 if offset == VOID_OFFSET else last_read(json.loads(offset))
+    if entry is None:
+        entry = _of_spark(offset)
+    assert entry is not None, offset
+    return entry
 
 
 def replaced_object_in(text: str) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.restoring.from_spark.errors import OtherSources
+from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read_by_spark
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
@@ -37,7 +38,7 @@ class QuerySource:
     def kind(self) -> str:
         """Its kind: `files`, `kafka`, or `any` if unknown."""
         value = self._value()
-        if isinstance(value, dict) and value.keys() == {"logOffset"}:
+        if last_read_by_spark(value) is not None:
             return "files"
         if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
             return "kafka"

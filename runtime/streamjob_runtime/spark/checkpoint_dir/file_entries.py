@@ -10,8 +10,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+_POSITION, _OF_SPARK = "files", "logOffset"
+"""The only field of a position, which names the last entry that was read: of our source, and of Spark's own."""
 _KNOWN = re.compile(r"(\d+)\.known")
 _READ = re.compile(r"(\d+)-(\d+)\.read")
+
+
+def last_read(position: object) -> int | None:
+    """Return the last entry that a source of files of ours has read, from its position; None for another source."""
+    return _last(position, _POSITION)
+
+
+def last_read_by_spark(position: object) -> int | None:
+    """Return the last entry that Spark's own source of files has read, from its position; None for another source."""
+    return _last(position, _OF_SPARK)
+
+
+def _last(position: object, field: str) -> int | None:
+    # A position of Kafka has an object in place of the number, even if a topic has this name.
+    if isinstance(position, dict) and position.keys() == {field} and isinstance(position[field], int):
+        return int(position[field])
+    return None
 
 
 def needed_files(names: Iterable[str], position: int) -> list[str]:

@@ -6,29 +6,8 @@ import json
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from streamjob.ids import BatchId
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
-from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.sources import file_source_entries
-
-
-def files_read(checkpoint: Path, source: int, batch: BatchId, directory: int | None = None) -> frozenset[str]:
-    """Return the files that a file source has delivered up to a committed batch: absolute paths, or URIs if not local.
-
-    Args:
-        checkpoint: Spark's checkpoint directory of a chain.
-        source: the number of the source's line in the offset log.
-        directory: its directory below `sources/`; None if it has the line's number.
-
-    Raises:
-        CheckpointFileMissing: the offset log has no entry for the batch.
-        UnreadableCheckpointFile: the source's log does not have the format of Spark 4.3.
-    """
-    offset = read_offsets(checkpoint, batch).offsets()[source][1]
-    if offset == VOID_OFFSET:
-        return frozenset()
-    log = checkpoint / "sources" / str(source if directory is None else directory)
-    return sparks_files(log, int(json.loads(offset)["logOffset"]))
 
 
 def sparks_files(log: Path, position: int) -> frozenset[str]:

@@ -18,7 +18,12 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from streamjob_runtime.spark.checkpoint_dir.file_entries import files_to_remove, needed_files
+from streamjob_runtime.spark.checkpoint_dir.file_entries import (
+    files_to_remove,
+    last_read,
+    last_read_by_spark,
+    needed_files,
+)
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 
 _ENTRY = re.compile(r"(\d+)(\.compact)?")
@@ -78,13 +83,11 @@ def _kept(names: list[str], offset: str) -> list[str]:
         value = json.loads(offset)
     except ValueError:
         return names
-    match value:
-        # An offset of Kafka has an object in place of the number, even if a topic has this name.
-        case {"files": int(position), **rest} if not rest:
-            removed = (name for last, (_, name) in files_to_remove(names).items() if last <= position)
-            return [*needed_files(names, position), *removed]
-        case {"logOffset": int(position), **rest} if not rest and all(map(_ENTRY.fullmatch, names)):
-            return file_source_entries(names, position)
+    if (position := last_read(value)) is not None:
+        removed = (name for last, (_, name) in files_to_remove(names).items() if last <= position)
+        return [*needed_files(names, position), *removed]
+    if (position := last_read_by_spark(value)) is not None and all(map(_ENTRY.fullmatch, names)):
+        return file_source_entries(names, position)
     return names
 
 
