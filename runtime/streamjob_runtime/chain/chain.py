@@ -33,6 +33,7 @@ from streamjob_runtime.chain.event_time.watermarks import InputWatermarks
 from streamjob_runtime.chain.idle_inputs import IdleChains, IdleInputs
 from streamjob_runtime.chain.query_status import waits_for_data
 from streamjob_runtime.chain.sources.batch_limits import BatchLimits
+from streamjob_runtime.chain.sources.discoveries import Discoveries
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.spark.checkpoint_dir.compaction import DEFAULT_INTERVAL, INTERVAL, settle_intervals
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
@@ -48,8 +49,6 @@ from streamjob_runtime.spark.text.error_text import describe
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from streamjob_runtime.discovery.discoverer import Discoverer
 
 _REMEMBERED_BATCHES = 1000
 _LOOK_SECONDS = 0.1
@@ -143,7 +142,7 @@ class Chain:
         self._batch_duration = batch_duration
         self._limits: BatchLimits | None = None
         self._placed: StreamingQuery | None = None
-        self._discoverers: list[tuple[OperatorUid, Discoverer]] = []
+        self._discoveries = Discoveries(dataflow.discovered, dataflow.sources, dataflow.directories, start.checkpoint)
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
@@ -273,7 +272,7 @@ class Chain:
                 settle_intervals(self.checkpoint, DEFAULT_INTERVAL if wanted is None else int(wanted))
                 if self._has_state(self._start.batch):
                     force_batch(self.checkpoint, self._now_ms())
-            self._discover()
+            self._discoveries.start(self._start.batch, self._clock)
             self._execute(by_itself=self._ends_by_itself)
             if self._over():
                 return
@@ -302,41 +301,11 @@ class Chain:
             if not self._over():
                 self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
         finally:
-            for _, each in self._discoverers:
-                each.stop()
+            self._discoveries.stop()
 
     def covered(self, entries: Mapping[OperatorUid, int]) -> None:
         """Note the last entries of sources in buckets that all retained checkpoints have read; returns at once."""
-        for uid, each in tuple(self._discoverers):
-            each.covered(entries.get(uid, -1))
-
-    def _discover(self) -> None:
-        """Look for the files of sources in buckets."""
-        if not self.dataflow.discovered:
-            return
-        lines = self._offsets(self._start.batch)
-        for number, (uid, directory) in enumerate(zip(self.dataflow.sources, self.dataflow.directories, strict=True)):
-            folder = self.checkpoint / "sources" / str(directory)
-            if uid in self.dataflow.discovered and directory not in self.dataflow.directories[:number]:
-                each = self.dataflow.discovered[uid].discoverer(folder, lines[number], self._clock)
-                self._discoverers.append((uid, each))
-                each.start()
-
-    def _offsets(self, batch: BatchId) -> Sequence[str]:
-        """Return the sources' lines in the offset log of a batch."""
-        if batch == NO_BATCH:
-            return [VOID_OFFSET] * len(self.dataflow.sources)
-        return [offset for _, offset in read_offsets(self.checkpoint, batch).offsets(self.dataflow.directories)]
-
-    def _check_files(self, batch: BatchId, previous: BatchId) -> None:
-        """Refuse a batch that has read an object which was replaced meanwhile."""
-        if not self.dataflow.discovered or not self._reading:
-            return
-        before, now = self._offsets(previous), self._offsets(batch)
-        for number, (uid, directory) in enumerate(zip(self.dataflow.sources, self.dataflow.directories, strict=True)):
-            if uid in self.dataflow.discovered and before[number] != now[number]:
-                folder = self.checkpoint / "sources" / str(directory)
-                self.dataflow.discovered[uid].check_read(folder, before[number], now[number], self._over)
+        self._discoveries.covered(entries)
 
     @property
     def _ends_by_itself(self) -> bool:
@@ -502,7 +471,8 @@ class Chain:
         computing = self._clock()
         self.event_times.begin(query)
         written = self.output.write(frame, batch)
-        self._check_files(batch, previous)
+        if self._reading:
+            self._discoveries.check_read(batch, previous, self._over)
         if self._limits is not None:
             self._limits.ran(self._clock() - computing)
         if self._reading:
