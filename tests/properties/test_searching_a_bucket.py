@@ -26,7 +26,6 @@ BETWEEN = 10.0
 class Classified:
     new: Sequence[Found]
     replaced: Sequence[Found]
-    too_old: Sequence[Found] = ()
 
 
 @dataclass

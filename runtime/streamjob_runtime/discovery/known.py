@@ -41,13 +41,10 @@ class Classified:
     Args:
         new: those whose keys are not known.
         replaced: those that were read in another version, which may be a later one.
-        too_old: those whose keys are not known, from before the time up to which records were forgotten: perhaps they
-            were read.
     """
 
     new: list[Found] = field(default_factory=list)
     replaced: list[Found] = field(default_factory=list)
-    too_old: list[Found] = field(default_factory=list)
 
 
 class Known:
@@ -107,8 +104,8 @@ class Known:
             found = objects[number]
             if is_known[number]:
                 result.replaced.append(found)
-            else:
-                (result.too_old if found.modified_ms < self._horizon_ms else result.new).append(found)
+            elif found.modified_ms >= self._horizon_ms:
+                result.new.append(found)
         return result
 
     def add_any_version(self, key: str) -> None:

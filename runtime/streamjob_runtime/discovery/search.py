@@ -33,14 +33,12 @@ class Checked:
     Args:
         new: objects that were not known.
         replaced: known ones with another content.
-        too_old: those that were written before what is remembered.
         requests: how many pages were listed for it.
         is_complete: whether the check is at its end and has read all that it was to; only the last can be.
     """
 
     new: Sequence[Found]
     replaced: Sequence[Found]
-    too_old: Sequence[Found]
     requests: int
     is_complete: bool = False
 
@@ -56,11 +54,6 @@ class Classified(Protocol):
     @property
     def replaced(self) -> Sequence[Found]:
         """Those that are known with another content."""
-        ...
-
-    @property
-    def too_old(self) -> Sequence[Found]:
-        """Those that were written before what is remembered."""
         ...
 
 
@@ -157,7 +150,7 @@ class Search:
                 found += len(checked.new)
                 yield checked
         self._idle = 0 if found else self._idle + 1
-        yield Checked((), (), (), 0, is_complete)
+        yield Checked((), (), 0, is_complete)
 
     def _read_on(self, lister: Lister, known: Knowledge, budget: int) -> Iterator[Checked]:
         """Read on in the directories where new objects are likely."""
@@ -227,7 +220,7 @@ class Search:
                 directory = self._directories[name] = _Directory(name, is_cut=after > name)
             directory.add(each, each.key in new, max(1, self._page_size // 2))
         self._forget_directories()
-        return Checked(classified.new, classified.replaced, classified.too_old, 1)
+        return Checked(classified.new, classified.replaced, 1)
 
     def _forget_directories(self) -> None:
         if len(self._directories) > _NEWEST + 1:

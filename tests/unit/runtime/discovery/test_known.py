@@ -43,7 +43,8 @@ class Oracle:
         for found in listed:
             last = self.last.get(found.key)
             if last is None:
-                (result.too_old if found.modified_ms < self.horizon else result.new).append(found)
+                if found.modified_ms >= self.horizon:
+                    result.new.append(found)
             elif (last.size, last.version) != (found.size, found.version):
                 result.replaced.append(found)
         return result
@@ -108,7 +109,9 @@ def test_an_object_from_before_what_was_forgotten_is_never_new() -> None:
     never_read = replace(A, key="in/late.json")
 
     assert found.forget(2_000) == 1
-    assert Known.of(found.to_records()).classify([A, B, never_read]) == Classified(too_old=[A, never_read])
+    again = Known.of(found.to_records())
+    assert again.classify([A, B, never_read]) == Classified()
+    assert [each.key in again for each in (A, B, never_read)] == [False, True, False]
 
 
 def test_an_object_that_came_back_after_it_was_forgotten_is_new() -> None:
