@@ -2,8 +2,8 @@ package io.streamjob.filesource;
 
 import io.streamjob.plans.Plans;
 import io.streamjob.text.NamedFiles;
+import io.streamjob.text.Surplus;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -13,6 +13,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
@@ -47,12 +48,11 @@ public final class DiscoveredFiles extends DataSource {
 
   private final transient Map<Integer, FileInbox> inboxes = new ConcurrentHashMap<>();
   private final transient FileFormat format;
-  private final transient LongAccumulator surplus;
+  private final transient Surplus surplus;
   private final String root;
   private final StructType partitions;
   private final StructType data;
-  private final Map<String, String> given;
-  private long reported;
+  private final CaseInsensitiveMap<String> given;
 
   /**
    * Makes the stream.
@@ -84,9 +84,8 @@ public final class DiscoveredFiles extends DataSource {
         Option.empty(),
         Option.empty());
     this.root = root;
-    this.given = new HashMap<>(options);
-    this.surplus = surplus;
-    this.reported = surplus.sum();
+    this.given = CaseInsensitiveMap$.MODULE$.apply(options());
+    this.surplus = new Surplus(surplus);
     this.format = (FileFormat) providingClass().getDeclaredConstructor().newInstance();
     List<FoundFile> files = sample.lines().map(FoundFile::of).toList();
     PartitionSpec found = partitions(files, Option.apply(schema));
@@ -152,28 +151,16 @@ public final class DiscoveredFiles extends DataSource {
   }
 
   ReadLimit limit() {
-    String files = option("maxFilesPerTrigger");
-    String bytes = option("maxBytesPerTrigger");
-    if (files != null) {
-      return ReadLimit.maxFiles((int) Math.min(Long.parseLong(files.strip()), Integer.MAX_VALUE));
+    Option<String> files = given.get("maxFilesPerTrigger");
+    Option<String> bytes = given.get("maxBytesPerTrigger");
+    if (files.isDefined()) {
+      return ReadLimit.maxFiles((int) Math.min(Long.parseLong(files.get().strip()), Integer.MAX_VALUE));
     }
-    return bytes != null ? ReadLimit.maxBytes(Long.parseLong(bytes.strip())) : ReadLimit.allAvailable();
+    return bytes.isDefined() ? ReadLimit.maxBytes(Long.parseLong(bytes.get().strip())) : ReadLimit.allAvailable();
   }
 
-  private String option(String name) {
-    return given.entrySet().stream()
-        .filter(each -> each.getKey().equalsIgnoreCase(name))
-        .map(Map.Entry::getValue)
-        .findFirst()
-        .orElse(null);
-  }
-
-  void addSurplus(Map<String, String> figures) {
-    long sum = surplus.sum();
-    if (sum != reported) {
-      figures.put("recordsSurplus", Long.toString(sum - reported));
-      reported = sum;
-    }
+  Surplus surplus() {
+    return surplus;
   }
 
   /** Returns the rows of the files of a batch. */
@@ -205,7 +192,7 @@ public final class DiscoveredFiles extends DataSource {
             data,
             Option.empty(),
             format,
-            CaseInsensitiveMap$.MODULE$.apply(options()),
+            given,
             session());
     return Dataset$.MODULE$.ofRows(session(), LogicalRelation$.MODULE$.apply(relation, true));
   }

@@ -6,7 +6,6 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxBytes;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
@@ -86,11 +85,6 @@ public final class FileInbox {
     }
     bytes -= read;
     Map<String, String> result = new HashMap<>(figures);
-    result.put("filesUnread", Integer.toString(waiting.size()));
-    result.put("bytesUnread", Long.toString(bytes));
-    if (!oldest.isEmpty()) {
-      result.put("oldestUnread", Long.toString(oldest.getFirst().modified()));
-    }
     result.put("bytesRead", Long.toString(read));
     return result;
   }
@@ -100,13 +94,8 @@ public final class FileInbox {
     if (failure != null) {
       throw new IllegalStateException(failure);
     }
-    long mostFiles = Long.MAX_VALUE;
-    long mostBytes = Long.MAX_VALUE;
-    ReadLimit[] limits = limit instanceof CompositeReadLimit all ? all.getReadLimits() : new ReadLimit[] {limit};
-    for (ReadLimit each : limits) {
-      mostFiles = each instanceof ReadMaxFiles files ? files.maxFiles() : mostFiles;
-      mostBytes = each instanceof ReadMaxBytes size ? size.maxBytes() : mostBytes;
-    }
+    long mostFiles = limit instanceof ReadMaxFiles files ? files.maxFiles() : Long.MAX_VALUE;
+    long mostBytes = limit instanceof ReadMaxBytes size ? size.maxBytes() : Long.MAX_VALUE;
     List<FoundFile> result = new ArrayList<>();
     long sum = 0;
     for (FoundFile file : waiting) {

@@ -140,7 +140,7 @@ public final class FileSource implements Source, SupportsTriggerAvailableNow, Re
   public Map<String, String> metrics(Optional<org.apache.spark.sql.connector.read.streaming.Offset> latest) {
     // Spark asks when a batch has ended, or when there was nothing for one.
     Map<String, String> figures = inbox.ended();
-    files.addSurplus(figures);
+    files.surplus().addTo(figures);
     return figures;
   }
 

@@ -107,8 +107,7 @@ public final class NamedFiles extends DataSource {
   private static final class Stream extends FileStreamSource implements ReportsSourceMetrics {
     // Spark's constructor asks for it. An initial value would replace it after that.
     private Seen seen;
-    private final LongAccumulator surplus;
-    private long reported;
+    private final Surplus surplus;
 
     Stream(DataSource of, String metadataPath, LongAccumulator surplus) {
       super(
@@ -119,8 +118,7 @@ public final class NamedFiles extends DataSource {
           of.sourceInfo().partitionColumns(),
           metadataPath,
           options(of));
-      this.surplus = surplus;
-      this.reported = surplus.sum();
+      this.surplus = new Surplus(surplus);
     }
 
     private static CaseInsensitiveMap<String> options(DataSource of) {
@@ -138,11 +136,7 @@ public final class NamedFiles extends DataSource {
     @Override
     public Map<String, String> metrics(Optional<Offset> latest) {
       Map<String, String> figures = seen.unread();
-      long sum = surplus.sum();
-      if (sum != reported) {
-        figures.put("recordsSurplus", Long.toString(sum - reported));
-        reported = sum;
-      }
+      surplus.addTo(figures);
       return figures;
     }
 
