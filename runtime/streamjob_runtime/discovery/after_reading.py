@@ -27,8 +27,9 @@ from streamjob.store.s3_connection import S3Connection
 from streamjob.store.s3_errors import status_of, translate
 from streamjob_runtime.discovery.covering import due
 from streamjob_runtime.discovery.entries import entry_files, read_entry
-from streamjob_runtime.discovery.objects import Found
+from streamjob_runtime.discovery.objects import Found, base_of
 from streamjob_runtime.spark.checkpoint_dir.file_entries import files_to_remove, newest_known
+from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import HeadObjectOutputTypeDef
@@ -96,9 +97,7 @@ class AfterReading:
             content = b"v1" + b"".join(
                 (self._folder / str(number)).read_bytes().removeprefix(b"v1") for number in range(begun + 1, entry + 1)
             )
-            temporary = self._folder / f".{entry}.read.new"
-            temporary.write_bytes(content)
-            temporary.replace(self._folder / f"{entry}-{int(self._clock())}.read")
+            write_anew(self._folder / f"{entry}-{int(self._clock())}.read", content)
 
     def run_once(self) -> None:
         """Remove the objects that may go now."""
@@ -172,7 +171,7 @@ class BucketRemover:
         Raises:
             StoreError: S3 refuses, or does not answer.
         """
-        key = found.key.removeprefix(f"s3a://{self._bucket}/")
+        key = found.key.removeprefix(base_of(self._bucket))
         try:
             there = self._head(self._bucket, key)
             if there is None or (there["ETag"].strip('"'), there["ContentLength"]) != (found.version, found.size):

@@ -107,7 +107,7 @@ class Discoverer:
             self._forget()
         self._search = Search.of(recent, len(self._known), given.list_all_every)
         self._changed: set[str] = set()
-        # What was offered, and is in no committed batch yet.
+        # Keys that were offered, and that no committed batch has read yet.
         self._waiting: set[str] = set()
         self._last_found = clock()
         self._stopped = threading.Event()

@@ -3,7 +3,7 @@
 Entry `<n>` has a line `v1`, and then of each file of the source's n-th read a JSON object with `path`, `size`,
 `modified` (ms since 1970) and `version`. `<c>.known` has the records of the entries 0..c (see `known`), in the order of
 reading. It begins with the content of the `.known` file before it, so that a checkpoint uploads only its new end. When
-more than a quarter of its records are forgotten, or are of keys that were read again, it begins anew without them. So
+more than a quarter of its records are forgotten, or are of keys that were read again, it is rewritten without them. So
 after a restart a source may know objects that it had forgotten.
 """
 
@@ -20,6 +20,7 @@ from streamjob_runtime.discovery.objects import Found
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
 from streamjob_runtime.spark.checkpoint_dir.file_entries import needed_files, newest_known
 from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
+from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
 
 KEPT_ENTRIES = 100
 """Positions before the committed one at which a cut may still be taken."""
@@ -111,9 +112,7 @@ def adopt(folder: Path, position: int) -> Known:
         raise UnreadableCheckpointFile(folder, f"{error} is missing") from None
     for path in paths:
         known.add_any_version(re.sub("^s3n?:", "s3a:", path))
-    temporary = folder / f".{position}.known.new"
-    temporary.write_bytes(known.to_records())
-    temporary.replace(folder / f"{position}.known")
+    write_anew(folder / f"{position}.known", known.to_records())
     for name in entry_files(folder):
         if (number := name.removesuffix(".compact")).isdecimal() and int(number) > position:
             (folder / name).unlink()
@@ -169,7 +168,7 @@ def write_known(folder: Path, upto: int, forget_before_ms: int = NEVER) -> None:
     Args:
         folder: the source's directory.
         upto: the last entry that it covers.
-        forget_before_ms: see `compact`; the records of those objects are left out if the file begins anew.
+        forget_before_ms: see `compact`; the records of those objects are left out if the file is rewritten.
 
     Raises:
         UnreadableCheckpointFile: an entry or the former `.known` file does not exist, or has another format.

@@ -12,7 +12,7 @@ class Found:
     """An object as a listing shows it.
 
     Args:
-        key: its URI: `s3a://bucket/` and its whole key.
+        key: its URI: `base_of` its bucket, and its whole key.
         size: bytes.
         modified_ms: when it was written, in ms since 1970.
         version: its ETag, without quotes: another one means another content.
@@ -22,6 +22,11 @@ class Found:
     size: int
     modified_ms: int
     version: str
+
+
+def base_of(bucket: str) -> str:
+    """Return what the URIs of a bucket's objects begin with, before their keys."""
+    return f"s3a://{bucket}/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from streamjob.store.s3_connection import S3Connection
 from streamjob.store.s3_errors import translate
-from streamjob_runtime.discovery.objects import Found, Page
+from streamjob_runtime.discovery.objects import Found, Page, base_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2RequestTypeDef
@@ -51,7 +51,7 @@ class S3Lister:
         """How many requests were sent, repeated ones included."""
         self._connection = connection
         self._bucket = bucket
-        self._base = f"s3a://{bucket}/"
+        self._base = base_of(bucket)
         self._prefix = prefix
         self._is_of_source = is_of_source
         self._named = named

@@ -1,4 +1,4 @@
-"""Reads and writes text files in Spark's checkpoint directories, outside of Spark."""
+"""Reads and writes files in Spark's checkpoint directories, outside of Spark."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
 
 
-def write_anew(file: Path, content: str) -> None:
+def write_anew(file: Path, content: str | bytes) -> None:
     """Create a file or replace its content atomically.
 
     The result is a new file; hard links to the old content, such as a hold's, do not change.
     """
     # Spark's logs only use files whose names are numbers as entries.
     temporary = file.with_name(f".{file.name}.new")
-    temporary.write_text(content, "utf-8")
+    temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
     temporary.replace(file)
 
 
