@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
-from streamjob.ids import OperatorUid
 from streamjob.job.connectors.bucket_source import BucketSourceFields, bucket_and_prefix, fields_of, in_bucket
 from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import option, without
@@ -18,7 +17,7 @@ from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob.store.base import StoreError
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
-from streamjob_runtime.discovery.objects import Found, Lister, Refused
+from streamjob_runtime.discovery.objects import Found, Lister, Refused, base_of
 from streamjob_runtime.discovery.patterns import SourceFiles
 from streamjob_runtime.discovery.rereading import changed_since
 from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
@@ -41,8 +40,8 @@ _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modi
 """Options about which files there are, which Spark does not see."""
 _KIND = "object-refused"
 _SPARKS_LOG = "_spark_metadata"
-_REFUSED: dict[OperatorUid, Found] = {}
-"""By source, the last object whose directories name columns that the plan of an earlier attempt did not have."""
+_REFUSED: dict[str, Found] = {}
+"""By path, the last object whose directories name columns that the plan of an earlier attempt did not have."""
 
 
 class WrittenBySpark(InvalidInput):
@@ -91,12 +90,11 @@ class DiscoveredFiles:
         self._given: BucketSourceFields = fields_of(options)
         self._path = option(options, "path") or ""
         self._place = SourceFiles(self._path, options)
-        self.base = f"s3a://{self._place.bucket}/"
+        self.base = base_of(self._place.bucket)
         self._archive: tuple[str, str] | None = None
         if self._given.archive_to is not None:
-            self._archive = bucket, prefix = bucket_and_prefix(self._given.archive_to)
-            one, other = sorted((prefix, self._place.prefix), key=len)
-            if bucket == self._place.bucket and other.startswith(one):
+            self._archive = bucket_and_prefix(self._given.archive_to)
+            if self._overlaps(*self._archive):
                 raise ArchiveNotApart(
                     f"{self._who}: archiveTo, {self._given.archive_to}, and path overlap",
                     "name a prefix beside that of the path, or another bucket",
@@ -149,8 +147,11 @@ class DiscoveredFiles:
 
     def overlaps(self, other: DiscoveredFiles) -> bool:
         """Return whether an object may be of both."""
-        one, two = sorted((self._place.prefix, other._place.prefix), key=len)
-        return self._place.bucket == other._place.bucket and two.startswith(one)
+        return self._overlaps(other._place.bucket, other._place.prefix)
+
+    def _overlaps(self, bucket: str, prefix: str) -> bool:
+        one, other = sorted((prefix, self._place.prefix), key=len)
+        return bucket == self._place.bucket and other.startswith(one)
 
     def go_on(self, log: Path | None, position: JsonValue) -> None:
         """Go on behind what was read; where no object is left, the last ones name the columns of directories.
@@ -297,7 +298,7 @@ class DiscoveredFiles:
         """Accept an object whose directories name the columns of the plan, or none."""
         names = [each.lower() for each in self._place.partition_columns(found.key.removeprefix(self.base))]
         if names and names != self._directories:
-            _REFUSED[self._source.uid] = found
+            _REFUSED[self._path] = found
             raise Refused(
                 f"{self._who}: the directories of {found.key} name the columns {', '.join(names)}, and those "
                 f"of the files before {', '.join(self._directories) or 'none'}: the next attempt has these columns, if "
@@ -332,7 +333,7 @@ class DiscoveredFiles:
 
                 # Those that were read may be gone, and the first ones may be in no directory.
                 found += tuple(read_entry(*self._last_read))
-            refused = _REFUSED.get(self._source.uid)
+            refused = _REFUSED.get(self._path)
             self._sample = found if refused is None else (*found, refused)
         return self._sample
 

@@ -63,7 +63,7 @@ def read_stream(
         options = {"mode": "FAILFAST", **options}
     options = with_checked_header(source.format, options)
     if files is not None:
-        return files.stream(spark, form, options, schema_of(source.schema_ddl))
+        return files.stream(spark, form, options, _schema_of(source.schema_ddl))
     reader = spark.readStream.format(form).options(**options)
     frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
     return each_file_once(spark, frame) if form in FILE_FORMATS else frame
@@ -142,8 +142,7 @@ def with_watermark(frame: DataFrame, part: SourceSpec | OperatorSpec) -> Waterma
     return rows
 
 
-def schema_of(ddl: str | None) -> StructType | None:
-    """Return the columns of a schema; None without one. Raises Spark's errors."""
+def _schema_of(ddl: str | None) -> StructType | None:
     from pyspark.sql.types import StructType
 
     return None if ddl is None else cast("StructType", StructType.fromDDL(ddl))
