@@ -18,6 +18,7 @@ from tests.integration.runtime.purchases import Purchases, Rows, line_rows, tabl
 from streamjob.errors import ExitCode
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
+from streamjob.store.names import RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,9 +48,10 @@ class Crashed:
         return self.location / "default" / "purchases" / key
 
     def files(self) -> dict[str, bytes]:
-        """Return all snapshots and all output, by path."""
+        """Return all snapshots and all output, by path, but for what the killed process had begun to write."""
         roots = [self.location, self.directory / "job" / "table", self.directory / "job" / "lines"]
-        return {str(file): file.read_bytes() for root in roots for file in root.rglob("*") if file.is_file()}
+        files = [file for root in roots for file in root.rglob("*") if file.is_file() and RESERVED not in file.parts]
+        return {str(file): file.read_bytes() for file in files}
 
     def streamjob(self, *arguments: str | Path) -> tuple[int, str]:
         """Run a command; return its exit code and output."""
