@@ -138,11 +138,6 @@ class InputView(View):
         description="Files that have changed since a source of files has read them. They are not read again.",
     )
     changed_file: str | None = Field(default=None, description="One of these files; null if there is none.")
-    files_too_old: Annotated[int, Figure("source_files_too_old", scope="source", unless=0)] = Field(
-        default=0,
-        description="Files that came with a time beyond the `maxFileAge` of a source of files. They are not read.",
-    )
-    too_old_file: str | None = Field(default=None, description="One of these files; null if there is none.")
 
     @property
     def watermark_held_back(self) -> Annotated[bool, Figure("watermark_held_back")]:

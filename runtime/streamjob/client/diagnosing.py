@@ -482,20 +482,14 @@ def _held_back(job: JobView) -> Iterator[Reason]:
 
 
 def _unread_files(job: JobView) -> Iterator[Reason]:
-    why = (
-        "changed after being read and will not be read again",
-        "came with a time beyond maxFileAge and will not be read",
-    )
     for chain, each in _sources(job):
-        found: tuple[tuple[ReasonCode, str, int, str | None], ...] = (
-            ("files-changed", why[0], each.files_changed, each.changed_file),
-            ("files-too-old", why[1], each.files_too_old, each.too_old_file),
-        )
-        for code, what, number, one in found:
-            if number:
-                many = "1 file" if number == 1 else f"{formatting.count(number)} files"
-                sentence = f"{many} of source {each.uid} {what}: {one}{', …' if number > 1 else ''}"
-                yield _reason(code, "attention", sentence, chain=chain, source=each)
+        if number := each.files_changed:
+            many = "1 file" if number == 1 else f"{formatting.count(number)} files"
+            sentence = (
+                f"{many} of source {each.uid} changed after being read and will not be read again: "
+                f"{each.changed_file}{', …' if number > 1 else ''}"
+            )
+            yield _reason("files-changed", "attention", sentence, chain=chain, source=each)
 
 
 def _all_well(job: JobView, known: Circumstances) -> str:

@@ -25,7 +25,6 @@ ReasonCode = Literal[
     "times-ahead",
     "watermark-held-back",
     "files-changed",
-    "files-too-old",
     "rewriting",
     "restoring",
     "starting",

@@ -28,10 +28,9 @@ from streamjob_runtime.chain.event_time.watermarks import event_time_columns, ma
 from streamjob_runtime.chain.functions.user_functions import mistakes_named
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.sources.batch_limits import channel_bounds, with_first_limit
-from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, FileReader, check_end, fix_end
+from streamjob_runtime.chain.sources.bounded_files import BoundedEnd
 from streamjob_runtime.chain.sources.changes import check_changes, with_available
-from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles, SourceMoved
-from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
+from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.sources.trying import with_failed_rows
@@ -41,7 +40,6 @@ from streamjob_runtime.kafka.client import for_batches
 from streamjob_runtime.kafka.positions import write_offsets
 from streamjob_runtime.kafka.starting import KafkaStart, beginning_at
 from streamjob_runtime.sinks.rows.unavailable import available
-from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
@@ -76,7 +74,7 @@ class Dataflow:
     far the event time of its output may be behind the query's watermark. `idle_timeouts` has the seconds without a row
     after which an input does not hold the watermark back. `lookups` are those of its operators. `batch_bounds` has how
     much its inputs may bring to a batch, where that changes with the time that batches take. `begins` has where sources
-    begin that Spark has not read yet, in the form of their connectors. `discovered` has the files of those in buckets.
+    begin that Spark has not read yet, in the form of their connectors. `discovered` has those that read files.
     `observed` has the inputs whose rows move their watermark.
     """
 
@@ -276,7 +274,6 @@ class DataflowBuilder:
         self._relations: dict[int, OperatorUid] = {}
         self._nodes: dict[OperatorUid, str] = {}
         self._ends: dict[OperatorUid, JsonValue] = {}
-        self._bounded_readers: dict[OperatorUid, FileReader] = {}
         self._discovered: dict[OperatorUid, DiscoveredFiles] = {}
         self._output_delay_ms = 0
         self._observed: dict[OperatorUid, ObservedInput] = {}
@@ -344,7 +341,7 @@ class DataflowBuilder:
                     "leave the option out, or read it once",
                 )
             for other in self._job.spec.sources:
-                files = None if other.uid == uid else DiscoveredFiles.of(other, self._job.options(other))
+                files = None if other.uid == uid else DiscoveredFiles.of(self._spark, other, self._job.options(other))
                 if files is not None and files.overlaps(self._discovered[uid]):
                     raise InvalidOperator(
                         f"Source {uid!r} has archiveTo or deleteAfter, and source {other.name!r} reads the same "
@@ -354,9 +351,6 @@ class DataflowBuilder:
 
     def _check_files(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
         read = self._before.files_read(sources, directories)
-        for uid, reader in self._bounded_readers.items():
-            end = BoundedEnd.from_json(self._ends[uid])
-            check_end(self._spark, reader, end, uid, read.get(uid, frozenset()))
         for uid in self._discovered.keys() & self._ends.keys():
             self._discovered[uid].check_end(BoundedEnd.from_json(self._ends[uid]), read.get(uid, frozenset()))
 
@@ -375,16 +369,10 @@ class DataflowBuilder:
                 options, bounds = with_first_limit(form, options, self._job.spec.parallelism)
                 if bounds is not None:
                     self._batch_bounds[source.uid] = bounds
-            files = DiscoveredFiles.of(source, options)
-            position = self._before.positions.get(source.uid)
+            files = DiscoveredFiles.of(self._spark, source, options)
             if files is not None:
                 self._discovered[source.uid] = files
-                files.go_on(self._before.log(source.uid), position)
-            elif last_read(position) is not None:
-                raise SourceMoved(
-                    f"Source {source.name!r}: its state is about a path in a bucket, and it has none",
-                    "give it the path in the bucket; or give it another uid, and it starts from the beginning",
-                )
+                files.go_on(self._before.log(source.uid), self._before.positions.get(source.uid))
             if source.bounded:
                 form, options = self._bounded(source, options)
             if source.uid in self._starts:
@@ -393,9 +381,6 @@ class DataflowBuilder:
             self._remember(source.uid, frame)
             rows = source_rows(self._spark, self._job, source, frame)
         except PySparkException as error:
-            if (name := unusable_name_in(str(error))) is not None:
-                paths = {source.name: self._job.options(source)["path"]}
-                raise InvalidOperator(*unusable_name(name, paths)) from error
             raise InvalidOperator(f"Source {source.name!r}: {reason(error)}") from error
         if source.watermark is not None:
             self._time(source.uid, rows, source.watermark)
@@ -422,16 +407,8 @@ class DataflowBuilder:
             )
             self._ends[uid] = topics.end.to_json()
             return BOUNDED_KAFKA, {**topics.options}
-        if uid in self._discovered:
-            self._ends[uid] = self._discovered[uid].end().to_json() if known is None else known
-            return source.format, options
-        path = options.pop("path")
-        reader = FileReader(source.format, source.schema_ddl, options)
-        end = fix_end(self._spark, reader, path) if known is None else BoundedEnd.from_json(known)
-        with_base = {"basePath": end.root, **options}
-        self._bounded_readers[uid] = FileReader(source.format, source.schema_ddl, with_base)
-        self._ends[uid] = end.to_json()
-        return source.format, {**with_base, "path": end.pattern}
+        self._ends[uid] = self._discovered[uid].end().to_json() if known is None else known
+        return source.format, options
 
     def _operator(self, operator: OperatorSpec) -> DataFrame:
         note = partial(self._lookups.__setitem__, operator.uid)

@@ -123,8 +123,6 @@ def chain_view(
                 offset_report_failures=(report_failures or {}).get(uid),
                 files_changed=position.files_changed if position else 0,
                 changed_file=position.changed_file if position else None,
-                files_too_old=position.files_too_old if position else 0,
-                too_old_file=position.too_old_file if position else None,
             )
             for uid, chain, has_ended in (*inputs, *channels)
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -16,10 +17,12 @@ from streamjob_runtime.discovery.after_reading import AfterReading
 from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load, read_entry
 from streamjob_runtime.discovery.known import NEVER
 from streamjob_runtime.discovery.objects import Found, Lister, Refused
-from streamjob_runtime.discovery.search import Search
+from streamjob_runtime.discovery.search import SMALL, Search
 
 _BUSY_SECONDS, _IDLE_SECONDS, _COOLING_SECONDS = 5.0, 60.0, 300.0
 """Between two checks while objects come and while none comes, and how long after the last one that is."""
+_OFTEN_SECONDS, _SHARE = 0.25, 5
+"""Between two checks of a directory, and how many times as long as a check took at least."""
 _MOST_WAITING, _SLICE = 20_000, 5_000
 """Files that may wait for a batch before more are offered, and how many are offered at once."""
 _LOOK_SECONDS = 0.2
@@ -69,6 +72,7 @@ class Discoverer:
         of_spark: the last entry there that Spark's own stream has read, if the source goes on behind it; else None.
         clock: seconds since 1970.
         whole: the objects of a bounded source, all that it reads; None for one that goes on.
+        cheap: whether listing costs little, so that each check lists all there is.
         after: removes the objects after reading; None if they stay.
     """
 
@@ -84,6 +88,7 @@ class Discoverer:
         of_spark: int | None = None,
         clock: Clock,
         whole: Sequence[Found] | None = None,
+        cheap: bool = False,
         after: AfterReading | None = None,
     ) -> None:
         self._who = who
@@ -94,6 +99,8 @@ class Discoverer:
         self._folder = folder
         self._clock = clock
         self._whole = whole
+        self._cheap = cheap
+        self._took = 0.0
         self._after = after
         if of_spark is None:
             # The entries behind the last batch are read by the next one.
@@ -105,10 +112,11 @@ class Discoverer:
         if len(self._known):
             # The first start reads objects of any age.
             self._forget()
-        self._search = Search.of(recent, len(self._known), given.list_all_every)
+        self._search = Search.of(recent, len(self._known), given.list_all_every, small=inf if cheap else SMALL)
         self._changed: set[str] = set()
-        # Keys that were offered, and that no committed batch has read yet.
+        # Keys that were offered, and that no batch has read yet; and the last entry that one has, by the chain and here.
         self._waiting: set[str] = set()
+        self._read = self._noted = self._compacted
         self._last_found = clock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"discovery-{folder.name}", daemon=True)
@@ -126,6 +134,10 @@ class Discoverer:
         if self._after is not None:
             self._after.covered(entry)
 
+    def was_read(self, entry: int) -> None:
+        """Note that a batch has read all entries up to this one; returns at once."""
+        self._read = entry
+
     def stop(self) -> None:
         """Look for no more objects, and remove none."""
         self._stopped.set()
@@ -136,8 +148,10 @@ class Discoverer:
         pause = 0.0
         while not self._stopped.wait(pause):
             try:
+                began = self._clock()
                 if self._whole is None:
                     self._check()
+                self._took = self._clock() - began
                 self._compact()
                 pause = self._pause()
             except StoreUnavailable as error:
@@ -181,6 +195,7 @@ class Discoverer:
         """Return the other versions of objects that are to be read as well."""
         taken = []
         for each in replaced:
+            self._note_read()
             if each.key in self._waiting:
                 raise ReplacedBeforeRead(
                     f"{each.key} was replaced before it was read", "nothing: the next attempt reads it as it is then"
@@ -211,11 +226,16 @@ class Discoverer:
         age = self._given.forget_after
         return NEVER if age is None else round((self._clock() - age) * 1000)
 
+    def _note_read(self) -> None:
+        # Spark commits a batch only when it plans the next one.
+        for number in range(self._noted + 1, max(self._read, self._inbox.committed()) + 1):
+            self._waiting.difference_update(each.key for each in read_entry(self._folder, number))
+            self._noted = number
+
     def _compact(self) -> None:
         committed = self._inbox.committed()
         if committed > self._compacted:
-            for number in range(self._compacted + 1, committed + 1):
-                self._waiting.difference_update(each.key for each in read_entry(self._folder, number))
+            self._note_read()
             keep_names = None if self._after is None else self._after.list_until
             compact(self._folder, committed, self._horizon_ms(), keep_names)
             self._compacted = committed
@@ -225,5 +245,7 @@ class Discoverer:
             return _BUSY_SECONDS
         if self._given.check_interval is not None:
             return self._given.check_interval
+        if self._cheap:
+            return max(_OFTEN_SECONDS, _SHARE * self._took)
         quiet = self._clock() - self._last_found
         return _BUSY_SECONDS if quiet < _COOLING_SECONDS else _IDLE_SECONDS

@@ -1,4 +1,4 @@
-"""Which objects of a bucket are a source's files: patterns of paths, hidden names, and the columns of partitions.
+"""Which objects or files are a source's: patterns of paths, hidden names, and the columns of partitions.
 
 The rules are those of Spark's file source (`HadoopFSUtils.shouldFilterOutPathName`, `PartitioningUtils`) and of
 Hadoop's patterns (`GlobPattern`) and paths (`Path`).
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from streamjob.errors import ExitCode, InvalidInput, JobFailed
 from streamjob.job.connectors.options import option
 
-_PATH = re.compile(r"s3a?://([^/]+)/*(.*)", re.IGNORECASE | re.DOTALL)
+_PATH = re.compile(r"(?:(?P<scheme>[a-z][a-z0-9+.-]*):)?(?://(?P<authority>[^/]*))?/*(?P<key>.*)", re.I | re.DOTALL)
 _LITERAL = re.compile(r"(?:\\.|[^\\{}\[\]*?])*", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _TOKEN = re.compile(r"\\(?P<escaped>.)|\[(?P<no>[!^]?)(?P<set>\]?(?:\\.|[^\[\]\\/])+|\])\]|(?P<one>.)", re.DOTALL)
@@ -42,13 +42,14 @@ class UnreadableKey(JobFailed):
 
 
 class SourceFiles:
-    """The objects that a source reads: those that its path names, or that are directly in the directory that it names.
+    """The files that a source reads, objects or local ones: those that its path names, or that are directly in the
+    directory that it names.
 
     Those in directories of partitions (`name=value`) count as directly in it; with `recursiveFileLookup`, those of all
     directories do. Hidden are names that begin with `.` or `_`, of files and of directories below the path.
 
     Args:
-        path: `s3://bucket/key`, or `s3a://`; the key may be a pattern.
+        path: `s3://bucket/key`, an absolute path, or a URI of another file system of Hadoop; it may be a pattern.
         options: the source's; `recursiveFileLookup`, `pathGlobFilter`, `modifiedAfter`, `modifiedBefore`, `timeZone`
             and `basePath` count here.
         time_zone: of times without one, unless the options name it.
@@ -58,11 +59,9 @@ class SourceFiles:
     """
 
     def __init__(self, path: str, options: Mapping[str, str], time_zone: str = "UTC") -> None:
-        parts = _PATH.fullmatch(path)
-        if parts is None:
-            raise InvalidPattern(f"the path {path} names no bucket", "write s3://bucket/directory")
-        self.bucket = parts[1]
-        key = _normal(parts[2])
+        self.base, key = _split(path)
+        """What the URIs of all files begin with, before their keys; `/` for local ones, whose URIs are paths."""
+        key = _normal(key)
         literal = _LITERAL.match(key)
         assert literal is not None
         self.prefix = _ESCAPED.sub(r"\1", literal[0])
@@ -82,11 +81,20 @@ class SourceFiles:
         self._keys = _compiled(f"{_regex(key, path)}(?:/{below}){may_be_file}" if key else below, path)
         names = option(options, "pathGlobFilter")
         self._names = None if names is None else _compiled(_regex(names, names), names)
-        base = _PATH.fullmatch(option(options, "basePath") or "")
-        self._base = None if base is None else f"{_normal(base[2])}/".removeprefix("/")
+        root = option(options, "basePath")
+        self._base = None if root is None else f"{_normal(_split(root)[1])}/".removeprefix("/")
+        self._entered = _entered(key, directories, path)
         zone = option(options, "timeZone") or time_zone
         self._after = _time(options, "modifiedAfter", zone, float("-inf"))
         self._before = _time(options, "modifiedBefore", zone, float("inf"))
+
+    def enters(self, directory: str) -> bool:
+        """Return whether files of the source may be in a directory, or below it.
+
+        Args:
+            directory: its key, with a slash at the end.
+        """
+        return self._entered is None or self._entered.fullmatch(directory) is not None
 
     def is_of_source(self, key: str, modified_ms: int) -> bool:
         """Return whether an object is a file of the source.
@@ -107,7 +115,7 @@ class SourceFiles:
             return False
         if is_no_path:
             raise UnreadableKey(
-                f"Spark cannot read s3://{self.bucket}/{key}: Hadoop takes its key for {_normal(key)}",
+                f"Spark cannot read {self.base}{key}: Hadoop takes its key for {_normal(key)}",
                 "give the object a key without //, /./ and /../, or leave it out by a narrower path or pathGlobFilter",
             )
         return True
@@ -136,13 +144,37 @@ class SourceFiles:
             name, is_partition, value = each.partition("=")
             if is_partition and not (name and value):
                 raise UnreadableKey(
-                    f"Spark cannot read s3://{self.bucket}/{key}: its directory {each} names a column without "
+                    f"Spark cannot read {self.base}{key}: its directory {each} names a column without "
                     f"{'a value' if name else 'a name'}",
                     f"move the object, or let its producer write {_NULL} for no value",
                 )
             if is_partition:
                 columns[_unescaped(name)] = None if value == _NULL else _unescaped(value)
         return columns
+
+
+def _entered(key: str, below: str, path: str) -> re.Pattern[str] | None:
+    """Return the directories that a listing enters; None if it enters all."""
+    result = below
+    for part in reversed(key.split("/") if key else ()):
+        try:
+            result = f"(?:{_regex(part, path)}/{result})?"
+        except InvalidPattern:
+            # A brace has a slash in it.
+            return None
+    return _compiled(result, path)
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Return what the URIs of the files of a path's file system begin with, and the rest of the path."""
+    parts = _PATH.fullmatch(path)
+    assert parts is not None
+    scheme = (parts["scheme"] or "file").lower()
+    if scheme == "file":
+        return "/", parts["key"]
+    if scheme in ("s3", "s3a") and not parts["authority"]:
+        raise InvalidPattern(f"the path {path} names no bucket", "write s3://bucket/directory")
+    return f"{'s3a' if scheme == 's3' else scheme}://{parts['authority'] or ''}/", parts["key"]
 
 
 def _normal(key: str) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import shlex
-from pathlib import Path
 
 from streamjob.errors import ExitCode, JobFailed
 from streamjob.job.connectors.changes import DEBEZIUM
 from streamjob.job.loading.load import LoadedJob
-from streamjob.job.model.formats import FILE_FORMATS
 from streamjob_runtime.chain.sources.broken_records import Undecoded, undecoded_in
 from streamjob_runtime.chain.sources.discovered_files import replaced_object_in
-from streamjob_runtime.chain.sources.file_names import unusable_name, unusable_name_in
 from streamjob_runtime.chain.sources.file_records import described
 from streamjob_runtime.chain.sources.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.sources.trying import FailedRow, failed_row_in
@@ -28,12 +24,6 @@ class RecordNotDecoded(JobFailed):
 
 class HeaderDiffers(JobFailed):
     """The header of a CSV file has other columns than the schema; the job's last completed checkpoint is intact."""
-
-    exit_code = ExitCode.INVALID_INPUT
-
-
-class UnusableFileName(JobFailed):
-    """Spark cannot list a file of a source; the job's last completed checkpoint is intact."""
 
     exit_code = ExitCode.INVALID_INPUT
 
@@ -78,8 +68,6 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
         )
     if (replaced := replaced_object_in(text)) is not None:
         return object_replaced(*replaced)
-    if (name := unusable_name_in(text)) is not None:
-        return unusable_file_name(name, loaded)
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
 
 
@@ -144,13 +132,6 @@ def object_replaced(source: str, uri: str) -> ObjectReplaced:
         f"to have the new version read as well: --set sources.{source}.options.onReplaced=read; to go on without it: "
         "onReplaced=ignore, which counts such objects",
     )
-
-
-def unusable_file_name(name: str, loaded: LoadedJob) -> UnusableFileName:
-    """Return the error for a file that Spark cannot list."""
-    paths = {each.name: loaded.options(each)["path"] for each in loaded.spec.sources if each.format in FILE_FORMATS}
-    there = {source: path for source, path in paths.items() if next(Path(path).rglob(glob.escape(name)), None)} or paths
-    return UnusableFileName(*unusable_name(name, there))
 
 
 def row_failed(row: FailedRow, loaded: LoadedJob) -> RowFailed:

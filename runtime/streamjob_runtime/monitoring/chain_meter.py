@@ -218,7 +218,7 @@ class ChainMeter:
             return {}
         uids = _numbered(chain)
         found = enumerate(self._progress.positions)
-        return {uids[number]: each for number, each in found if each.read or each.files_changed or each.files_too_old}
+        return {uids[number]: each for number, each in found if each.read or each.files_changed}
 
     def _lags(
         self, positions: Mapping[OperatorUid, Positions], unread: Mapping[OperatorUid, UnreadFiles], now: float

@@ -90,8 +90,7 @@ class Positions:
     """A Kafka source's position and its end when the batch was planned, by partition.
 
     `planned` is the time when the batch began, in seconds since 1970; None if Spark does not report it. `files_changed`
-    is the number of files that have changed since a source of files read them, and `changed_file` one of them;
-    `files_too_old` that of files which came with a time beyond `maxFileAge`, and `too_old_file` one of them.
+    is the number of files that have changed since a source of files read them, and `changed_file` one of them.
     """
 
     read: Offsets
@@ -99,8 +98,6 @@ class Positions:
     planned: float | None = None
     files_changed: int = 0
     changed_file: str | None = None
-    files_too_old: int = 0
-    too_old_file: str | None = None
 
 
 class ProgressReader:
@@ -163,8 +160,6 @@ class ProgressReader:
                     _seconds(report.get("timestamp")),
                     int(figures.get("filesChanged", 0)),
                     figures.get("changedFile"),
-                    int(figures.get("filesTooOld", 0)),
-                    figures.get("tooOldFile"),
                 )
                 for source in sources
                 for figures in [source.get("metrics") or {}]

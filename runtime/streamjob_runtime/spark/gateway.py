@@ -244,13 +244,9 @@ def frame_of(spark: SparkSession, dataset: Any) -> DataFrame:
     return DataFrame(dataset, spark)
 
 
-def each_file_once(spark: SparkSession, frame: DataFrame, *surplus: Any) -> DataFrame:
-    """Return a stream or table of files that reads each file once (`NamedFiles.java`), or any other one as it is.
-
-    Args:
-        surplus: optionally, Spark's accumulator for the number of records beyond the rows that Spark counts.
-    """
-    return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame), *surplus))
+def each_file_once(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """Return a table of files that reads each file once (`NamedFiles.java`), or any other one as it is."""
+    return frame_of(spark, our_java(spark).NamedFiles.of(java_frame(frame)))
 
 
 def frame_of_relation(spark: SparkSession, relation: Any) -> DataFrame:

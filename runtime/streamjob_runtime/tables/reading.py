@@ -111,7 +111,7 @@ def batch_frame(spark: SparkSession, table: TableSpec, options: Mapping[str, str
     """Return the rows of a table, as they are now. Raises Spark's errors, and UnusableSchema."""
     ensure_objects(table, options)
     if is_decoded(table):
-        records = records_of(spark, table, options, loading(spark, spark.read))
+        records = records_of(spark, table, options, loading(spark))
         return whole_records(table.name, records).select(*fields_of(records))
     given = with_defaults(options) if table.format == KAFKA else with_checked_header(table.format, options)
     reader = spark.read.format(table.format).options(**given)

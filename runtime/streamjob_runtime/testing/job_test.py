@@ -356,7 +356,7 @@ class JobTest:
 
         try:
             options = self._loaded.options(source)
-            files = DiscoveredFiles.of(source, options)
+            files = DiscoveredFiles.of(self._spark, source, options)
             return read_stream(self._spark, source, source.format, options, files).schema
         except (PySparkException, StreamJobError) as error:
             raise NoColumns(

@@ -80,7 +80,7 @@ def sample(
 
     try:
         read = source.model_copy(update={"on_error": "drop"}) if source.on_error == DEAD_LETTER else source
-        files = DiscoveredFiles.of(source, options)
+        files = DiscoveredFiles.of(spark, source, options)
         frame = read_stream(spark, read, source.format, options, files)
         if files is not None:
             files.offer_sample()

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamjob.ids import BatchId, OperatorUid
+from streamjob.job.model.spec import SourceSpec
 from streamjob.protocol.batch_size import Bounds
 from streamjob.protocol.emissions.channels import Segment
 from streamjob_runtime.chain.channels.stream import LocalSegments, Stream
 from streamjob_runtime.chain.sources.batch_limits import BatchLimits, with_first_limit
+from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +68,10 @@ def _of_files(
         # A file of the test is small.
         bounds = Bounds(2 * LINES)
         limited["maxBytesPerTrigger"] = str(bounds.first)
-    frame = spark.readStream.format("text").options(**limited).load(str(_files(directory)))
+    options = {"path": str(_files(directory)), **limited}
+    files = DiscoveredFiles(spark, SourceSpec(name="in", format="text", options=options), options)
+    frame = files.stream("text", options, None)
+    files.offer_sample()
     return _batches(spark, frame, bounds, directory, seconds, available_now=available_now)
 
 

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.encoding_spec import Encoding
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import SourceSpec
+from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
 from streamjob_runtime.chain.sources.file_records import decoded_files
 from streamjob_runtime.kafka.schemas import decoded, decoder
 from streamjob_runtime.monitoring.query_progress import ProgressReader
@@ -453,7 +455,10 @@ def test_records_of_files_are_counted_and_not_their_lines(spark: SparkSession, t
         (directory / "a").write_text(content)
         (directory / "b").write_text(content)
         source = SourceSpec(name="rows", format=form, schema="i INT", options={"path": str(directory), **options})
-        rows = decoded_files(spark, source, {**source.options, "maxFilesPerTrigger": "1"})
+        options = {**source.options, "maxFilesPerTrigger": "1"}
+        files = DiscoveredFiles(spark, source, options)
+        rows = decoded_files(spark, source, options, partial(files.stream, "text"))
+        files.offer_sample()
         query = rows.writeStream.format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
         return [(each.rows_in, each.rows_by_source) for each in ProgressReader().new_batches([query])]

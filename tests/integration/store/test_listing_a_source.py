@@ -54,7 +54,7 @@ def put(connection: S3Connection, bucket: str, *keys: str, content: bytes = b"x"
 
 def lister(connection: S3Connection, path: str) -> S3Lister:
     of = SourceFiles(path, {"recursiveFileLookup": "true"})
-    return S3Lister(connection, of.bucket, of.prefix, of.is_of_source, of.named)
+    return S3Lister(connection, of.base.split("/")[2], of.prefix, of.is_of_source, of.named)
 
 
 def listed(of: S3Lister) -> list[Found]:

@@ -439,21 +439,16 @@ def test_an_input_that_holds_the_watermark_back_is_named() -> None:
     assert (found.severity, found.reasons[0].source) == ("attention", "weather")
 
 
-def test_files_that_changed_after_they_were_read_or_came_too_late_are_counted_and_named() -> None:
+def test_files_that_changed_after_they_were_read_are_counted_and_named() -> None:
     (chain,) = a_job().chains
     flights, weather = chain.inputs
     changed = flights.model_copy(update={"files_changed": 2, "changed_file": "file:/in/a.json"})
-    late = weather.model_copy(update={"ended": False, "files_too_old": 1, "too_old_file": "file:/in/b.json"})
-
-    found = of(a_job(chains=(chain.model_copy(update={"inputs": (changed, late)}),)))
+    found = of(a_job(chains=(chain.model_copy(update={"inputs": (changed, weather)}),)))
 
     assert found.sentence == (
         "2 files of source flights changed after being read and will not be read again: file:/in/a.json, …"
     )
     assert (found.severity, found.reasons[0].source) == ("attention", "flights")
-    assert found.reasons[1].sentence == (
-        "1 file of source weather came with a time beyond maxFileAge and will not be read: file:/in/b.json"
-    )
 
 
 def test_the_source_behind_a_channel_that_holds_the_watermark_back_is_named() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from streamjob.job.connectors.bucket_source import bucket_and_prefix, problems
 from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.chain.sources.discovered_files import ArchiveNotApart, DiscoveredFiles
+
+NO_SPARK = cast(Any, None)
 
 
 def source(options: dict[str, str], *, bounded: bool = False) -> SourceSpec:
@@ -62,14 +66,14 @@ def test_an_archive_that_the_source_may_list_is_refused(path: str, archive: str)
     options = {"path": path, "archiveTo": archive}
 
     with pytest.raises(ArchiveNotApart, match="overlap"):
-        DiscoveredFiles.of(source(options), options)
+        DiscoveredFiles.of(NO_SPARK, source(options), options)
 
 
 @pytest.mark.parametrize("archive", ["s3://b/in-done", "s3://b/done/", "s3://other", "s3://other/in"])
 def test_an_archive_beside_the_source_is_accepted(archive: str) -> None:
     options = {"path": "s3://b/in", "archiveTo": archive}
 
-    assert DiscoveredFiles.of(source(options), options) is not None
+    assert DiscoveredFiles.of(NO_SPARK, source(options), options) is not None
 
 
 @pytest.mark.parametrize(

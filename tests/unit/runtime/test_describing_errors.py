@@ -10,7 +10,6 @@ import pytest
 
 import streamjob_runtime.spark.text.error_text
 from streamjob.errors import Superseded
-from streamjob_runtime.chain.sources.file_names import unusable_name_in
 from streamjob_runtime.spark.text.error_text import describe
 
 
@@ -189,25 +188,3 @@ def test_any_other_error_names_no_disk() -> None:
     assert describe(OSError(errno.EACCES, "Permission denied", "/var/job")) == (
         "PermissionError: [Errno 13] Permission denied: '/var/job'"
     )
-
-
-LISTING = "java.net.URISyntaxException: Relative path in absolute URI: {}"
-READING = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/{}.  SQLSTATE: KD001"
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        (LISTING.format("10:00:00.json\n\tat …"), "10:00:00.json"),
-        (LISTING.format(".10:00:00.json.crc (/jobs/functions.py:130, in read)"), "10:00:00.json"),
-        (LISTING.format("a:b (1).json (/jobs/functions.py:130)"), "a:b (1).json"),
-        (LISTING.format("a:b (1).json \n"), "a:b (1).json"),
-        (READING.format("10:00:00.json"), "10:00:00.json"),
-        (READING.format("day=1/a%20b:c"), "a b:c"),
-        (READING.format("broken.parquet"), None),
-        (READING.replace("file:///in/", "s3a://bucket/").format("10:00:00.json"), None),
-        ("no space left at /in/10:00", None),
-    ],
-)
-def test_a_name_with_a_colon_is_told_from_other_errors(text: str, name: str | None) -> None:
-    assert unusable_name_in(text) == name

@@ -30,7 +30,7 @@ def test_a_path_names_the_files_directly_in_a_directory_and_in_those_of_partitio
     others = ["in2/a.json", "in", "in/", "in/day=1/", "in/x/a.json", "in/x/day=1/a.json", "x/in/a.json", "input"]
 
     assert chosen(path, *mine, *others) == mine + ([] if path.endswith("/") else ["in"])
-    assert files(path).bucket == "b"
+    assert files(path).base == "s3a://b/"
     assert files(path).prefix == "in/"
 
 
@@ -101,6 +101,21 @@ def test_a_pattern_that_hadoop_refuses_is_refused(pattern: str) -> None:
         files(f"s3://b/{pattern}")
 
 
+@pytest.mark.parametrize(
+    ("path", "base", "prefix"),
+    [
+        ("/data//in", "/", "data/in/"),
+        ("file:/data/in", "/", "data/in/"),
+        ("file:///data/a:b/in", "/", "data/a:b/in/"),
+        ("/data/x:y", "/", "data/x:y/"),
+        ("hdfs://name:8020/in", "hdfs://name:8020/", "in/"),
+        ("hdfs:///in", "hdfs:///", "in/"),
+    ],
+)
+def test_a_path_may_be_in_another_file_system(path: str, base: str, prefix: str) -> None:
+    assert (files(path).base, files(path).prefix) == (base, prefix)
+
+
 def test_a_path_without_a_bucket_is_refused() -> None:
     with pytest.raises(InvalidPattern, match="the path s3:///in names no bucket"):
         files("s3:///in")
@@ -124,7 +139,7 @@ def test_keys_with_odd_characters_are_read() -> None:
 
 @pytest.mark.parametrize("key", ["in//a.json", "in/./a.json", "in/x/../a.json", "in/day=1//a.json"])
 def test_a_key_that_hadoop_takes_for_another_is_an_error_and_never_left_out(key: str) -> None:
-    with pytest.raises(UnreadableKey, match=r"Spark cannot read s3://b/in/.*: Hadoop takes its key for in/") as caught:
+    with pytest.raises(UnreadableKey, match=r"Spark cannot read s3a://b/in/.*: Hadoop takes its key for in/") as caught:
         chosen("s3://b/in", key)
 
     assert "pathGlobFilter" in caught.value.fix

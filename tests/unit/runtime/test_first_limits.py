@@ -44,7 +44,6 @@ def test_a_batch_of_kafka_has_at_least_the_records_that_the_job_waits_for() -> N
     [
         ("rate", {}),
         ("delta", {"path": "/in"}),
-        ("parquet", {"latestFirst": "true"}),
         ("parquet", {"maxFilesPerTrigger": "many"}),
         ("parquet", {"maxBytesPerTrigger": "10m"}),
     ],

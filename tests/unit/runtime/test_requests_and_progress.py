@@ -127,17 +127,15 @@ def test_files_that_are_not_read_are_told_also_by_an_idle_report() -> None:
         {"description": "FileStreamSource[in]", "numInputRows": 0, "endOffset": {"logOffset": 3}, "metrics": figures}
         for figures in (
             {"filesChanged": "2", "changedFile": "file:/in/a.json"},
-            {"filesTooOld": "3", "tooOldFile": "file:/in/b.json"},
+            {"bytesRead": "3"},
         )
     ]
     reader = ProgressReader()
 
     reader.new_batches([query(report)])
 
-    found = [
-        (each.files_changed, each.changed_file, each.files_too_old, each.too_old_file) for each in reader.positions
-    ]
-    assert found == [(2, "file:/in/a.json", 0, None), (0, None, 3, "file:/in/b.json")]
+    found = [(each.files_changed, each.changed_file) for each in reader.positions]
+    assert found == [(2, "file:/in/a.json"), (0, None)]
 
 
 def test_there_is_nothing_to_read_before_the_query_runs() -> None:

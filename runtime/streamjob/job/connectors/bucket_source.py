@@ -1,4 +1,4 @@
-"""The options of a source of files in a bucket, in addition to those of its format."""
+"""The options of a source of files about which ones it reads and when, in addition to those of its format."""
 
 from __future__ import annotations
 
@@ -19,56 +19,58 @@ if TYPE_CHECKING:
 
 _LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 _COUNT = re.compile(r"0*[1-9]\d{0,17}")
+_ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter")
 _IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 _OF_SPARK = {
     "latestFirst": "say order: time, or order: name",
-    "maxFileAge": "say forgetAfter",
-    "fileNameOnly": "leave it out: an object is known by its key and its version",
+    "maxFileAge": "leave it out: a file is read whatever its time; forgetAfter saves memory in a bucket",
+    "fileNameOnly": "leave it out: a file is known by its path and its version",
 }
 """Options of Spark's own stream of files that ours does not have."""
 
 
 class BucketSourceFields(Spec):
-    """Options of a source whose `path` is in a bucket."""
+    """Options of a source of files; some of them need a `path` in a bucket."""
 
     check_interval: Seconds | None = Field(
         default=None,
         gt=0,
-        description="How often the bucket is asked for new objects. Default: `5s` while objects come, and up to `1m` "
-        "while none comes.",
+        description="How often the source looks for new files. Default: in a bucket `5s` while objects come, and up to "
+        "`1m` while none comes; in a directory four times a second, or less if that takes long.",
     )
     list_all_every: Seconds = Field(
         default=86400.0,
         gt=0,
-        description="In which time all objects are listed once, a page now and then, so that one is found that came "
-        "late into an old directory, or was replaced.",
+        description="In a bucket: in which time all objects are listed once, a page now and then, so that one is found "
+        "that came late into an old directory, or was replaced.",
     )
     order: Literal["time", "name"] = Field(
         default="time",
-        description="The order in which the objects that one check finds are read: by the time when they were written, "
-        "or by their keys.",
+        description="The order in which the files that one check finds are read: by the time when they were written, "
+        "or by their paths.",
     )
     on_replaced: Literal["fail", "read", "ignore"] = Field(
         default="fail",
-        description="What to do about an object that was read, and has another version now: end the job, read the new "
+        description="What to do about a file that was read, and has another version now: end the job, read the new "
         "version as well, or count it.",
     )
     forget_after: Seconds | None = Field(
         default=None,
         gt=0,
-        description="The age from which objects are forgotten, to save memory. S3 dates an object by its upload, so "
-        "one of such an age was there before, and counts as read; the first start reads all. Default: never.",
+        description="In a bucket: the age from which objects are forgotten, to save memory. S3 dates an object by its "
+        "upload, so one of such an age was there before, and counts as read; the first start reads all. Default: "
+        "never.",
     )
     archive_to: str | None = Field(
         default=None,
-        description="Where an object goes that was read, once all retained checkpoints have it: `s3://bucket/prefix`. "
-        "It keeps its key below the directory of `path`, or before the first wildcard there.",
+        description="In a bucket: where an object goes that was read, once all retained checkpoints have it: "
+        "`s3://bucket/prefix`. It keeps its key below the directory of `path`, or before the first wildcard there.",
     )
     delete_after: Seconds | None = Field(
         default=None,
         ge=0,
-        description="How long after all retained checkpoints have it an object that was read is deleted; `0s` for at "
-        "once. Default: never.",
+        description="In a bucket: how long after all retained checkpoints have it an object that was read is deleted; "
+        "`0s` for at once. Default: never.",
     )
 
     @property
@@ -99,16 +101,15 @@ def fields_of(options: Mapping[str, str]) -> BucketSourceFields:
 
 
 def problems(source: SourceSpec) -> Iterator[OptionProblem]:
-    """Yield problems with the options of a source of files that are about buckets."""
+    """Yield problems with the options of a source of files that are about which files it reads."""
     path = option(source.options, "path") or ""
-    if not in_bucket(path):
-        if not any(environment_names(path)):
-            for name in _own(source.options):
+    if not in_bucket(path) and not any(environment_names(path)):
+        for name in _ONLY_IN_BUCKETS:
+            if option(source.options, name) is not None:
                 yield OptionProblem(f"has the option {name!r}, which is for a path in a bucket", "leave it out", name)
-        return
     for name, fix in _OF_SPARK.items():
         if option(source.options, name) is not None:
-            yield OptionProblem(f"has the option {name!r}, which a source in a bucket does not have", fix, name)
+            yield OptionProblem(f"has the option {name!r}, which a source of files does not have", fix, name)
     limits = {name: given for name in _LIMITS if (given := option(source.options, name)) is not None}
     for name, given in limits.items():
         if not any(environment_names(given)) and not _COUNT.fullmatch(given.strip()):

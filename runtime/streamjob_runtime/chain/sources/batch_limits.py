@@ -42,8 +42,7 @@ def with_first_limit(form: str, options: Mapping[str, str], slots: int) -> tuple
         most, least = _number(given, _MAX_OFFSETS), _number(given, _MIN_OFFSETS) or 1
         first = max(_first(FIRST_RECORDS * slots, most), least)
         return _replaced(options, _MAX_OFFSETS, first), Bounds(first, most, least)
-    # With the latest files first, Spark takes a limit for the wish to ignore the files' age.
-    if form not in FILE_FORMATS or given.get("latestfirst", "false").lower() != "false":
+    if form not in FILE_FORMATS:
         return dict(options), None
     if _MAX_FILES.lower() in given:
         most = _number(given, _MAX_FILES)

@@ -1,9 +1,10 @@
-"""The files of a source in a bucket, which our own stream reads: what it has, and what its query is offered."""
+"""The files of a source, which our own stream reads: what there is, and what its query is offered."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Mapping
+import re
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,10 @@ from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob.store.base import StoreError
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
+from streamjob_runtime.discovery.directory_lister import DirectoryLister, UnreadableDirectory
+from streamjob_runtime.discovery.hadoop_directories import HadoopDirectories
 from streamjob_runtime.discovery.objects import Found, Lister, Refused, base_of
-from streamjob_runtime.discovery.patterns import SourceFiles
+from streamjob_runtime.discovery.patterns import SourceFiles, UnreadableKey
 from streamjob_runtime.discovery.rereading import changed_since
 from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
 from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
@@ -40,6 +43,7 @@ _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modi
 """Options about which files there are, which Spark does not see."""
 _KIND = "object-refused"
 _SPARKS_LOG = "_spark_metadata"
+_SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?,]"), r"\\\g<0>"
 _REFUSED: dict[str, Found] = {}
 """By path, the last object whose directories name columns that the plan of an earlier attempt did not have."""
 
@@ -73,10 +77,9 @@ class UnreadFiles:
 
 
 class DiscoveredFiles:
-    """The files of a source in a bucket.
+    """The files of a source.
 
     Args:
-        source: the source.
         options: its options, resolved.
 
     Raises:
@@ -84,17 +87,19 @@ class DiscoveredFiles:
         ArchiveNotApart: `archiveTo` and `path` overlap.
     """
 
-    def __init__(self, source: SourceSpec, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> None:
+        self._spark = spark
         self._source = source
         self._who = f"Source {source.name!r}"
         self._given: BucketSourceFields = fields_of(options)
         self._path = option(options, "path") or ""
         self._place = SourceFiles(self._path, options)
-        self.base = base_of(self._place.bucket)
+        self.base = self._place.base
+        self._is_in_bucket = in_bucket(self._path)
         self._archive: tuple[str, str] | None = None
         if self._given.archive_to is not None:
             self._archive = bucket_and_prefix(self._given.archive_to)
-            if self._overlaps(*self._archive):
+            if self._overlaps(base_of(self._archive[0]), self._archive[1]):
                 raise ArchiveNotApart(
                     f"{self._who}: archiveTo, {self._given.archive_to}, and path overlap",
                     "name a prefix beside that of the path, or another bucket",
@@ -107,14 +112,12 @@ class DiscoveredFiles:
         self._connection: S3Connection | None = None
 
     @classmethod
-    def of(cls, source: SourceSpec, options: Mapping[str, str]) -> DiscoveredFiles | None:
-        """Return the files of a source in a bucket; None for any other source."""
-        if source.format not in FILE_FORMATS or not in_bucket(option(options, "path") or ""):
-            return None
-        return cls(source, options)
+    def of(cls, spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> DiscoveredFiles | None:
+        """Return the files of a source; None for a source of something else."""
+        return cls(spark, source, options) if source.format in FILE_FORMATS else None
 
     def stream(
-        self, spark: SparkSession, form: str, options: Mapping[str, str], schema: StructType | None, surplus: Any = None
+        self, form: str, options: Mapping[str, str], schema: StructType | None, surplus: Any = None
     ) -> DataFrame:
         """Return the rows of the files.
 
@@ -125,12 +128,14 @@ class DiscoveredFiles:
             surplus: Spark's accumulator for the number of records beyond the rows that Spark counts.
 
         Raises:
+            UnreadableDirectory: the directory does not exist, or cannot be listed.
             BucketMissing, CredentialsRejected, CredentialsExpired, AccessDenied: S3 refuses.
             StoreUnavailable: S3 does not answer.
             PySparkException: Spark refuses the schema, the options or the directories.
         """
         self._check_log()
         sample = "\n".join(self.line(each) for each in self._first_page())
+        spark = self._spark
         if surplus is None:
             surplus = java_session(spark).sparkContext().longAccumulator()
         self._java = our_java(spark).DiscoveredFiles(
@@ -147,11 +152,11 @@ class DiscoveredFiles:
 
     def overlaps(self, other: DiscoveredFiles) -> bool:
         """Return whether an object may be of both."""
-        return self._overlaps(other._place.bucket, other._place.prefix)
+        return self._overlaps(other.base, other._place.prefix)
 
-    def _overlaps(self, bucket: str, prefix: str) -> bool:
+    def _overlaps(self, base: str, prefix: str) -> bool:
         one, other = sorted((prefix, self._place.prefix), key=len)
-        return bucket == self._place.bucket and other.startswith(one)
+        return base == self.base and other.startswith(one)
 
     def go_on(self, log: Path | None, position: JsonValue) -> None:
         """Go on behind what was read; where no object is left, the last ones name the columns of directories.
@@ -161,29 +166,30 @@ class DiscoveredFiles:
             position: its position there.
 
         Raises:
-            SourceMoved: Spark's own stream has read files in another place only.
+            SourceMoved: it has read files in another kind of place only.
         """
         if log is None:
             return
+        read: Collection[str] = ()
         if (entry := last_read(position)) is not None:
             self._last_read = log, entry
+            read = [each.key for each in self._last_ones()]
         elif (entry := last_read_by_spark(position)) is not None:
             read = sparks_files(log, entry)
-            if read and not any(in_bucket(each) for each in read):
-                raise SourceMoved(
-                    f"{self._who}: its state is about other files, {min(read)} among them, and its path is "
-                    f"{self._path}",
-                    "give it the path of these files; or give it another uid, and it starts from the beginning",
-                )
+        if read and not any(in_bucket(each) == self._is_in_bucket for each in read):
+            raise SourceMoved(
+                f"{self._who}: its state is about other files, {min(read)} among them, and its path is {self._path}",
+                "give it the path of these files; or give it another uid, and it starts from the beginning",
+            )
 
     def end(self) -> BoundedEnd:
-        """Return the end of a bounded source that starts for the first time: the objects that exist.
+        """Return the end of a bounded source that starts for the first time: the files that exist.
 
         Raises:
-            NothingInBucket: no object is there.
+            NothingInBucket: no object is there. A directory may be empty.
         """
         self._whole = self._all()
-        if not self._whole:
+        if not self._whole and self._is_in_bucket:
             raise NothingInBucket.at(self._who, self._path)
         return BoundedEnd(
             self.base.rstrip("/"), tuple(sorted(each.key.removeprefix(self.base) for each in self._whole))
@@ -243,6 +249,7 @@ class DiscoveredFiles:
             of_spark=_of_spark(offset),
             clock=clock,
             whole=self._whole,
+            cheap=not self._is_in_bucket,
             after=self._after_reading(folder, clock),
         )
 
@@ -256,13 +263,13 @@ class DiscoveredFiles:
         return AfterReading(
             who=self._who,
             folder=folder,
-            remove=BucketRemover(self._s3(), self._place.bucket, root, self._archive),
+            remove=BucketRemover(self._s3(), self._bucket, root, self._archive),
             age=self._given.delete_after or 0.0,
             clock=clock,
         )
 
-    def check_read(self, folder: Path, before: str, now: str, stopped: Callable[[], bool]) -> None:
-        """Check that the objects of a batch are those that were found: a listing tells their sizes and versions.
+    def check_read(self, folder: Path, before: str, now: str, stopped: Callable[[], bool]) -> int:
+        """Check that the objects of a batch are those that were found; return the last entry that it has read.
 
         Args:
             folder: the source's folder below `sources/`.
@@ -278,12 +285,18 @@ class DiscoveredFiles:
 
         numbers = range(_entry(before) + 1, _entry(now) + 1)
         read = [each for number in numbers for each in read_entry(folder, number)]
-        if read and (other := changed_since(self._lister(), read, stopped)) is not None:
+        lister = self._lister()
+        if isinstance(lister, DirectoryLister):
+            other = lister.changed(read)
+        else:
+            other = changed_since(lister, read, stopped) if read else None
+        if other is not None:
             raise ObjectReplaced(
                 f"{self._who}: {other.key} was replaced or removed while a batch read it; the rows of this "
                 "batch are not published",
                 "nothing: the next attempt reads it as it is then",
             )
+        return numbers.stop - 1
 
     def line(self, found: Found) -> str:
         """Return an object as an entry of the source's log has it."""
@@ -316,35 +329,54 @@ class DiscoveredFiles:
             self._connection = S3Connection(S3Settings.from_environment())
         return self._connection
 
-    def _lister(self, prefix: str | None = None) -> Lister:
-        from streamjob_runtime.discovery.s3_lister import S3Lister
+    @property
+    def _bucket(self) -> str:
+        return self.base.removeprefix(base_of("")[:-1]).rstrip("/")
 
-        place = self._place
-        if prefix is not None:
-            return S3Lister(self._s3(), place.bucket, prefix, lambda key, modified_ms: True)
-        return S3Lister(self._s3(), place.bucket, place.prefix, place.is_of_source, place.named)
+    def _lister(self, place: SourceFiles | None = None) -> Lister:
+        place = place or self._place
+        if self._is_in_bucket:
+            from streamjob_runtime.discovery.s3_lister import S3Lister
+
+            return S3Lister(self._s3(), self._bucket, place.prefix, place.is_of_source, place.named)
+        if self.base == "/":
+            return DirectoryLister(place)
+        directories = HadoopDirectories(self._spark)
+        return DirectoryLister(place, directories.scan, directories.stat)
 
     def _first_page(self) -> tuple[Found, ...]:
         """Return some objects; their directories say what the columns of partitions are."""
         if self._sample is None:
             found = tuple(self._whole or ()) or self._listed(self._lister(), first=True)
-            if self._last_read is not None:
-                from streamjob_runtime.discovery.entries import read_entry
-
-                # Those that were read may be gone, and the first ones may be in no directory.
-                found += tuple(read_entry(*self._last_read))
+            # Those that were read may be gone, and the first ones may be in no directory.
+            found += tuple(self._last_ones())
             refused = _REFUSED.get(self._path)
             self._sample = found if refused is None else (*found, refused)
         return self._sample
 
+    def _last_ones(self) -> Sequence[Found]:
+        if self._last_read is None:
+            return ()
+        from streamjob_runtime.discovery.entries import read_entry
+
+        return read_entry(*self._last_read)
+
     def _check_log(self) -> None:
         """Refuse a directory of Spark's own sink of files, of whose files only those count that its log names."""
         place = self._place
-        if not place.is_pattern and self._listed(self._lister(f"{place.prefix}{_SPARKS_LOG}/"), first=True):
+        if place.is_pattern:
+            return
+        lister = self._lister()
+        if isinstance(lister, DirectoryLister) and not lister.exists():
+            raise UnreadableDirectory(
+                f"{self._who}: the directory {self._path} does not exist", "create it, or correct the path"
+            )
+        log = SourceFiles(f"{self.base}{_SPECIAL.sub(_ESCAPED, place.prefix)}{_SPARKS_LOG}/[0-9]*", {})
+        if self._listed(self._lister(log), first=True):
             raise WrittenBySpark(
                 f"{self._who}: {self._path} has {_SPARKS_LOG}, the log of Spark's own sink of files, and "
-                "only the files count that it names; a source in a bucket does not read it",
-                "let the job that writes there be a streamjob, or copy the files to another prefix",
+                "only the files count that it names; a source of files does not read it",
+                "let the job that writes there be a streamjob, or copy the files to another place",
             )
 
     def _all(self) -> list[Found]:
@@ -358,7 +390,7 @@ class DiscoveredFiles:
                 page = lister.page(end)
                 found += page.objects
                 end = page.end
-        except StoreError as error:
+        except (StoreError, UnreadableDirectory, UnreadableKey) as error:
             raise type(error)(f"{self._who}: {error.what}", error.fix) from error
         return tuple(found)
 

@@ -80,9 +80,9 @@ class Discoveries:
         if not self._readings:
             return
         before, now = self._offsets(previous), self._offsets(batch)
-        for number, _, files, folder in self._readings:
+        for (number, _, files, folder), (_, search) in zip(self._readings, self._searches, strict=True):
             if before[number] != now[number]:
-                files.check_read(folder, before[number], now[number], stopped)
+                search.was_read(files.check_read(folder, before[number], now[number], stopped))
 
     def _offsets(self, batch: BatchId) -> Sequence[str]:
         """Return the sources' lines in the offset log of a batch."""

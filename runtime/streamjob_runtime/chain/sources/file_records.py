@@ -15,7 +15,6 @@ from streamjob_runtime.spark.text.text_records import (
     Load,
     fields_of,
     is_decoded,
-    loading,
     records_of,
     whole_records,
 )
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def decoded_files(
-    spark: SparkSession, source: SourceSpec, options: Mapping[str, str], load: Load | None = None
-) -> DataFrame:
+def decoded_files(spark: SparkSession, source: SourceSpec, options: Mapping[str, str], load: Load) -> DataFrame:
     """Return the rows of a source whose records are decoded, in the columns of its schema.
 
     A broken record fails the query, or is dropped, or has its text and file and the error in a further column, as the
@@ -35,7 +32,7 @@ def decoded_files(
     Args:
         source: the source, for which `is_decoded`.
         options: its options, resolved.
-        load: loads the text of the files; None for Spark's own stream.
+        load: loads the text of the files.
 
     Raises:
         UnusableSchema: its schema has other types than the form, or an option makes no sense.
@@ -43,7 +40,7 @@ def decoded_files(
     """
     from pyspark.sql import functions as f
 
-    records = records_of(spark, source, options, load or loading(spark, spark.readStream))
+    records = records_of(spark, source, options, load)
     if source.on_error in (None, "fail"):
         return whole_records(source.name, records).select(*fields_of(records))
     if source.format == "csv":

@@ -7,9 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from streamjob.errors import InvalidInput
-from streamjob.job.connectors.options import option
 from streamjob.job.loading.load import LoadedJob
-from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import OperatorSpec, SourceSpec
 from streamjob_runtime.chain.event_time.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns
@@ -21,7 +19,6 @@ from streamjob_runtime.chain.sources.file_records import are_letters, decoded_fi
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
-    each_file_once,
     our_java,
     streaming_leaves,
 )
@@ -30,10 +27,6 @@ from streamjob_runtime.spark.text.text_records import is_decoded, with_checked_h
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-
-_MAX_AGE, _ANY_AGE = "maxFileAge", "999999d"
-"""Spark's default is 7 days: it never reads a file that comes with an older time, such as one that `cp -p` brings."""
 
 
 class InvalidColumns(InvalidInput):
@@ -48,25 +41,22 @@ def read_stream(
     Args:
         form: Spark's name of the format.
         options: of the source, resolved.
-        files: its files, if they are in a bucket.
+        files: its files, if it has any.
 
     Raises:
         UnusableSchema: the schema has other types than the format, or an option makes no sense.
         PySparkException: Spark refuses the source.
     """
-    if files is None and form in FILE_FORMATS and option(options, _MAX_AGE) is None:
-        options = {_MAX_AGE: _ANY_AGE, **options}
-    if is_decoded(source):
-        return decoded_files(spark, source, options, None if files is None else partial(files.stream, spark, "text"))
+    if files is not None and is_decoded(source):
+        return decoded_files(spark, source, options, partial(files.stream, "text"))
     if source.format == "xml":
         # Spark's own default is NULL in the columns that it cannot read.
         options = {"mode": "FAILFAST", **options}
     options = with_checked_header(source.format, options)
     if files is not None:
-        return files.stream(spark, form, options, _schema_of(source.schema_ddl))
+        return files.stream(form, options, _schema_of(source.schema_ddl))
     reader = spark.readStream.format(form).options(**options)
-    frame = (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
-    return each_file_once(spark, frame) if form in FILE_FORMATS else frame
+    return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
 
 
 def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> Watermarked:

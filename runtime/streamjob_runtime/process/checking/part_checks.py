@@ -90,7 +90,7 @@ def _source(spark: SparkSession, loaded: LoadedJob, source: SourceSpec) -> DataF
 
     try:
         options = loaded.options(source)
-        files = DiscoveredFiles.of(source, options)
+        files = DiscoveredFiles.of(spark, source, options)
         rows = read_stream(spark, source, source.format, options, files)
         return source_rows(spark, loaded, source, rows).frame
     except PySparkException as error:

@@ -20,7 +20,7 @@ _PACKAGES = {
     "eventtime": ("ObservedTimes", "Watermarks"),
     "executors": ("ExecutorEvents", "ExecutorLoads", "ExecutorProcess", "LocalExecutors"),
     "files": ("JobFileManager", "JobFileSystem", "OutputFileSystem"),
-    "filesource": ("DiscoveredFiles",),
+    "filesource": ("Directories", "DiscoveredFiles"),
     "joins": ("Lookup", "StaticTable", "TemporalJoin", "TemporalQuery"),
     "kafka": (
         "BoundedKafkaSource",

@@ -29,8 +29,6 @@ from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.readwriter import DataFrameReader
-    from pyspark.sql.streaming.readwriter import DataStreamReader
     from pyspark.sql.types import StructType
 
 BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE = "__streamjob_text", "__streamjob_error", "__streamjob_file"
@@ -124,12 +122,12 @@ Load = Callable[[Mapping[str, str], "StructType | None", Any], "DataFrame"]
 for the number of records beyond the rows that Spark counts."""
 
 
-def loading(spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> Load:
-    """Return what loads text by one of Spark's readers, of a table or a stream."""
+def loading(spark: SparkSession) -> Load:
+    """Return what loads the text of a table."""
 
     def load(options: Mapping[str, str], schema: StructType | None, surplus: Any) -> DataFrame:
-        text = reader.format("text").options(**options)
-        return each_file_once(spark, (text if schema is None else text.schema(schema)).load(), surplus)
+        text = spark.read.format("text").options(**options)
+        return each_file_once(spark, (text if schema is None else text.schema(schema)).load())
 
     return load
 

@@ -4,12 +4,10 @@ import io.streamjob.filesource.FileSource;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryUsage;
-import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
@@ -17,7 +15,6 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxBytes;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
-import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.streaming.StreamingQuery;
@@ -39,7 +36,7 @@ public final class BatchLimits {
    * Returns a digit per source in the order of the plan, 1 if it had more than the running batch reads; then a comma,
    * and 1 if the old generation of the heap stays nearly full after its collections. Call it during a batch.
    */
-  public static String limited(StreamingQuery query) throws ReflectiveOperationException {
+  public static String limited(StreamingQuery query) {
     MicroBatchExecution execution = execution(query);
     StringBuilder result = new StringBuilder();
     for (SparkDataStream source : CollectionConverters.asJava(execution.sources())) {
@@ -92,44 +89,17 @@ public final class BatchLimits {
     return before;
   }
 
-  private static boolean hadMore(SparkDataStream source, MicroBatchExecution execution)
-      throws ReflectiveOperationException {
+  private static boolean hadMore(SparkDataStream source, MicroBatchExecution execution) {
     if (source instanceof ChannelStream) {
       return ((ChannelStream) source).wasLimited();
     }
     if (source instanceof FileSource) {
       return ((FileSource) source).wasLimited();
     }
-    if (source instanceof FileStreamSource) {
-      return hasUnread((FileStreamSource) source);
-    }
     // A batch that was planned before a restart has none: the sources have not been asked since.
     Option<Offset> latest = execution.latestOffsets().get(source);
     Option<Offset> end = execution.availableOffsets().get(source);
     return latest.isDefined() && end.isDefined() && !latest.get().json().equals(end.get().json());
-  }
-
-  /** The source keeps the files that it has listed and not read; if it reads up to an end, it keeps all of them. */
-  private static boolean hasUnread(FileStreamSource source) throws ReflectiveOperationException {
-    scala.collection.Seq<?> all = files(source, "allFilesForTriggerAvailableNow");
-    if (all == null) {
-      scala.collection.Seq<?> unread = files(source, "unreadFiles");
-      return unread != null && unread.nonEmpty();
-    }
-    if (all.isEmpty()) {
-      return false;
-    }
-    Object last = all.last();
-    SparkPath path = (SparkPath) last.getClass().getMethod("path").invoke(last);
-    long timestamp = (long) last.getClass().getMethod("timestamp").invoke(last);
-    return source.seenFiles().isNewFile(path, timestamp);
-  }
-
-  private static scala.collection.Seq<?> files(FileStreamSource source, String name)
-      throws ReflectiveOperationException {
-    Field field = FileStreamSource.class.getDeclaredField(name);
-    field.setAccessible(true);
-    return (scala.collection.Seq<?>) field.get(source);
   }
 
   private static boolean isShortOfMemory() {

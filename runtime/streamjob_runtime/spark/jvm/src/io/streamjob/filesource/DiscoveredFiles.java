@@ -4,6 +4,7 @@ import io.streamjob.plans.Plans;
 import io.streamjob.text.NamedFiles;
 import io.streamjob.text.Surplus;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -12,6 +13,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
@@ -185,6 +187,11 @@ public final class DiscoveredFiles extends DataSource {
             return all;
           }
         };
+    Map<String, String> options = new HashMap<>(CollectionConverters.asJava(given));
+    if (batch.stream().anyMatch(FoundFile::hasColon)) {
+      options.put("fs.file.impl", RawLocalFileSystem.class.getName());
+      options.put("fs.file.impl.disable.cache", "true");
+    }
     HadoopFsRelation relation =
         new HadoopFsRelation(
             index,
@@ -192,7 +199,7 @@ public final class DiscoveredFiles extends DataSource {
             data,
             Option.empty(),
             format,
-            given,
+            scala.collection.immutable.Map.from(CollectionConverters.asScala(options)),
             session());
     return Dataset$.MODULE$.ofRows(session(), LogicalRelation$.MODULE$.apply(relation, true));
   }
@@ -205,7 +212,7 @@ public final class DiscoveredFiles extends DataSource {
     Set<Path> directories = new HashSet<>();
     Set<Path> roots = new HashSet<>();
     files.forEach(each -> directories.add(each.status().getPath().getParent()));
-    files.forEach(each -> roots.add(each.root() == null ? new Path(root) : each.root()));
+    files.forEach(each -> roots.add(each.root() == null ? FoundFile.path(root) : each.root()));
     SQLConf conf = session().sessionState().conf();
     return PartitioningUtils$.MODULE$.parsePartitions(
         Plans.seq(List.copyOf(directories)),

@@ -20,15 +20,25 @@ record FoundFile(String line, FileStatus status, Path root) {
   static FoundFile of(String line) {
     try {
       JsonNode file = JSON.readTree(line);
-      Path path = new Path(file.get("path").textValue());
+      Path path = path(file.get("path").textValue());
       JsonNode root = file.get("root");
       return new FoundFile(
           line,
           new FileStatus(file.get("size").longValue(), false, 1, BLOCK, file.get("modified").longValue(), path),
-          root == null ? null : new Path(root.textValue()));
+          root == null ? null : path(root.textValue()));
     } catch (JsonProcessingException error) {
       throw new IllegalArgumentException("No file: " + line, error);
     }
+  }
+
+  /** Returns the path of a URI, or of a local file, whose name may have a colon. */
+  static Path path(String uri) {
+    return uri.startsWith("/") ? new Path("file", null, uri) : new Path(uri);
+  }
+
+  /** Returns whether Hadoop cannot read the file and its checksum: it would take what is before the colon for a scheme. */
+  boolean hasColon() {
+    return status.getPath().getName().indexOf(':') >= 0;
   }
 
   long size() {

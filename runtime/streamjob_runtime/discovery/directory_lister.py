@@ -1,0 +1,157 @@
+"""Lists the files of a directory in the order of their keys, and enters only the directories that may have some.
+
+A bucket is asked for pages of keys. A file system has only directories, and each is cheap to list: so each check of
+such a source lists all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from stat import S_ISREG
+from typing import Protocol
+
+from streamjob.errors import InvalidInput
+from streamjob_runtime.discovery.objects import Found, Page
+from streamjob_runtime.discovery.patterns import SourceFiles, UnreadableKey
+
+
+class UnreadableDirectory(InvalidInput):
+    """A directory of a source does not exist, or cannot be listed."""
+
+
+class Stat(Protocol):
+    """What a file system says of a file: `os.stat_result`."""
+
+    @property
+    def st_mode(self) -> int: ...
+    @property
+    def st_size(self) -> int: ...
+    @property
+    def st_mtime_ns(self) -> int: ...
+
+
+class Entry(Protocol):
+    """A file or directory in a directory: `os.DirEntry`."""
+
+    @property
+    def name(self) -> str: ...
+    def is_dir(self) -> bool: ...
+    def stat(self) -> Stat: ...
+
+
+Scan = Callable[[str], Iterable[Entry]]
+"""Returns what is in a directory; raises FileNotFoundError, NotADirectoryError and other OSErrors."""
+
+
+class DirectoryLister:
+    """Lists the files of a source in a file system; see `objects.Lister`.
+
+    Args:
+        files: which files are the source's.
+        scan: lists a directory.
+        stat: returns what is known of a file; raises FileNotFoundError.
+        page_size: files of a page, which are in memory at once.
+    """
+
+    def __init__(
+        self,
+        files: SourceFiles,
+        scan: Scan = os.scandir,
+        stat: Callable[[str], Stat] = os.stat,
+        page_size: int = 10_000,
+    ) -> None:
+        self._files = files
+        self._scan = scan
+        self._stat = stat
+        self._page_size = page_size
+        # Where the last page ended, and what comes behind it.
+        self._end: str | None = None
+        self._walk: Iterator[Found] = iter(())
+
+    def page(self, after: str) -> Page:
+        """Return the files whose URIs sort after `after`.
+
+        Raises:
+            UnreadableDirectory: a directory cannot be listed.
+            UnreadableKey: the name of a file is not in UTF-8.
+        """
+        if after != self._end:
+            self._walk = self._all(after.removeprefix(self._files.base))
+        found = list(islice(self._walk, self._page_size))
+        self._end = found[-1].key if len(found) == self._page_size else None
+        return Page(found, self._end)
+
+    def changed(self, read: Iterable[Found]) -> Found | None:
+        """Return the first file that is another one now, or gone; None without one."""
+        for each in read:
+            try:
+                now = self._found(each.key, self._stat(each.key))
+            except (FileNotFoundError, NotADirectoryError):
+                return each
+            if (now.size, now.version) != (each.size, each.version):
+                return each
+        return None
+
+    def exists(self) -> bool:
+        """Return whether the directory or file is there that the path names, or a pattern begins with."""
+        try:
+            self._stat(self._files.base + self._files.prefix.rpartition("/")[0])
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def _all(self, after: str) -> Iterator[Found]:
+        named = self._files.named
+        try:
+            if named is not None and S_ISREG((status := self._stat(self._files.base + named)).st_mode):
+                found = self._found(self._files.base + named, status)
+                if named > after and self._files.is_of_source(named, found.modified_ms):
+                    yield found
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            # A job goes on if its directory is made anew.
+            return
+        yield from self._below(self._files.prefix[: self._files.prefix.rfind("/") + 1], _bytes(after))
+
+    def _below(self, directory: str, after: bytes) -> Iterator[Found]:
+        path = self._files.base + directory
+        try:
+            entries = [(f"{directory}{each.name}{'/' if each.is_dir() else ''}", each) for each in self._scan(path)]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UnreadableDirectory(
+                f"{path} cannot be listed: {error.strerror}", "let the job list and read the directory"
+            ) from error
+        for key, entry in sorted(entries, key=lambda each: _bytes(each[0])):
+            packed = _bytes(key)
+            if key.endswith("/"):
+                if self._files.enters(key) and (packed > after or after.startswith(packed)):
+                    yield from self._below(key, after)
+            elif packed > after:
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    continue
+                found = self._found(self._files.base + key, status)
+                if S_ISREG(status.st_mode) and self._files.is_of_source(key, found.modified_ms):
+                    if _shown(key) != key:
+                        raise UnreadableKey(
+                            f"Spark cannot read {path}{_shown(entry.name)}: the name is not in UTF-8",
+                            "rename the file, or leave it out by a narrower path or pathGlobFilter",
+                        )
+                    yield found
+
+    @staticmethod
+    def _found(key: str, status: Stat) -> Found:
+        return Found(key, status.st_size, status.st_mtime_ns // 1_000_000, str(status.st_mtime_ns))
+
+
+def _shown(name: str) -> str:
+    return name.encode("utf-8", "replace").decode()
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")

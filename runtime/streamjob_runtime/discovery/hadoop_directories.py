@@ -1,0 +1,72 @@
+"""Lists the directories of Hadoop's file systems, such as HDFS, by Spark's Java."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from stat import S_IFDIR, S_IFREG
+from typing import TYPE_CHECKING, Any
+
+from streamjob_runtime.spark.gateway import java_errors, java_session, our_java, thrown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopEntry:
+    """A file or directory; see `directory_lister.Entry` and `Stat`."""
+
+    name: str
+    directory: bool
+    st_size: int
+    modified: int
+
+    def is_dir(self) -> bool:
+        """Return whether it is a directory."""
+        return self.directory
+
+    def stat(self) -> HadoopEntry:
+        """Return what is known of it."""
+        return self
+
+    @property
+    def st_mode(self) -> int:
+        """The kind of it."""
+        return S_IFDIR if self.directory else S_IFREG
+
+    @property
+    def st_mtime_ns(self) -> int:
+        """When it was written, in ns since 1970."""
+        return self.modified * 1_000_000
+
+
+class HadoopDirectories:
+    """The file systems that a session knows."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def scan(self, uri: str) -> Sequence[HadoopEntry]:
+        """Return what is in a directory.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+            OSError: it cannot be listed.
+        """
+        return [HadoopEntry(*each) for each in self._asked("list", uri)]
+
+    def stat(self, uri: str) -> HadoopEntry:
+        """Return what is known of a file; raises as `scan` does."""
+        return HadoopEntry(*self._asked("status", uri))
+
+    def _asked(self, what: str, uri: str) -> Any:
+        java = our_java(self._spark).Directories
+        try:
+            answer = getattr(java, what)(java_session(self._spark), uri)
+        except java_errors() as error:
+            raise OSError(None, str(thrown(error).getMessage()), uri) from error
+        if answer is None:
+            raise FileNotFoundError(uri)
+        return json.loads(answer)
