@@ -109,6 +109,12 @@ class S3Credentials:
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
 
+    @classmethod
+    def from_environment(cls, values: Mapping[str, str]) -> S3Credentials | None:
+        """Return those in the usual AWS variables; None without any."""
+        key, secret = values.get("AWS_ACCESS_KEY_ID"), values.get("AWS_SECRET_ACCESS_KEY")
+        return cls(key, secret, values.get("AWS_SESSION_TOKEN")) if key and secret else None
+
 
 # Clients are thread-safe, but the session that creates them is not.
 _MAKING = threading.Lock()
@@ -183,6 +189,8 @@ class S3Connection:
             tcp_keepalive=True,
             s3={"addressing_style": style},
             user_agent_extra="streamjob",
+            # The variables are those of other credentials.
+            ignore_configured_endpoint_urls=self._credentials is not None,
         )
         with _MAKING:
             client = self._session.client(

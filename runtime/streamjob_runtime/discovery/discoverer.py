@@ -114,7 +114,7 @@ class Discoverer:
             self._forget()
         self._search = Search.of(recent, len(self._known), given.list_all_every, small=inf if cheap else SMALL)
         self._changed: set[str] = set()
-        # Keys that were offered, and that no batch has read yet; and the last entry that one has, by the chain and here.
+        # Keys that were offered and that no batch has read yet; and the last entry that one has, by the chain and here.
         self._waiting: set[str] = set()
         self._read = self._noted = self._compacted
         self._last_found = clock()

@@ -119,6 +119,27 @@ def test_each_format_is_read_from_a_bucket_as_it_is_from_a_directory(bucket: Buc
     assert "".join(part.read_text() for part in (tmp_path / "texts").glob("part-*")) == "x\ny\n"
 
 
+@pytest.mark.timeout(300)
+def test_a_source_reads_a_bucket_of_another_server_with_an_access_of_its_own(bucket: Bucket, tmp_path: Path) -> None:
+    put(bucket, "parquet/a.parquet", written(lambda file: pa.parquet.write_table(pa.Table.from_pylist(ROWS), file)))
+    rows = source(bucket, "parquet", access="OTHER")
+    written_to = {"name": "out", "input": "parquet", "format": "json", "options": {"path": "out"}}
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps({"name": "other", "sources": [rows], "sinks": [written_to]}))
+    of_store = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+    others = {f"OTHER_{name}": value for name, value in bucket.server.environment.items()}
+
+    with job_runs(file, tmp_path / "snapshots", "other") as runs:
+        refused = runs.start(environment=of_store)
+        assert refused.wait() == ExitCode.INVALID_INPUT
+        assert "Source 'parquet' has access: OTHER, and no environment variable begins with" in refused.output()
+        process = runs.start("--executors", "2", "--executor-memory", "600m", environment={**of_store, **others})
+        assert process.wait() == 0, process.output()
+
+    lines = [line for part in (tmp_path / "out").glob("part-*") for line in part.read_text().splitlines()]
+    assert sorted(map(json.loads, lines), key=lambda row: row["id"]) == ROWS
+
+
 def test_a_path_that_cannot_be_read_is_refused_at_once_by_the_name_of_its_table(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

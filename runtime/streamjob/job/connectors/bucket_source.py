@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 _COUNT = re.compile(r"0*[1-9]\d{0,17}")
-_ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter")
+_ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter", "access")
 _IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 _OF_SPARK = {
     "latestFirst": "say order: time, or order: name",
@@ -71,6 +71,14 @@ class BucketSourceFields(Spec):
         ge=0,
         description="In a bucket: how long after all retained checkpoints have it an object that was read is deleted; "
         "`0s` for at once. Default: never.",
+    )
+
+    access: str | None = Field(
+        default=None,
+        pattern="[A-Z][A-Z0-9_]*",
+        description="In a bucket: what the environment variables begin with that say where it is and how to access it, "
+        "`OTHER` for `OTHER_AWS_ACCESS_KEY_ID`, `OTHER_AWS_ENDPOINT_URL` and so on. Default: those of the snapshot "
+        "store.",
     )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from streamjob_runtime.discovery.rereading import changed_since
 from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
 from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET
-from streamjob_runtime.spark.connectors.buckets import NothingInBucket
+from streamjob_runtime.spark.connectors.buckets import NothingInBucket, access_of, settings_of_bucket
 from streamjob_runtime.spark.gateway import frame_of, java_schema, java_session, our_java
 from streamjob_runtime.spark.text.error_positions import error_text, position_in
 
@@ -134,6 +135,9 @@ class DiscoveredFiles:
             PySparkException: Spark refuses the schema, the options or the directories.
         """
         self._check_log()
+        if self._given.access is not None:
+            for name, value in settings_of_bucket(self._bucket, self._environment()).items():
+                self._spark.conf.set(name, value)
         sample = "\n".join(self.line(each) for each in self._first_page())
         spark = self._spark
         if surplus is None:
@@ -322,11 +326,16 @@ class DiscoveredFiles:
         """Refuse an object that was read in another version."""
         raise Refused(error_text(_KIND, {"source": self._source.name, "object": found.key}))
 
+    def _environment(self) -> Mapping[str, str]:
+        return access_of(self._who, self._given.access, os.environ)
+
     def _s3(self) -> S3Connection:
-        from streamjob.store.s3_connection import S3Connection, S3Settings
+        from streamjob.store.s3_connection import S3Connection, S3Credentials, S3Settings
 
         if self._connection is None:
-            self._connection = S3Connection(S3Settings.from_environment())
+            found = self._environment()
+            credentials = None if self._given.access is None else S3Credentials.from_environment(found)
+            self._connection = S3Connection(S3Settings.from_environment(found), credentials)
         return self._connection
 
     @property

@@ -68,12 +68,61 @@ def ensure_objects(table: TableSpec, options: Mapping[str, str]) -> None:
             raise NothingInBucket.at(label, path)
 
 
+class AccessMissing(InvalidInput):
+    """No environment variable says how to access the bucket of a source."""
+
+
+def access_of(who: str, name: str | None, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the AWS variables for a source, from those whose names begin with its option `access`.
+
+    Raises:
+        AccessMissing: there is none.
+    """
+    if name is None:
+        return environment
+    found = {each.removeprefix(f"{name}_"): value for each, value in environment.items() if each.startswith(f"{name}_")}
+    if not any(each.startswith("AWS_") for each in found):
+        raise AccessMissing(
+            f"{who} has access: {name}, and no environment variable begins with {name}_AWS_",
+            f"set {name}_AWS_ACCESS_KEY_ID, {name}_AWS_SECRET_ACCESS_KEY and what else differs, as the AWS variables",
+        )
+    return found
+
+
+def settings_of_bucket(bucket: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return Hadoop's settings for one bucket, from AWS variables.
+
+    Raises:
+        InvalidInput: a variable has a value that cannot be used.
+    """
+    settings = _settings(environment)
+    from streamjob.store.s3_connection import S3Credentials
+
+    if (given := S3Credentials.from_environment(environment)) is not None:
+        kind = "SimpleAWSCredentialsProvider" if given.session_token is None else "TemporaryAWSCredentialsProvider"
+        settings |= {
+            "aws.credentials.provider": f"org.apache.hadoop.fs.s3a.{kind}",
+            "access.key": given.access_key,
+            "secret.key": given.secret_key,
+        }
+        if given.session_token is not None:
+            settings["session.token"] = given.session_token
+    return {f"fs.{S3A}.bucket.{bucket}.{name}": value for name, value in settings.items()}
+
+
 def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return Spark's settings for S3A, from the AWS variables that the snapshot store uses.
 
     Raises:
         InvalidInput: a variable has a value that cannot be used.
     """
+    settings = {"impl": _FILE_SYSTEM, **_settings(environment)}
+    return {f"spark.hadoop.fs.{S3A}.{name}": value for name, value in settings.items()} | {
+        "spark.hadoop.fs.s3.impl": _FILE_SYSTEM
+    }
+
+
+def _settings(environment: Mapping[str, str]) -> dict[str, str]:
     # It loads boto3, which a local job does without.
     from streamjob.store.s3_connection import S3Settings
 
@@ -81,7 +130,6 @@ def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
     custom = given.endpoint is not None
     path_style = custom if given.path_style is None else given.path_style
     settings = {
-        "impl": _FILE_SYSTEM,
         # Variables, the profile, a web identity, the container's and the machine's role, as boto3 does.
         "aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
         "path.style.access": str(path_style).lower(),
@@ -94,9 +142,7 @@ def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
         settings["endpoint"] = given.endpoint
     if region := given.region or ("us-east-1" if custom else None):
         settings["endpoint.region"] = region
-    return {f"spark.hadoop.fs.{S3A}.{name}": value for name, value in settings.items()} | {
-        "spark.hadoop.fs.s3.impl": _FILE_SYSTEM
-    }
+    return settings
 
 
 def _resolved(path: str, environment: Mapping[str, str]) -> str:
