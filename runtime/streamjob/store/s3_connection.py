@@ -190,7 +190,7 @@ class S3Connection:
             s3={"addressing_style": style},
             user_agent_extra="streamjob",
             # The variables are those of other credentials.
-            ignore_configured_endpoint_urls=self._credentials is not None,
+            ignore_configured_endpoint_urls=self._credentials is not None,  # type: ignore[call-arg]  # its stubs lack it
         )
         with _MAKING:
             client = self._session.client(

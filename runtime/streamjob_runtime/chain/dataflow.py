@@ -313,6 +313,8 @@ class DataflowBuilder:
         if not self._before.finished:
             self._check_files(sources, directories)
         channels = {channel.uid: channel.source for channel in self._chain.channels}
+        found = () if self._before.finished else self._discovered.items()
+        begins = {uid: begin for uid, files in found if (begin := files.begin()) is not None}
         return Dataflow(
             frame,
             mode,
@@ -326,7 +328,7 @@ class DataflowBuilder:
             self._idle_timeouts,
             self._lookups,
             self._batch_bounds,
-            {uid: json.loads(write_offsets(start.offsets)) for uid, start in self._starts.items()},
+            {uid: json.loads(write_offsets(start.offsets)) for uid, start in self._starts.items()} | begins,
             self._discovered,
             self._observed,
         )

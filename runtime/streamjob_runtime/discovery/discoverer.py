@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,8 +15,8 @@ from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.discovery.after_reading import AfterReading
 from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load, read_entry
 from streamjob_runtime.discovery.known import NEVER
-from streamjob_runtime.discovery.objects import Found, Lister, Refused
-from streamjob_runtime.discovery.search import SMALL, Search
+from streamjob_runtime.discovery.objects import Found, Refused
+from streamjob_runtime.discovery.search import Checked, Knowledge
 
 _BUSY_SECONDS, _IDLE_SECONDS, _COOLING_SECONDS = 5.0, 60.0, 300.0
 """Between two checks while objects come and while none comes, and how long after the last one that is."""
@@ -37,6 +36,10 @@ class Inbox(Protocol):
     def fail(self, message: str) -> None: ...
     def report(self, more: Mapping[str, str]) -> None: ...
     def committed(self) -> int: ...
+
+
+Check = Callable[[Knowledge, float], Iterator[Checked]]
+"""Yields what is new, a page after the other, given what is known and the time."""
 
 
 class ReplacedBeforeRead(StreamJobError):
@@ -64,7 +67,7 @@ class Discoverer:
 
     Args:
         who: the source, at the beginning of a message.
-        lister: lists the source's objects.
+        search: returns what finds the objects, given those that were read last, and how many are known.
         inbox: takes those that are to be read.
         judge: decides about objects.
         given: the source's options.
@@ -80,7 +83,7 @@ class Discoverer:
         self,
         *,
         who: str,
-        lister: Lister,
+        search: Callable[[Sequence[Found], int], Check],
         inbox: Inbox,
         judge: Judge,
         given: BucketSourceFields,
@@ -92,7 +95,6 @@ class Discoverer:
         after: AfterReading | None = None,
     ) -> None:
         self._who = who
-        self._lister = lister
         self._inbox = inbox
         self._judge = judge
         self._given = given
@@ -112,7 +114,7 @@ class Discoverer:
         if len(self._known):
             # The first start reads objects of any age.
             self._forget()
-        self._search = Search.of(recent, len(self._known), given.list_all_every, small=inf if cheap else SMALL)
+        self._search = search(recent, len(self._known))
         self._changed: set[str] = set()
         # Keys that were offered and that no batch has read yet; and the last entry that one has, by the chain and here.
         self._waiting: set[str] = set()
@@ -172,7 +174,7 @@ class Discoverer:
     def _check(self) -> None:
         found: list[Found] = []
         try:
-            for part in self._search.check(self._lister, self._known, self._clock()):
+            for part in self._search(self._known, self._clock()):
                 wanted = [*part.new, *self._taken(part.replaced)]
                 for each in wanted:
                     self._judge.placed(each)

@@ -10,6 +10,7 @@ from streamjob.job.loading.load import LoadedJob
 from streamjob_runtime.chain.sources.broken_records import Undecoded, undecoded_in
 from streamjob_runtime.chain.sources.discovered_files import replaced_object_in
 from streamjob_runtime.chain.sources.file_records import described
+from streamjob_runtime.chain.sources.lake.table_search import table_refused_in
 from streamjob_runtime.chain.sources.null_event_times import column_without_event_time_in, part_without_event_time_in
 from streamjob_runtime.chain.sources.trying import FailedRow, failed_row_in
 from streamjob_runtime.spark.text.error_text import header_said
@@ -68,6 +69,8 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
         )
     if (replaced := replaced_object_in(text)) is not None:
         return object_replaced(*replaced)
+    if (refused := table_refused_in(text)) is not None:
+        return refused
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
 
 

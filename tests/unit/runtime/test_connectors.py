@@ -189,6 +189,27 @@ def test_a_job_needs_the_reader_of_buckets_where_spark_itself_reaches_one(
     assert finding.needed(spec, {"PLACE": "s3://lake"}) == connectors
 
 
+@pytest.mark.parametrize(
+    ("warehouse", "connectors"),
+    [
+        ("s3://lake/warehouse", ("s3a",)),
+        ("${env:PLACE}/warehouse", ("s3a",)),
+        ("name of a catalog's", ("s3a",)),
+        (None, ("s3a",)),
+        ("/data/warehouse", ()),
+        ("file:///data/warehouse", ()),
+        ("gs://lake/warehouse", ()),
+    ],
+)
+def test_an_iceberg_table_is_read_from_a_bucket_unless_its_warehouse_is_elsewhere(
+    warehouse: str | None, connectors: tuple[str, ...]
+) -> None:
+    options = {"table": "n.t", **({} if warehouse is None else {"catalog.warehouse": warehouse})}
+    spec = job_spec(sources=[{"name": "in", "format": "iceberg", "options": options}], sinks=[sink("in")])
+
+    assert finding.needed(spec, {"PLACE": "s3://lake"}) == connectors
+
+
 def test_spark_reaches_buckets_as_the_snapshot_store_does_unless_the_job_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

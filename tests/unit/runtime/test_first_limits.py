@@ -43,7 +43,6 @@ def test_a_batch_of_kafka_has_at_least_the_records_that_the_job_waits_for() -> N
     ("form", "options"),
     [
         ("rate", {}),
-        ("delta", {"path": "/in"}),
         ("parquet", {"maxFilesPerTrigger": "many"}),
         ("parquet", {"maxBytesPerTrigger": "10m"}),
     ],

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, OptionProblem
+from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsTable, Connector, OptionProblem
 from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
 
@@ -44,12 +44,12 @@ def parse_options(options: Mapping[str, str], sink: str = "the sink") -> DeltaOp
         UnusableOptions: an option is unknown, missing or has an invalid value.
     """
     refuse_options(f"{sink}:", problems(options))
-    return DeltaOptions.model_validate(_own(options))
+    return DeltaOptions.model_validate(without_storage(options))
 
 
 def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield problems with a sink's options, with fixes; values are not shown."""
-    yield from problems_of(DeltaOptions, _own(options), _ADVICE, _further_problems)
+    yield from problems_of(DeltaOptions, without_storage(options), _ADVICE, _further_problems)
     for name in storage_options(options):
         if name.lower() in _UNSAFE:
             what = f"has the option '{_STORAGE}{name}', with which two commits can overwrite each other"
@@ -70,8 +70,8 @@ def storage_options(options: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix(_STORAGE): value for name, value in options.items() if name.startswith(_STORAGE)}
 
 
-def _own(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the sink's own options; Spark's users write `Path` in any case."""
+def without_storage(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that are not deltalake's; Spark's users write `Path` in any case."""
     return {
         "path" if name.lower() == "path" else name: value
         for name, value in options.items()
@@ -88,7 +88,6 @@ def _further_problems(options: DeltaOptions) -> Iterator[OptionProblem]:
 
 CONNECTOR = Connector(
     name=FORMAT,
-    source=AsSource(),
     table=AsTable(),
     sink=AsSink(
         deliveries=BOTH_DELIVERIES,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, OptionProblem
+from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsTable, Connector, OptionProblem
 from streamjob.job.connectors.datasets import Dataset, Values, split_address
 from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
@@ -21,12 +21,8 @@ _IMPLEMENTATION = "py-catalog-impl"
 _NEED_URI = frozenset({"hive", "rest", "sql"})
 
 
-class IcebergOptions(Spec):
-    """Options of `format: iceberg` with a catalog: the table and its catalog.
-
-    In addition, `catalog.PROPERTY` sets a property of pyiceberg's catalog or of its file access:
-    `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
-    """
+class IcebergTableOptions(Spec):
+    """A table and its catalog, of a sink or a source."""
 
     table: str = Field(min_length=1, description="The table, as `namespace.table`, spelled as in the catalog.")
     catalog_type: str | None = Field(
@@ -53,6 +49,15 @@ class IcebergOptions(Spec):
         default=None,
         description="The catalog's location for tables, or the name of one of its warehouses.",
     )
+
+
+class IcebergOptions(IcebergTableOptions):
+    """Options of `format: iceberg` with a catalog: the table and its catalog.
+
+    In addition, `catalog.PROPERTY` sets a property of pyiceberg's catalog or of its file access:
+    `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
+    """
+
     mode: Literal["append", "upsert"] = Field(
         default="append",
         description="`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
@@ -87,16 +92,17 @@ def parse_options(options: Mapping[str, str], sink: str = "the sink") -> Iceberg
         UnusableOptions: an option is unknown, missing or has an invalid value.
     """
     refuse_options(f"{sink}:", problems(options))
-    return IcebergOptions.model_validate(_own(options))
+    return IcebergOptions.model_validate(own(options))
 
 
 def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Return problems with a sink's options, with fixes; values are not shown."""
 
     def further(parsed: IcebergOptions) -> Iterator[OptionProblem]:
-        return _further_problems(parsed, catalog_properties(options))
+        yield from key_problems(parsed.mode, parsed.key, "name the columns that identify a row: key: id")
+        yield from table_problems(parsed, catalog_properties(options))
 
-    return problems_of(IcebergOptions, _own(options), _ADVICE, further)
+    return problems_of(IcebergOptions, own(options), _ADVICE, further)
 
 
 def delivery_problems(
@@ -114,8 +120,9 @@ def delivery_problems(
         )
 
 
-def _own(options: Mapping[str, str]) -> dict[str, str]:
-    known = option_names(IcebergOptions)
+def own(options: Mapping[str, str], model: type[IcebergTableOptions] = IcebergOptions) -> dict[str, str]:
+    """Return the options without those properties of the catalog that the model does not have."""
+    known = option_names(model)
     return {name: value for name, value in options.items() if name in known or not name.startswith(_CATALOG)}
 
 
@@ -126,8 +133,8 @@ _ADVICE = {
 }
 
 
-def _further_problems(options: IcebergOptions, properties: Mapping[str, str]) -> Iterator[OptionProblem]:
-    yield from key_problems(options.mode, options.key, "name the columns that identify a row: key: id")
+def table_problems(options: IcebergTableOptions, properties: Mapping[str, str]) -> Iterator[OptionProblem]:
+    """Yield problems with a table's name and its catalog, of which the properties are given."""
     if not all(options.table.split(".")) or "." not in options.table:
         yield OptionProblem("the option 'table' names no table of a namespace", _ADVICE["table"], "table")
     kind = (options.catalog_type or "").lower()
@@ -166,7 +173,6 @@ def _datasets(value: Values) -> tuple[Dataset]:
 
 CONNECTOR = Connector(
     name=FORMAT,
-    source=AsSource(),
     table=AsTable(),
     sink=AsSink(
         deliveries=BOTH_DELIVERIES,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from streamjob.job.connectors import delta, iceberg, jdbc, kafka_connector, of_spark, postgresql
+from streamjob.job.connectors import delta, iceberg, jdbc, kafka_connector, lake_source, of_spark, postgresql
 from streamjob.job.connectors.connector import AsSink, AsSource, AsTable, Connector
 
 CONNECTORS: Mapping[str, Connector] = {
     each.name: each
     for each in (
         *of_spark.CONNECTORS,
-        delta.CONNECTOR,
-        iceberg.CONNECTOR,
+        *(replace(each, source=lake_source.SOURCES[each.name]) for each in (delta.CONNECTOR, iceberg.CONNECTOR)),
         jdbc.CONNECTOR,
         kafka_connector.CONNECTOR,
         postgresql.CONNECTOR,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from streamjob.errors import InvalidInput, refuse
 from streamjob.job.connectors.options import option
-from streamjob.job.model.formats import FILE_FORMATS
+from streamjob.job.model.formats import FILE_FORMATS, PLACED_FORMATS
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.plan import Plan
 
@@ -35,7 +35,7 @@ def _problems(spec: JobSpec, plan: Plan, local_files: bool) -> Iterator[tuple[st
     if local_files:
         return
     for source in spec.sources:
-        if source.format in FILE_FORMATS and _is_local(option(source.options, "path") or ""):
+        if source.format in PLACED_FORMATS and _is_local(option(source.options, "path") or ""):
             yield (
                 f"source {source.name!r} reads files of a local path, which other machines do not have",
                 "read them from s3://, or name a shared volume and say --executors-share-files",

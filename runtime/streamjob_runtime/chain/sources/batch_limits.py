@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
+from streamjob.job.connectors.lake_source import SOURCES
 from streamjob.job.connectors.options import without
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.protocol.batch_size import BatchSize, Bounds
@@ -42,7 +43,7 @@ def with_first_limit(form: str, options: Mapping[str, str], slots: int) -> tuple
         most, least = _number(given, _MAX_OFFSETS), _number(given, _MIN_OFFSETS) or 1
         first = max(_first(FIRST_RECORDS * slots, most), least)
         return _replaced(options, _MAX_OFFSETS, first), Bounds(first, most, least)
-    if form not in FILE_FORMATS:
+    if form not in FILE_FORMATS | SOURCES.keys():
         return dict(options), None
     if _MAX_FILES.lower() in given:
         most = _number(given, _MAX_FILES)

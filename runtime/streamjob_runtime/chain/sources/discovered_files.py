@@ -7,12 +7,15 @@ import os
 import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.job.connectors.bucket_source import BucketSourceFields, bucket_and_prefix, fields_of, in_bucket
+from streamjob.job.connectors.lake_source import SOURCES
 from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import option, without
 from streamjob.job.model.formats import FILE_FORMATS
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
     from streamjob.store.s3_connection import S3Connection
     from streamjob_runtime.discovery.after_reading import AfterReading
-    from streamjob_runtime.discovery.discoverer import Discoverer
+    from streamjob_runtime.discovery.discoverer import Check, Discoverer
 
 _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modifiedAfter", "basePath")
 """Options about which files there are, which Spark does not see."""
@@ -114,7 +117,11 @@ class DiscoveredFiles:
 
     @classmethod
     def of(cls, spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> DiscoveredFiles | None:
-        """Return the files of a source; None for a source of something else."""
+        """Return the files of a source, also of one that is a lake table; None for a source of something else."""
+        if source.format in SOURCES:
+            from streamjob_runtime.chain.sources.discovered_table import DiscoveredTable
+
+            return DiscoveredTable(spark, source, options)
         return cls(spark, source, options) if source.format in FILE_FORMATS else None
 
     def stream(
@@ -186,6 +193,10 @@ class DiscoveredFiles:
                 "give it the path of these files; or give it another uid, and it starts from the beginning",
             )
 
+    def begin(self) -> JsonValue:
+        """Return where the source begins, to be kept with the positions of sources; None if it need not be kept."""
+        return None
+
     def end(self) -> BoundedEnd:
         """Return the end of a bounded source that starts for the first time: the files that exist.
 
@@ -245,7 +256,7 @@ class DiscoveredFiles:
 
         return Discoverer(
             who=self._who,
-            lister=self._lister(),
+            search=self._search,
             inbox=self._java.inbox(int(folder.name)),
             judge=self,
             given=self._given,
@@ -256,6 +267,12 @@ class DiscoveredFiles:
             cheap=not self._is_in_bucket,
             after=self._after_reading(folder, clock),
         )
+
+    def _search(self, recent: Sequence[Found], known: int) -> Check:
+        from streamjob_runtime.discovery.search import SMALL, Search
+
+        small = SMALL if self._is_in_bucket else inf
+        return partial(Search.of(recent, known, self._given.list_all_every, small=small).check, self._lister())
 
     def _after_reading(self, folder: Path, clock: Clock) -> AfterReading | None:
         from streamjob_runtime.discovery.after_reading import AfterReading, BucketRemover, forget_lists
@@ -285,9 +302,10 @@ class DiscoveredFiles:
             ObjectReplaced: one of them is another one now, or gone.
             StoreError: S3 refuses, or does not answer.
         """
+
         from streamjob_runtime.discovery.entries import read_entry
 
-        numbers = range(_entry(before) + 1, _entry(now) + 1)
+        numbers = range(entry_of(before) + 1, entry_of(now) + 1)
         read = [each for number in numbers for each in read_entry(folder, number)]
         lister = self._lister()
         if isinstance(lister, DirectoryLister):
@@ -408,7 +426,8 @@ def _of_spark(offset: str) -> int | None:
     return None if offset == VOID_OFFSET else last_read_by_spark(json.loads(offset))
 
 
-def _entry(offset: str) -> int:
+def entry_of(offset: str) -> int:
+    """Return the last entry that a source has read, from its line in the offset log; -1 for none."""
     entry = -1 if offset == VOID_OFFSET else last_read(json.loads(offset))
     if entry is None:
         entry = _of_spark(offset)

@@ -18,7 +18,7 @@ from pyiceberg.exceptions import (
 )
 
 from streamjob.errors import InvalidInput, StreamJobError
-from streamjob.job.connectors.iceberg import IcebergOptions, catalog_properties
+from streamjob.job.connectors.iceberg import IcebergTableOptions, catalog_properties
 from streamjob.job.connectors.options import redacted, secrets_in
 
 _REFUSED = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError, PermissionError)
@@ -88,7 +88,7 @@ class Explainer:
         return redacted(text, self._secrets)[:_FIRST_LINES]
 
 
-def open_catalog(options: Mapping[str, str], parsed: IcebergOptions, explainer: Explainer) -> Catalog:
+def open_catalog(options: Mapping[str, str], parsed: IcebergTableOptions, explainer: Explainer) -> Catalog:
     """Return the catalog of some options.
 
     Raises:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from streamjob.errors import InvalidInput, StreamJobError
+from streamjob.job.connectors import iceberg
 from streamjob.job.connectors.bucket_source import in_bucket
 from streamjob.job.connectors.options import option, substitute
 from streamjob.job.model.formats import FILE_FORMATS
@@ -18,11 +19,18 @@ from streamjob.job.model.spec import JobSpec, SinkSpec, TableSpec
 S3A = "s3a"
 """The name of this connector: no format, but a scheme of paths; `s3://` means the same."""
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
+_ELSEWHERE = re.compile(r"/|(?!s3a?:)[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 _FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
 def reaches_buckets(spec: JobSpec, environment: Mapping[str, str]) -> bool:
-    """Return whether Spark itself reads or writes a path in a bucket; our exactly-once sink does not use Spark."""
+    """Return whether Spark itself reads or writes a path in a bucket; our exactly-once sink does not use Spark.
+
+    Where the files of an Iceberg table are, its catalog may know alone: then they are taken to be in a bucket.
+    """
+    tables = [each.options.get("catalog.warehouse", "") for each in spec.sources if each.format == iceberg.FORMAT]
+    if any(not _ELSEWHERE.match(_resolved(each, environment)) for each in tables):
+        return True
     spark_does = (
         each for each in spec.connectors() if not isinstance(each, SinkSpec) or each.delivery == "at-least-once"
     )

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from streamjob.job.connectors.bucket_source import BucketSourceFields
 from streamjob.store.base import AccessDenied, StoreUnavailable
 from streamjob_runtime.discovery.discoverer import Discoverer
 from streamjob_runtime.discovery.objects import Found, Page, Refused
+from streamjob_runtime.discovery.search import Search
 
 PAGE = 2
 WITHIN = 20.0
@@ -83,7 +85,7 @@ class Searching:
         given = BucketSourceFields.model_validate({"checkInterval": "10ms", **options})
         self.discoverer = Discoverer(
             who="Source 'rows'",
-            lister=bucket,
+            search=lambda recent, known: partial(Search.of(recent, known, given.list_all_every).check, bucket),
             inbox=self.inbox,
             judge=Judge(),
             given=given,

@@ -11,10 +11,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
 import org.apache.spark.sql.classic.Dataset;
@@ -28,14 +31,20 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.PartitioningUtils$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation$;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.LongAccumulator;
+import scala.Function1;
 import scala.Option;
+import scala.collection.Iterator;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -88,7 +97,10 @@ public final class DiscoveredFiles extends DataSource {
     this.root = root;
     this.given = CaseInsensitiveMap$.MODULE$.apply(options());
     this.surplus = new Surplus(surplus);
-    this.format = (FileFormat) providingClass().getDeclaredConstructor().newInstance();
+    this.format =
+        schema != null && ParquetUtils.hasFieldIds(schema)
+            ? new ParquetById()
+            : (FileFormat) providingClass().getDeclaredConstructor().newInstance();
     List<FoundFile> files = sample.lines().map(FoundFile::of).toList();
     PartitionSpec found = partitions(files, Option.apply(schema));
     this.partitions = found.partitionColumns();
@@ -172,6 +184,13 @@ public final class DiscoveredFiles extends DataSource {
     PartitionSpec found =
         NamedFiles.withAllDirectories(partitions(batch, Option.apply(partitions)), partitions, statuses(batch));
     Seq<FileStatus> all = Plans.seq(List.copyOf(files.values()));
+    Map<Path, FileStatus[]> directories =
+        batch.stream()
+            .collect(
+                Collectors.groupingBy(
+                    FoundFile::directory,
+                    Collectors.collectingAndThen(
+                        Collectors.toList(), each -> statuses(each).toArray(new FileStatus[0]))));
     InMemoryFileIndex index =
         new InMemoryFileIndex(
             session(),
@@ -185,6 +204,11 @@ public final class DiscoveredFiles extends DataSource {
           @Override
           public Seq<FileStatus> allFiles() {
             return all;
+          }
+
+          @Override
+          public scala.collection.immutable.Map<Path, FileStatus[]> leafDirToChildrenFiles() {
+            return scala.collection.immutable.Map.from(CollectionConverters.asScala(directories));
           }
         };
     Map<String, String> options = new HashMap<>(CollectionConverters.asJava(given));
@@ -211,7 +235,7 @@ public final class DiscoveredFiles extends DataSource {
   private PartitionSpec partitions(List<FoundFile> files, Option<StructType> types) {
     Set<Path> directories = new HashSet<>();
     Set<Path> roots = new HashSet<>();
-    files.forEach(each -> directories.add(each.status().getPath().getParent()));
+    files.forEach(each -> directories.add(each.directory()));
     files.forEach(each -> roots.add(each.root() == null ? FoundFile.path(root) : each.root()));
     SQLConf conf = session().sessionState().conf();
     return PartitioningUtils$.MODULE$.parsePartitions(
@@ -224,6 +248,30 @@ public final class DiscoveredFiles extends DataSource {
         conf.validatePartitionColumns(),
         conf.sessionLocalTimeZone(),
         false);
+  }
+
+  /**
+   * Parquet files whose columns are found by their field ids.
+   *
+   * <p>They skip no rows by filters: Spark would look for the columns of filters by name, and an older file may have
+   * another column of this name.
+   */
+  private static final class ParquetById extends ParquetFileFormat {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public Function1<PartitionedFile, Iterator<InternalRow>> buildReaderWithPartitionValues(
+        org.apache.spark.sql.SparkSession session,
+        StructType data,
+        StructType partitions,
+        StructType required,
+        Seq<Filter> filters,
+        scala.collection.immutable.Map<String, String> options,
+        Configuration configuration) {
+      configuration.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED().key(), true);
+      return super.buildReaderWithPartitionValues(
+          session, data, partitions, required, nothing(), options, configuration);
+    }
   }
 
   /** What Spark would list: each file of a batch is a path of its own. */

@@ -12,8 +12,9 @@ import org.apache.hadoop.fs.Path;
  * @param line the JSON of it, as an entry of the source's log has it.
  * @param status what Spark asks about it, so that Spark lists nothing.
  * @param root the directory above those of partitions; null for that of all files.
+ * @param directory the one that names its partitions; of a file of a table, it does not exist.
  */
-record FoundFile(String line, FileStatus status, Path root) {
+record FoundFile(String line, FileStatus status, Path root, Path directory) {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final long BLOCK = 32L << 20;
 
@@ -22,10 +23,12 @@ record FoundFile(String line, FileStatus status, Path root) {
       JsonNode file = JSON.readTree(line);
       Path path = path(file.get("path").textValue());
       JsonNode root = file.get("root");
+      JsonNode directory = file.get("directory");
       return new FoundFile(
           line,
           new FileStatus(file.get("size").longValue(), false, 1, BLOCK, file.get("modified").longValue(), path),
-          root == null ? null : path(root.textValue()));
+          root == null ? null : path(root.textValue()),
+          directory == null ? path.getParent() : path(directory.textValue()));
     } catch (JsonProcessingException error) {
       throw new IllegalArgumentException("No file: " + line, error);
     }
