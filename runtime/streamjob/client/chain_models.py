@@ -138,6 +138,11 @@ class InputView(View):
         description="Files that have changed since a source of files has read them. They are not read again.",
     )
     changed_file: str | None = Field(default=None, description="One of these files; null if there is none.")
+    messages_refused: Annotated[int, Figure("source_messages_refused", scope="source", unless=0)] = Field(
+        default=0,
+        description="Messages in the queue of a source of files that are no notifications, up to 1,000. They stay "
+        "there.",
+    )
 
     @property
     def watermark_held_back(self) -> Annotated[bool, Figure("watermark_held_back")]:

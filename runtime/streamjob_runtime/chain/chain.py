@@ -303,9 +303,9 @@ class Chain:
         finally:
             self._discoveries.stop()
 
-    def covered(self, entries: Mapping[OperatorUid, int]) -> None:
-        """Note the last entries of sources in buckets that all retained checkpoints have read; returns at once."""
-        self._discoveries.covered(entries)
+    def covered(self, entries: Mapping[OperatorUid, int], completed: Mapping[OperatorUid, int]) -> None:
+        """Note the last entries of sources that all retained checkpoints have read, and the newest; returns at once."""
+        self._discoveries.covered(entries, completed)
 
     @property
     def _ends_by_itself(self) -> bool:

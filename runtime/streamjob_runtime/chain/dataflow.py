@@ -334,17 +334,24 @@ class DataflowBuilder:
         )
 
     def _check_removal(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
-        for uid in (uid for uid, files in self._discovered.items() if files.removes):
+        for uid, mine in self._discovered.items():
+            if not mine.removes and mine.queue_url is None:
+                continue
             readings = {number for each, number in zip(sources, directories, strict=True) if each == uid}
             if len(readings) > 1:
                 raise InvalidOperator(
-                    f"Source {uid!r} has archiveTo or deleteAfter, and {self._chain.output!r} reads it {len(readings)} "
-                    "times, each reading at a position of its own",
+                    f"Source {uid!r} has archiveTo, deleteAfter or queueUrl, and {self._chain.output!r} reads it "
+                    f"{len(readings)} times, each reading at a position of its own",
                     "leave the option out, or read it once",
                 )
             for other in self._job.spec.sources:
                 files = None if other.uid == uid else DiscoveredFiles.of(self._spark, other, self._job.options(other))
-                if files is not None and files.overlaps(self._discovered[uid]):
+                if files is not None and mine.queue_url and files.queue_url == mine.queue_url:
+                    raise InvalidOperator(
+                        f"Sources {uid!r} and {other.name!r} have one queueUrl, and each message goes to one of them",
+                        "give each source a queue of its own, such as by SNS; or let both read through one source",
+                    )
+                if files is not None and mine.removes and files.overlaps(mine):
                     raise InvalidOperator(
                         f"Source {uid!r} has archiveTo or deleteAfter, and source {other.name!r} reads the same "
                         "objects: the job would remove them before that source has read them",

@@ -123,6 +123,7 @@ def chain_view(
                 offset_report_failures=(report_failures or {}).get(uid),
                 files_changed=position.files_changed if position else 0,
                 changed_file=position.changed_file if position else None,
+                messages_refused=position.messages_refused if position else 0,
             )
             for uid, chain, has_ended in (*inputs, *channels)
         ),

@@ -32,12 +32,17 @@ class Covered:
             manifest: a checkpoint or savepoint of this epoch that the log names.
             retained: the checkpoints that the log retains.
         """
-        now = {each.uid: entry for each in manifest.sources if (entry := last_read(each.position)) is not None}
+        now = read_by(manifest)
         self._read[manifest.id] = now
         self._read = {each: read for each, read in self._read.items() if each in retained}
         if not retained or len(self._read) < len(retained):
             return {}
         return {uid: min(read.get(uid, -1) for read in self._read.values()) for uid in now}
+
+
+def read_by(manifest: Manifest) -> dict[OperatorUid, int]:
+    """Return the last entry of each source that a checkpoint has read."""
+    return {each.uid: entry for each in manifest.sources if (entry := last_read(each.position)) is not None}
 
 
 def due(until: Mapping[int, float], covered: int, age: float, now: float) -> list[int]:

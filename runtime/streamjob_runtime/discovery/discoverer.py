@@ -15,16 +15,20 @@ from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.discovery.after_reading import AfterReading
 from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load, read_entry
 from streamjob_runtime.discovery.known import NEVER
+from streamjob_runtime.discovery.notifications import Notifications
 from streamjob_runtime.discovery.objects import Found, Refused
-from streamjob_runtime.discovery.search import Checked, Knowledge
+from streamjob_runtime.discovery.search import Checked, Classified, Knowledge
 
 _BUSY_SECONDS, _IDLE_SECONDS, _COOLING_SECONDS = 5.0, 60.0, 300.0
 """Between two checks while objects come and while none comes, and how long after the last one that is."""
 _OFTEN_SECONDS, _SHARE = 0.25, 5
 """Between two checks of a directory, and how many times as long as a check took at least."""
+_NET_SECONDS = 300.0
+"""Between two checks of a source with a queue, which find those objects that no notification has told."""
 _MOST_WAITING, _SLICE = 20_000, 5_000
 """Files that may wait for a batch before more are offered, and how many are offered at once."""
 _LOOK_SECONDS = 0.2
+_TENDING_SECONDS = 1.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -77,6 +81,7 @@ class Discoverer:
         whole: the objects of a bounded source, all that it reads; None for one that goes on.
         cheap: whether listing costs little, so that each check lists all there is.
         after: removes the objects after reading; None if they stay.
+        queue: tells of new objects; None for listings alone.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class Discoverer:
         whole: Sequence[Found] | None = None,
         cheap: bool = False,
         after: AfterReading | None = None,
+        queue: Notifications | None = None,
     ) -> None:
         self._who = who
         self._inbox = inbox
@@ -104,6 +110,11 @@ class Discoverer:
         self._cheap = cheap
         self._took = 0.0
         self._after = after
+        self._queue = queue
+        self._next_check = 0.0
+        self._next_tending = 0.0
+        # The last entry that a completed checkpoint has.
+        self._completed = -1
         if of_spark is None:
             # The entries behind the last batch are read by the next one.
             self._compacted = last_entry(folder)
@@ -131,8 +142,9 @@ class Discoverer:
         if self._after is not None:
             self._after.start()
 
-    def covered(self, entry: int) -> None:
-        """Note the last entry that all retained checkpoints have read; returns at once."""
+    def covered(self, entry: int, completed: int) -> None:
+        """Note the last entry that all retained checkpoints have read, and the newest one; returns at once."""
+        self._completed = completed
         if self._after is not None:
             self._after.covered(entry)
 
@@ -151,15 +163,18 @@ class Discoverer:
         while not self._stopped.wait(pause):
             try:
                 began = self._clock()
-                if self._whole is None:
+                if self._whole is None and began >= self._next_check:
                     self._check()
-                self._took = self._clock() - began
+                    self._took = self._clock() - began
+                    self._next_check = self._clock() + self._pause()
+                if self._queue is not None:
+                    self._receive(self._queue)
                 self._compact()
-                pause = self._pause()
+                pause = 0.0 if self._queue is not None else self._pause()
             except StoreUnavailable as error:
                 # The query goes on with what it has; the next check finds what this one did not.
                 _LOG.warning("%s: %s", self._who, error.what)
-                pause = self._given.check_interval or _BUSY_SECONDS
+                pause = min(self._given.check_interval or _BUSY_SECONDS, _IDLE_SECONDS)
             except Refused as error:
                 self._inbox.fail(error.text)
                 return
@@ -175,11 +190,7 @@ class Discoverer:
         found: list[Found] = []
         try:
             for part in self._search(self._known, self._clock()):
-                wanted = [*part.new, *self._taken(part.replaced)]
-                for each in wanted:
-                    self._judge.placed(each)
-                    self._known.add(each)
-                found += wanted
+                found += self._accepted(part)
                 if self._given.order == "name":
                     self._offer(found)
                     found = []
@@ -189,8 +200,27 @@ class Discoverer:
             # Also if S3 does not answer in the middle: what is known is not found again.
             self._offer(sorted(found, key=lambda each: (each.modified_ms, each.key)))
         self._forget()
+        self._report()
+
+    def _receive(self, queue: Notifications) -> None:
+        """Take the objects that the queue tells of; wait for some until the next check."""
+        found = queue.receive(max(0.0, self._next_check - self._clock()))
+        self._offer(sorted(self._accepted(self._known.classify(found)), key=lambda each: (each.modified_ms, each.key)))
+        self._report()
+
+    def _accepted(self, part: Classified) -> list[Found]:
+        """Return the objects that are to be read, which are known from now on."""
+        wanted = [*part.new, *self._taken(part.replaced)]
+        for each in wanted:
+            self._judge.placed(each)
+            self._known.add(each)
+        return wanted
+
+    def _report(self) -> None:
         changed = self._changed
         figures = {"filesChanged": str(len(changed)), "changedFile": min(changed)} if changed else {}
+        if self._queue is not None and self._queue.refused:
+            figures["messagesRefused"] = str(self._queue.refused)
         self._inbox.report(figures)
 
     def _taken(self, replaced: Iterable[Found]) -> list[Found]:
@@ -212,11 +242,11 @@ class Discoverer:
 
     def _offer(self, found: Sequence[Found], *, waits: bool = True) -> None:
         """Offer objects, a slice after the other as the query reads them."""
+        self._waiting.update(each.key for each in found)
         for begin in range(0, len(found), _SLICE):
             while waits and self._inbox.size() > _MOST_WAITING and not self._stopped.wait(_LOOK_SECONDS):
                 self._compact()
             part = found[begin : begin + _SLICE]
-            self._waiting.update(each.key for each in part)
             self._inbox.offer("\n".join(self._judge.line(each) for each in part))
             self._last_found = self._clock()
 
@@ -230,23 +260,32 @@ class Discoverer:
 
     def _note_read(self) -> None:
         # Spark commits a batch only when it plans the next one.
-        for number in range(self._noted + 1, max(self._read, self._inbox.committed()) + 1):
+        for number in range(self._noted + 1, max(self._read, self._inbox.committed(), self._completed) + 1):
             self._waiting.difference_update(each.key for each in read_entry(self._folder, number))
             self._noted = number
 
     def _compact(self) -> None:
         committed = self._inbox.committed()
+        self._note_read()
         if committed > self._compacted:
-            self._note_read()
             keep_names = None if self._after is None else self._after.list_until
             compact(self._folder, committed, self._horizon_ms(), keep_names)
             self._compacted = committed
+        if self._queue is not None and self._clock() >= self._next_tending:
+            self._next_tending = self._clock() + _TENDING_SECONDS
+            try:
+                self._queue.tend(self._waiting, self._noted, self._completed)
+            except StoreUnavailable as error:
+                # What was found is offered all the same; the messages come again.
+                _LOG.warning("%s: %s", self._who, error.what)
 
     def _pause(self) -> float:
         if self._whole is not None:
             return _BUSY_SECONDS
         if self._given.check_interval is not None:
             return self._given.check_interval
+        if self._queue is not None:
+            return _NET_SECONDS
         if self._cheap:
             return max(_OFTEN_SECONDS, _SHARE * self._took)
         quiet = self._clock() - self._last_found

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from botocore.exceptions import BotoCoreError, ClientError
 
 from streamjob.store.s3_connection import S3Connection
-from streamjob.store.s3_errors import translate
+from streamjob.store.s3_errors import status_of, translate
 from streamjob_runtime.discovery.objects import Found, Page, base_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,26 @@ class S3Lister:
         if found:
             self._named = None
         return Page(self._of_source(found), self._base + found[-1].key if more else None)
+
+    def find(self, bucket: str, key: str) -> Found | None:
+        """Return an object of the source as it is now; None if it is gone, or none of the source.
+
+        Raises:
+            StoreError: S3 refuses, or does not answer.
+            UnreadableKey: Spark cannot read it.
+        """
+        if bucket != self._bucket or not (key.startswith(self._prefix) or key == self._named):
+            return None
+        connection = self._connection
+        try:
+            there = connection.client.head_object(Bucket=bucket, Key=key)
+        except (ClientError, BotoCoreError) as error:
+            if status_of(error) == 404:
+                return None
+            raise translate(error, "look at", bucket, key, connection.settings.shown) from error
+        modified_ms = round(there["LastModified"].timestamp() * 1000)
+        found = Found(key, there["ContentLength"], modified_ms, there["ETag"].strip('"'))
+        return next(iter(self._of_source([found])), None)
 
     def _of_source(self, found: Sequence[Found]) -> Sequence[Found]:
         of_source = (each for each in found if self._is_of_source(each.key, each.modified_ms))

@@ -34,7 +34,7 @@ from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.log_work import CheckpointListener
 from streamjob_runtime.checkpointing.manifest_assembly import ManifestAssembler
-from streamjob_runtime.discovery.covering import Covered
+from streamjob_runtime.discovery.covering import Covered, read_by
 from streamjob_runtime.executors.driver.state import RestoredState
 from streamjob_runtime.job.assembly import Assembled, Assembler
 from streamjob_runtime.job.bad_input_errors import bad_input_in
@@ -420,7 +420,7 @@ class Epoch(ChainListener, CheckpointListener):
         retained = [each.id for each in self._ledger.log.claim.retained if each.id is not None]
         covered = self._covered.completed(manifest, retained)
         for chain in self._view.chains.values():
-            chain.covered(covered)
+            chain.covered(covered, read_by(manifest))
 
     def discarded(self, checkpoint: CheckpointId) -> None:
         """Record that a checkpoint is no longer retained."""

@@ -218,7 +218,9 @@ class ChainMeter:
             return {}
         uids = _numbered(chain)
         found = enumerate(self._progress.positions)
-        return {uids[number]: each for number, each in found if each.read or each.files_changed}
+        return {
+            uids[number]: each for number, each in found if each.read or each.files_changed or each.messages_refused
+        }
 
     def _lags(
         self, positions: Mapping[OperatorUid, Positions], unread: Mapping[OperatorUid, UnreadFiles], now: float

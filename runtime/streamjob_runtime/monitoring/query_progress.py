@@ -90,7 +90,8 @@ class Positions:
     """A Kafka source's position and its end when the batch was planned, by partition.
 
     `planned` is the time when the batch began, in seconds since 1970; None if Spark does not report it. `files_changed`
-    is the number of files that have changed since a source of files read them, and `changed_file` one of them.
+    is the number of files that have changed since a source of files read them, and `changed_file` one of them;
+    `messages_refused` that of messages in a queue that are no notifications.
     """
 
     read: Offsets
@@ -98,6 +99,7 @@ class Positions:
     planned: float | None = None
     files_changed: int = 0
     changed_file: str | None = None
+    messages_refused: int = 0
 
 
 class ProgressReader:
@@ -160,6 +162,7 @@ class ProgressReader:
                     _seconds(report.get("timestamp")),
                     int(figures.get("filesChanged", 0)),
                     figures.get("changedFile"),
+                    int(figures.get("messagesRefused", 0)),
                 )
                 for source in sources
                 for figures in [source.get("metrics") or {}]

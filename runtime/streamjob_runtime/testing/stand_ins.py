@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import option
 from streamjob.job.model.spec import JobSpec, SourceSpec
+from streamjob_runtime.chain.sources.source_rows import BINARY_FILES
 from streamjob_runtime.testing import collecting
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _PARTITIONS = 2
 _KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 _HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 COLUMNS: Mapping[str, str] = {
+    "binaryFile": BINARY_FILES,
     "rate": "timestamp TIMESTAMP, value BIGINT",
     "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
     "socket": "value STRING",

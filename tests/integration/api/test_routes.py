@@ -204,6 +204,7 @@ def test_the_job_is_shown_in_camel_case_and_reads_back(http: httpx.Client, job: 
         "lateByMs": None,
         "filesChanged": 0,
         "changedFile": None,
+        "messagesRefused": 0,
     }
     assert JobView.model_validate_json(answer.content) == JobView.model_validate(job.job().model_dump())
 

@@ -45,6 +45,13 @@ def labelled(json, csv, parquet, orc, avro, labels):
 """
 
 
+IMAGES = """
+SELECT path, length, modificationTime > TIMESTAMP '2020-01-01' AS recent, hex(content) AS content, day FROM binaryFile
+UNION ALL
+SELECT path, length, modificationTime > TIMESTAMP '2020-01-01', hex(content), 'none' FROM local
+"""
+
+
 def written(write: Any) -> bytes:
     """Return what a writer of files writes."""
     file = io.BytesIO()
@@ -57,7 +64,7 @@ def put(bucket: Bucket, key: str, content: bytes) -> None:
 
 
 def source(bucket: Bucket, form: str, path: str = "", **options: str) -> dict[str, Any]:
-    schema = {} if form == "text" else {"schema": SCHEMA}
+    schema = {} if form in ("text", "binaryFile") else {"schema": SCHEMA}
     path = path or f"{bucket.path}/{form}"
     return {"name": form, "format": form, "bounded": True, "options": {"path": path, **options}, **schema}
 
@@ -73,6 +80,7 @@ def write_formats(bucket: Bucket) -> None:
     put(bucket, "orc/a.orc", written(lambda file: pa.orc.write_table(table, file)))
     put(bucket, "avro/a.avro", written(lambda file: fastavro.writer(file, AVRO, ROWS)))
     put(bucket, "text/a.txt", b"x\ny\n")
+    put(bucket, "binaryFile/day=7/b c+ü%20.bin", bytes(range(256)))
     put(bucket, "labels/a.json", b'{"id": 1, "label": "one"}\n')
 
 
@@ -89,6 +97,8 @@ def test_each_format_is_read_from_a_bucket_as_it_is_from_a_directory(bucket: Buc
             source(bucket, "orc", "${env:PLACE}/orc"),
             source(bucket, "avro"),
             source(bucket, "text"),
+            source(bucket, "binaryFile"),
+            {**source(bucket, "binaryFile", str(tmp_path / "local")), "name": "local"},
         ],
         "tables": [{**labels, "options": {"path": f"{bucket.path}/labels"}}],
         "operators": [
@@ -97,14 +107,18 @@ def test_each_format_is_read_from_a_bucket_as_it_is_from_a_directory(bucket: Buc
                 "inputs": ["json", "csv", "parquet", "orc", "avro"],
                 "tables": ["labels"],
                 "python": "functions:labelled",
-            }
+            },
+            {"name": "images", "inputs": ["binaryFile", "local"], "sql": IMAGES},
         ],
         "sinks": [
+            {"name": "seen", "input": "images", "format": "json", "options": {"path": "seen"}},
             {"name": "out", "input": "labelled", "format": "json", "options": {"path": "out"}},
             {"name": "texts", "input": "text", "format": "text", "options": {"path": "texts"}},
         ],
     }
     (tmp_path / "functions.py").write_text(FUNCTIONS)
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "a.bin").write_bytes(bytes(range(256)))
     file = tmp_path / "job.yaml"
     file.write_text(json.dumps(described))
 
@@ -117,6 +131,12 @@ def test_each_format_is_read_from_a_bucket_as_it_is_from_a_directory(bucket: Buc
     assert {(row["id"], row["name"]) for row in rows} == {(row["id"], row["name"]) for row in ROWS}
     assert Counter(row["label"] for row in rows if "label" in row) == {"one": 7}
     assert "".join(part.read_text() for part in (tmp_path / "texts").glob("part-*")) == "x\ny\n"
+    seen = [json.loads(line) for part in (tmp_path / "seen").glob("part-*") for line in part.read_text().splitlines()]
+    content = bytes(range(256)).hex().upper()
+    assert [(row.pop("path")[:6], *row.values()) for row in sorted(seen, key=lambda row: row["path"])] == [
+        ("file:/", 256, True, content, "none"),
+        ("s3a://", 256, True, content, "7"),
+    ]
 
 
 @pytest.mark.timeout(300)

@@ -290,7 +290,7 @@ def everything() -> JobView:
     silent = PartitionView(topic="departures", partition=0, position=7, lag=3, holds_watermark_back=True)
     topic = {"lag_seconds": 2.5, "offset_report_failures": 1, "records_not_decoded": 4, "partitions": (silent,)}
     files: dict[str, Any] = {"files_unread": 4, "bytes_unread": 1_200_000, "files_changed": 2}
-    files |= {"records_late": 120, "records_ahead": 1, "ended": False}
+    files |= {"records_late": 120, "records_ahead": 1, "messages_refused": 5, "ended": False}
     job = several_chains(executors=executors(2, wanted=3), **tables_and_lookups())
     job = job.model_copy(update={"chains": (flights, *job.chains[1:])})
     return with_inputs(job, topic, files | {"holds_watermark_back": True})

@@ -46,6 +46,7 @@ def encodings(subject: Subject) -> Iterator[Problem]:
             yield from _fields(part, name, encoding)
     read: list[SourceSpec | TableSpec] = [*subject.spec.sources, *subject.spec.tables]
     for each in read:
+        yield from _unread_file(each, "", each)
         if each.format in DECODED_FILES:
             yield from _of_files(each)
     for source in subject.spec.sources:
@@ -56,11 +57,7 @@ def encodings(subject: Subject) -> Iterator[Problem]:
 
 def _fields(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iterator[Problem]:
     if encoding.schema_file is not None:
-        what = f"{name}.schemaFile {encoding.schema_file!r} cannot be read here"
-        fix = "write the schema into `schema`: only a job file has other files next to it"
-        if encoding.schema_ddl is not None:
-            what, fix = f"{name} has schema and schemaFile", "leave out one of them"
-        yield Problem(where(part), what, fix)
+        yield from _unread_file(part, name, encoding)
     elif encoding.format in BINARY:
         yield from _binary(part, name, encoding)
     else:
@@ -82,6 +79,18 @@ def _fields(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Itera
     if encoding.epoch_unit is not None and not (isinstance(part, SourceSpec) and encoding.format in DECODED_FILES):
         what = f"{name}.{_EPOCH_UNIT}: only a source that reads csv or json takes numbers for times"
         yield Problem(where(part), what, "leave it out")
+
+
+def _unread_file(
+    part: SourceSpec | SinkSpec | TableSpec, name: str, has: Encoding | SourceSpec | TableSpec
+) -> Iterator[Problem]:
+    """Yield why a schemaFile was left where it is."""
+    if has.schema_file is not None:
+        what = f"{name}.schemaFile {has.schema_file!r} cannot be read here".lstrip(".")
+        fix = "write the schema into `schema`: only a job file has other files next to it"
+        if has.schema_ddl is not None:
+            what, fix = f"{name} has schema and schemaFile".lstrip(), "leave out one of them"
+        yield Problem(where(part), what, fix)
 
 
 def _of_files(part: SourceSpec | TableSpec) -> Iterator[Problem]:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 _LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 _COUNT = re.compile(r"0*[1-9]\d{0,17}")
-_ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter", "access")
+_ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter", "access", "queueUrl")
 _IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
+_URL = re.compile(r"https?://[^/@\s]+/\S+")
 _OF_SPARK = {
     "latestFirst": "say order: time, or order: name",
     "maxFileAge": "leave it out: a file is read whatever its time; forgetAfter saves memory in a bucket",
@@ -81,6 +82,12 @@ class BucketSourceFields(Spec):
         "store.",
     )
 
+    queue_url: str | None = Field(
+        default=None,
+        description="In a bucket: the URL of an SQS queue that gets S3's notifications about new objects, for this "
+        "source alone. They are found by it, and by a check every `5m`, or `checkInterval`.",
+    )
+
     @property
     def removes(self) -> bool:
         """Whether objects that were read go."""
@@ -124,15 +131,20 @@ def problems(source: SourceSpec) -> Iterator[OptionProblem]:
             yield OptionProblem(f"{name} is not a whole number above 0", "give one, such as 100", name)
     if len(limits) > 1:
         yield OptionProblem(f"has both {' and '.join(limits)}", "say one of them")
-    yield from problems_of(BucketSourceFields, _own(source.options), {}, lambda given: _after_reading(source, given))
+    yield from problems_of(BucketSourceFields, _own(source.options), {}, lambda given: _further(source, given))
 
 
-def _after_reading(source: SourceSpec, given: BucketSourceFields) -> Iterator[OptionProblem]:
+def _further(source: SourceSpec, given: BucketSourceFields) -> Iterator[OptionProblem]:
     archive, name = given.archive_to, "deleteAfter" if given.archive_to is None else "archiveTo"
     if archive is not None and given.delete_after is not None:
         yield OptionProblem("has both 'archiveTo' and 'deleteAfter'", "say one of them", name)
     if archive is not None and not in_bucket(archive) and not any(environment_names(archive)):
         yield OptionProblem("has the option 'archiveTo', which names no bucket", "say s3://bucket/prefix", name)
+    queue = given.queue_url
+    if queue is not None and not _URL.fullmatch(queue) and not any(environment_names(queue)):
+        yield OptionProblem("has a queueUrl that is no URL of a queue", "say https://host/account/name", "queueUrl")
+    if queue is not None and source.bounded:
+        yield OptionProblem("is bounded and has a queueUrl, which tells of later objects", "leave it out", "queueUrl")
     if given.removes and source.bounded:
         yield OptionProblem(
             f"is bounded and has the option {name!r}: it ends before all retained checkpoints have its last objects",

@@ -14,6 +14,7 @@ def _files(
     columns: dict[str, str] | None = None,
     bounded: bool = True,
     exactly_once: bool = True,
+    written: bool = True,
     text_records: bool = False,
 ) -> Connector:
     sink = AsSink(deliveries=BOTH_DELIVERIES, partitions=True) if exactly_once else AsSink(partitions=True)
@@ -21,16 +22,18 @@ def _files(
         name=name,
         source=AsSource(schema=schema, columns=columns, bounded=bounded, problems=bucket_source.problems),
         table=AsTable(schema=schema_of_table),
-        sink=sink,
+        sink=sink if written else None,
         text_records=text_records,
         path="files",
     )
 
 
+_BINARY = {"path": "string", "modificationTime": "timestamp", "length": "bigint", "content": "binary"}
 _RATE = AsSource(schema="refused", columns={"timestamp": "timestamp", "value": "bigint"})
 
 CONNECTORS = (
     _files("avro", exactly_once=False),
+    _files("binaryFile", schema="optional", columns=_BINARY, written=False),
     _files("csv", schema_of_table="needed", text_records=True),
     _files("json", schema_of_table="needed", text_records=True),
     _files("orc"),

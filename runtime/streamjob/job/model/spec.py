@@ -135,6 +135,11 @@ class SourceSpec(Node):
     schema_ddl: str | None = Field(
         default=None, alias="schema", description="The columns, as `name TYPE, …`; required for files."
     )
+    schema_file: str | None = Field(
+        default=None,
+        description="As an alternative: a file with the columns, also as JSON of Spark or Avro, relative to the job "
+        "file. Not in the `job` of a `StreamJob`.",
+    )
     key: Encoding | None = Field(
         default=None, description="How to decode the keys of a Kafka source. Default: they stay bytes."
     )
@@ -200,6 +205,11 @@ class TableSpec(Spec):
     )
     schema_ddl: str | None = Field(
         default=None, alias="schema", description="The columns, as `name TYPE, …`; required for csv, json and xml."
+    )
+    schema_file: str | None = Field(
+        default=None,
+        description="As an alternative: a file with the columns, also as JSON of Spark or Avro, relative to the job "
+        "file. Not in the `job` of a `StreamJob`.",
     )
     options: Options = Field(default_factory=dict, description="Spark's options of the source.")
     refresh: Delay | None = Field(

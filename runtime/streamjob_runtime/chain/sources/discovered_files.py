@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from streamjob.store.s3_connection import S3Connection
+    from streamjob.store.s3_connection import S3Connection, S3Credentials
     from streamjob_runtime.discovery.after_reading import AfterReading
     from streamjob_runtime.discovery.discoverer import Check, Discoverer
+    from streamjob_runtime.discovery.notifications import Notifications
+    from streamjob_runtime.discovery.s3_lister import S3Lister
 
 _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modifiedAfter", "basePath")
 """Options about which files there are, which Spark does not see."""
@@ -239,6 +241,11 @@ class DiscoveredFiles:
         return UnreadFiles(*figures) if figures else None
 
     @property
+    def queue_url(self) -> str | None:
+        """The queue that tells of new objects; None without one."""
+        return self._given.queue_url
+
+    @property
     def removes(self) -> bool:
         """Whether the files go after they were read."""
         return self._given.removes
@@ -266,6 +273,7 @@ class DiscoveredFiles:
             whole=self._whole,
             cheap=not self._is_in_bucket,
             after=self._after_reading(folder, clock),
+            queue=self._notifications(clock),
         )
 
     def _search(self, recent: Sequence[Found], known: int) -> Check:
@@ -273,6 +281,15 @@ class DiscoveredFiles:
 
         small = SMALL if self._is_in_bucket else inf
         return partial(Search.of(recent, known, self._given.list_all_every, small=small).check, self._lister())
+
+    def _notifications(self, clock: Clock) -> Notifications | None:
+        from streamjob_runtime.discovery.notifications import Notifications, queue_client
+
+        url = self._given.queue_url
+        if url is None:
+            return None
+        client, look = queue_client(url, self._credentials()), self._s3_lister(self._place).find
+        return Notifications(who=self._who, client=client, url=url, look=look, clock=clock)
 
     def _after_reading(self, folder: Path, clock: Clock) -> AfterReading | None:
         from streamjob_runtime.discovery.after_reading import AfterReading, BucketRemover, forget_lists
@@ -347,25 +364,31 @@ class DiscoveredFiles:
     def _environment(self) -> Mapping[str, str]:
         return access_of(self._who, self._given.access, os.environ)
 
+    def _credentials(self) -> S3Credentials | None:
+        from streamjob.store.s3_connection import S3Credentials
+
+        return None if self._given.access is None else S3Credentials.from_environment(self._environment())
+
     def _s3(self) -> S3Connection:
-        from streamjob.store.s3_connection import S3Connection, S3Credentials, S3Settings
+        from streamjob.store.s3_connection import S3Connection, S3Settings
 
         if self._connection is None:
-            found = self._environment()
-            credentials = None if self._given.access is None else S3Credentials.from_environment(found)
-            self._connection = S3Connection(S3Settings.from_environment(found), credentials)
+            self._connection = S3Connection(S3Settings.from_environment(self._environment()), self._credentials())
         return self._connection
 
     @property
     def _bucket(self) -> str:
         return self.base.removeprefix(base_of("")[:-1]).rstrip("/")
 
+    def _s3_lister(self, place: SourceFiles) -> S3Lister:
+        from streamjob_runtime.discovery.s3_lister import S3Lister
+
+        return S3Lister(self._s3(), self._bucket, place.prefix, place.is_of_source, place.named)
+
     def _lister(self, place: SourceFiles | None = None) -> Lister:
         place = place or self._place
         if self._is_in_bucket:
-            from streamjob_runtime.discovery.s3_lister import S3Lister
-
-            return S3Lister(self._s3(), self._bucket, place.prefix, place.is_of_source, place.named)
+            return self._s3_lister(place)
         if self.base == "/":
             return DirectoryLister(place)
         directories = HadoopDirectories(self._spark)

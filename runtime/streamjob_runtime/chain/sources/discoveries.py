@@ -62,10 +62,10 @@ class Discoveries:
         for _, search in self._searches:
             search.stop()
 
-    def covered(self, entries: Mapping[OperatorUid, int]) -> None:
-        """Note the last entries that all retained checkpoints have read; returns at once."""
+    def covered(self, entries: Mapping[OperatorUid, int], completed: Mapping[OperatorUid, int]) -> None:
+        """Note the last entries that all retained checkpoints have read, and the newest one; returns at once."""
         for uid, search in tuple(self._searches):
-            search.covered(entries.get(uid, -1))
+            search.covered(entries.get(uid, -1), completed.get(uid, -1))
 
     def check_read(self, batch: BatchId, previous: BatchId, stopped: Callable[[], bool]) -> None:
         """Refuse a batch that has read an object which was replaced meanwhile.

@@ -40,8 +40,8 @@ OF_FORM = {
         "source 'a': has no field 'zzz'",
         (
             "an option of the format belongs under `options`; "
-            "the fields are name, uid, format, schema, key, value, changes, unavailableValue, onUnavailable, onError, "
-            "skip, columns, python, options, bounded, watermark"
+            "the fields are name, uid, format, schema, schemaFile, key, value, changes, unavailableValue, "
+            "onUnavailable, onError, skip, columns, python, options, bounded, watermark"
         ),
     ),
     "unknown field of a watermark": (

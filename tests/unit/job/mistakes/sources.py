@@ -146,7 +146,7 @@ _OF_PARTS = {
     "bounded stream": (
         job(sources="{name: a, format: rate, bounded: true}"),
         "source 'a': is bounded, and where 'rate' ends is unknown",
-        "bounded sources are files, avro, csv, json, orc, parquet, text, and kafka",
+        "bounded sources are files, avro, binaryFile, csv, json, orc, parquet, text, and kafka",
     ),
     "partitions of files": (
         job(sources=MARKED.replace("delay: 1h", "delay: 1h, perPartition: false")),
