@@ -163,7 +163,7 @@ class Discoverer:
         while not self._stopped.wait(pause):
             try:
                 began = self._clock()
-                if self._whole is None and began >= self._next_check:
+                if self._whole is None and (self._queue is None or began >= self._next_check):
                     self._check()
                     self._took = self._clock() - began
                     self._next_check = self._clock() + self._pause()
@@ -260,7 +260,7 @@ class Discoverer:
 
     def _note_read(self) -> None:
         # Spark commits a batch only when it plans the next one.
-        for number in range(self._noted + 1, max(self._read, self._inbox.committed(), self._completed) + 1):
+        for number in range(self._noted + 1, max(self._read, self._inbox.committed()) + 1):
             self._waiting.difference_update(each.key for each in read_entry(self._folder, number))
             self._noted = number
 

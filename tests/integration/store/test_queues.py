@@ -143,6 +143,7 @@ def test_messages_go_with_the_checkpoint_and_come_again_to_the_next_process_befo
     time.sleep(1.5 * HIDDEN_FOR)
     entry = world.commit(inbox)
     assert world.left() == 3
+    second.was_read(entry)
     second.covered(-1, entry)
     wait(lambda: world.left() == 0)
     second.stop()
@@ -164,7 +165,8 @@ def test_a_message_says_where_to_look_and_not_what_is_there(world: World) -> Non
 
     wait(lambda: len(inbox.offered) == 3 and bool(inbox.figures.get("messagesRefused")))
     sizes = {json.loads(each)["path"].rsplit("/", 1)[1]: json.loads(each)["size"] for each in inbox.offered}
-    search.covered(-1, world.commit(inbox))
+    search.was_read(entry := world.commit(inbox))
+    search.covered(-1, entry)
     wait(lambda: world.left() == 1)
     search.stop()
 
