@@ -29,4 +29,4 @@ def _files_read(jobs: StreamJobs, name: str) -> int | None:
     except ObjectMissing:
         return None
     position = source["position"]
-    return 0 if position is None else int(position["logOffset"]) + 1
+    return 0 if position is None else int(position["files"]) + 1

@@ -318,7 +318,7 @@ class Lives:
     def _has_all(self) -> bool:
         newest = self._manifests()[-1:]
         positions = [each.position for manifest in newest for each in manifest.sources]
-        return bool(newest) and positions == [{"logOffset": self.files - 1}] * len(positions)
+        return bool(newest) and positions == [{"files": self.files - 1}] * len(positions)
 
     def _manifests(self) -> list[Manifest]:
         while True:

@@ -141,7 +141,7 @@ def _checkpoint_has_all(running_job: Any, life: Life) -> bool:
     newest = read_job(place).named(None).manifest
     place.store.close()
     assert newest is not None
-    return [each.position for each in newest.sources] == [{"logOffset": FILES - 1}] * len(newest.sources)
+    return [each.position for each in newest.sources] == [{"files": FILES - 1}] * len(newest.sources)
 
 
 def test_the_state_of_fused_operators_is_told_apart(inspected: Inspected) -> None:

@@ -200,5 +200,5 @@ def test_encoded_keys_are_decoded_and_one_that_spark_cannot_read_is_an_error(
     ]
 
     proxy.on("ListObjectsV2", of_keys("in/a", "in//b"))
-    with pytest.raises(UnreadableKey, match="s3://snapshots/in//b"):
+    with pytest.raises(UnreadableKey, match="s3a://snapshots/in//b"):
         of.page("")

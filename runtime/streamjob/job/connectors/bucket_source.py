@@ -26,6 +26,8 @@ _OF_SPARK = {
     "latestFirst": "say order: time, or order: name",
     "maxFileAge": "leave it out: a file is read whatever its time; forgetAfter saves memory in a bucket",
     "fileNameOnly": "leave it out: a file is known by its path and its version",
+    "ignoreCorruptFiles": "leave it out: rows would be missing without an error",
+    "ignoreMissingFiles": "leave it out: rows would be missing without an error",
 }
 """Options of Spark's own stream of files that ours does not have."""
 
