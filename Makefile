@@ -25,7 +25,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate golden hooks lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-buckets bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate golden hooks lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ bench-autoscaler: $(READY) ## Simulate automatic scaling over ten traces against
 
 bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel is full (ARGS="--help")
 	$(BIN)/python -m bench.backpressure $(ARGS)
+
+bench-buckets: $(READY) ## Measure finding and reading objects in a bucket against plain Spark's s3a (ARGS="--help")
+	$(BIN)/python -m bench.buckets $(ARGS)
 
 bench-by-hand: $(READY) ## Measure decoding and bad rows against plain Spark by hand (ARGS="--help")
 	$(BIN)/python -m bench.by_hand $(ARGS)

@@ -66,6 +66,12 @@ class ObjectStore:
             file.seek(position)
             return traffic(line.decode() for line in file)
 
+    def has_read(self, key: str, position: int) -> bool:
+        """Return whether someone has asked for an object since `position`; its key holds no blank."""
+        with self._log.open("rb") as file:
+            file.seek(position)
+            return f" s3_GetObject {key} ".encode() in file.read()
+
 
 @contextlib.contextmanager
 def object_store(directory: Path) -> Iterator[ObjectStore]:

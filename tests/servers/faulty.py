@@ -107,6 +107,18 @@ def cut_halfway(request: Request, forward: Forward) -> Response:
     raise Cut(response, len(response.body) // 2)
 
 
+class Noted:
+    """A fault that says when it was met."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self.met = threading.Event()
+
+    def __call__(self, request: Request, forward: Forward) -> Response:
+        self.met.set()
+        return self._fault(request, forward)
+
+
 class Hold:
     """A fault that lets the server do it, and keeps the answer back until `release` is called."""
 

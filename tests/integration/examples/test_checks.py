@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode
+from streamjob.job.connectors.bucket_source import in_bucket
 from streamjob.job.loading.load import load_job
 from streamjob.job.model.formats import (
     EXACTLY_ONCE_FORMATS,
@@ -167,7 +168,9 @@ def here(file: Path, world: World) -> dict[str, Any]:
     sources: list[dict[str, Any]] = []
     sinks: list[dict[str, Any]] = []
     for each in spec.sources:
-        if each.format in FILE_FORMATS and Path(each.options["path"]).is_absolute():
+        if in_bucket(each.options.get("path", "")):
+            sources.append({"name": each.name, "options": {"path": f"{world.bucket()['path']}-{each.name}"}})
+        elif each.format in FILE_FORMATS and Path(each.options["path"]).is_absolute():
             sources.append({"name": each.name, "options": dict(world.directory(each.name, exists=True))})
         elif each.format in FILE_FORMATS:
             (file.parent / each.options["path"]).mkdir(parents=True, exist_ok=True)
@@ -183,6 +186,8 @@ def here(file: Path, world: World) -> dict[str, Any]:
             given = world.table(sink.options["table"])
         elif sink.format == "iceberg":
             given = world.iceberg(sink.options["table"])
+        elif in_bucket(sink.options.get("path", "")):
+            given = world.bucket()
         elif Path(sink.options.get("path", "")).is_absolute():
             given = world.directory(sink.name, exists=False)
         if given:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +10,8 @@ import pytest
 from tests.integration.runtime.embedded import Life, running
 from tests.integration.runtime.purchases import Purchases, line_rows, table_rows, write_job
 from tests.servers.faulty import (
-    Fault,
     FaultyProxy,
-    Forward,
-    Request,
-    Response,
+    Noted,
     answer,
     answer_after_applying,
     cut_after_applying,
@@ -33,18 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
-
-
-class Once:
-    """A fault that says when it was met."""
-
-    def __init__(self, fault: Fault) -> None:
-        self._fault = fault
-        self.met = threading.Event()
-
-    def __call__(self, request: Request, forward: Forward) -> Response:
-        self.met.set()
-        return self._fault(request, forward)
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +78,9 @@ def test_a_store_that_fails_in_every_way_costs_checkpoints_and_no_rows(
             ("ListObjectsV2", "", cut_halfway),
             ("DeleteObjects", "", answer(503)),
         ):
-            once = Once(fault)
-            proxy.on(operation, once, key=key)
-            job.wait_for(once.met.is_set, f"{operation} {key}")
+            noted = Noted(fault)
+            proxy.on(operation, noted, key=key)
+            job.wait_for(noted.met.is_set, f"{operation} {key}")
             job.wait_for_checkpoints(during=f"{operation} {key}")
         assert job.failed == failed
 
