@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from urllib.parse import unquote
 
 from streamjob.errors import ExitCode, JobFailed
 from streamjob.job.connectors.changes import DEBEZIUM
@@ -16,6 +18,15 @@ from streamjob_runtime.chain.sources.trying import FailedRow, failed_row_in
 from streamjob_runtime.spark.text.error_text import header_said
 from streamjob_runtime.spark.text.text_records import HEADER_FIX, UnreadRecord, unread_record_in
 
+_UNREADABLE = re.compile(
+    r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (?:file://)?(\S+?)\.? .*?SQLSTATE: \w+"
+)
+_DAMAGES = (
+    "Unexpected end of input stream", "not a gzip file", "ZipException", "incorrect header check",
+    "is not a Parquet file", "Malformed ORC file", "Not an Avro data file", "Not a data file",
+)  # fmt: skip
+"""What readers say of a damaged file. Anything else may be the store's fault, and another attempt may read the file."""
+
 
 class RecordNotDecoded(JobFailed):
     """A record of a source does not have the declared form; the job's last completed checkpoint is intact."""
@@ -25,6 +36,12 @@ class RecordNotDecoded(JobFailed):
 
 class HeaderDiffers(JobFailed):
     """The header of a CSV file has other columns than the schema; the job's last completed checkpoint is intact."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+class FileUnreadable(JobFailed):
+    """A file of a source is damaged, or of another format; the job's last completed checkpoint is intact."""
 
     exit_code = ExitCode.INVALID_INPUT
 
@@ -71,6 +88,8 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
         return object_replaced(*replaced)
     if (refused := table_refused_in(text)) is not None:
         return refused
+    if (unreadable := _UNREADABLE.search(text)) is not None and any(each in text for each in _DAMAGES):
+        return file_unreadable(unreadable[1], text[unreadable.end() :].partition("\n")[0])
     return row_failed(row, loaded) if (row := failed_row_in(text)) is not None else None
 
 
@@ -134,6 +153,14 @@ def object_replaced(source: str, uri: str) -> ObjectReplaced:
         f"Source {source!r} has read {uri}, and the object was replaced since then",
         f"to have the new version read as well: --set sources.{source}.options.onReplaced=read; to go on without it: "
         "onReplaced=ignore, which counts such objects",
+    )
+
+
+def file_unreadable(uri: str, cause: str) -> FileUnreadable:
+    """Return the error for a file that is damaged, or has another format than the source."""
+    return FileUnreadable(
+        f"The file {unquote(uri)} cannot be read: {cause.lstrip(': ')}",
+        "put a whole file in its place, move it away, or give its source another format",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from tests.integration.runtime.stories import NEVER, killed_and_finished
 from tests.jobs import sql
 
 from streamjob.errors import ExitCode
-from streamjob_runtime.job.bad_input_errors import HeaderDiffers, RecordNotDecoded
+from streamjob_runtime.job.bad_input_errors import FileUnreadable, HeaderDiffers, RecordNotDecoded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +94,30 @@ def test_a_job_ends_at_a_header_with_other_columns_whatever_it_does_with_broken_
 
     assert all(each in str(error.value) for each in ("3.csv", "amount", "id"))
     assert "enforceSchema: true" in str(error.value.fix)
+
+
+UNREADABLE = {
+    "json": ("0.json.gz", gzip.compress(b'{"id": 1}\n' * 10_000)[:-20]),
+    "csv": ("0.csv.gz", b"id,amount\n1,2\n"),
+    "parquet": ("0.parquet", b"PAR1 and no footer"),
+    "orc": ("0.orc", b"no ORC"),
+    "avro": ("0.avro", b"no Avro"),
+}
+
+
+@pytest.mark.parametrize("form", UNREADABLE)
+def test_a_job_ends_at_a_file_that_nothing_can_read_and_names_it(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    name, content = UNREADABLE[form]
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / name).write_bytes(content)
+
+    with running(spark, life_of(tmp_path, form)) as ends, pytest.raises(FileUnreadable) as error:
+        ends.wait()
+
+    assert f"{tmp_path}/orders/{name} cannot be read" in str(error.value)
+    assert "move it away" in str(error.value.fix)
 
 
 def test_a_filter_behind_does_not_hide_a_broken_record(spark: SparkSession, tmp_path: Path) -> None:
