@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from streamjob.durations import format_duration, is_duration
-from streamjob.job.connectors.bucket_source import BucketSourceFields
 from streamjob.job.connectors.connector import AsSink, AsSource, Connector
+from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob.job.connectors.registry import CONNECTORS
 from streamjob.job.loading.job_tests import JobTestSpec, StepSpec
 from streamjob.job.model.encoding_spec import Encoding, Registry
@@ -47,7 +47,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`channels`", ChannelPolicy),
     ("`sources`", SourceSpec),
     *_options("sources", lambda each: each.source),
-    ("`sources[].options` of files in a bucket", BucketSourceFields),
+    ("`sources[].options` of files in a bucket", FileSourceFields),
     ("`key` and `value` of sources and sinks", Encoding),
     ("`registry` of `key` and `value`", Registry),
     ("`watermark` of sources and operators", Watermark),

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
-from streamjob.job.connectors.bucket_source import BucketSourceFields
+from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.discovery.after_reading import AfterReading
 from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load, read_entry
@@ -91,7 +91,7 @@ class Discoverer:
         search: Callable[[Sequence[Found], int], Check],
         inbox: Inbox,
         judge: Judge,
-        given: BucketSourceFields,
+        given: FileSourceFields,
         folder: Path,
         of_spark: int | None = None,
         clock: Clock,

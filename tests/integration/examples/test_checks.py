@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 from streamjob.cli.main import app
 from streamjob.errors import ExitCode
-from streamjob.job.connectors.bucket_source import in_bucket
+from streamjob.job.connectors.file_source import in_bucket
 from streamjob.job.loading.load import load_job
 from streamjob.job.model.formats import (
     EXACTLY_ONCE_FORMATS,

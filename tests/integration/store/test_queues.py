@@ -18,7 +18,7 @@ from tests.servers.sqs import QueueServer, find_elasticmq
 from tests.unit.runtime.discovery.test_discoverer import Inbox, Judge
 from tests.unit.runtime.discovery.test_notifications import by_sns, of_eventbridge, of_s3
 
-from streamjob.job.connectors.bucket_source import BucketSourceFields
+from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob_runtime.discovery.discoverer import Discoverer
 from streamjob_runtime.discovery.notifications import Notifications, queue_client
 from streamjob_runtime.discovery.objects import Page
@@ -81,7 +81,7 @@ class World:
             search=lambda recent, known: partial(Search.of(recent, known).check, self),
             inbox=inbox,
             judge=Lines(),
-            given=BucketSourceFields(),
+            given=FileSourceFields(),
             folder=self.folder,
             clock=time.time,
             queue=queue,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamjob.job.connectors import bucket_source
+from streamjob.job.connectors import file_source
 from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, Schema
 
 
@@ -20,7 +20,7 @@ def _files(
     sink = AsSink(deliveries=BOTH_DELIVERIES, partitions=True) if exactly_once else AsSink(partitions=True)
     return Connector(
         name=name,
-        source=AsSource(schema=schema, columns=columns, bounded=bounded, problems=bucket_source.problems),
+        source=AsSource(schema=schema, columns=columns, bounded=bounded, problems=file_source.problems),
         table=AsTable(schema=schema_of_table),
         sink=sink if written else None,
         text_records=text_records,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
-from streamjob.job.connectors.bucket_source import BucketSourceFields, bucket_and_prefix, fields_of, in_bucket
+from streamjob.job.connectors.file_source import FileSourceFields, bucket_and_prefix, fields_of, in_bucket
 from streamjob.job.connectors.lake_source import SOURCES
 from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import option, without
@@ -97,7 +97,7 @@ class DiscoveredFiles:
         self._spark = spark
         self._source = source
         self._who = f"Source {source.name!r}"
-        self._given: BucketSourceFields = fields_of(options)
+        self._given: FileSourceFields = fields_of(options)
         self._path = option(options, "path") or ""
         self._place = SourceFiles(self._path, options)
         self.base = self._place.base
@@ -155,7 +155,7 @@ class DiscoveredFiles:
             java_session(spark),
             form,
             None if schema is None else java_schema(spark, schema),
-            without(options, *_OWN, *option_names(BucketSourceFields)),
+            without(options, *_OWN, *option_names(FileSourceFields)),
             self.base + self._place.prefix,
             sample,
             surplus,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from streamjob.extras import from_extra
 from streamjob.job.connectors import iceberg
-from streamjob.job.connectors.bucket_source import BucketSourceFields
+from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob.job.connectors.lake_source import NEWEST, LakeSourceOptions, parse_delta, parse_iceberg
 from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles, entry_of
@@ -42,7 +42,7 @@ class DiscoveredTable(DiscoveredFiles):
         self._start: LakeSourceOptions = parse(options, self._who)
         # The position alone tells what was read: no file needs to be known, and their order is that of the table.
         interval = self._start.check_interval
-        self._given = BucketSourceFields(check_interval=interval, order="name", forget_after=1.0)
+        self._given = FileSourceFields(check_interval=interval, order="name", forget_after=1.0)
         self._columns: TableColumns | None = None
         self._begin: Position | None = None
         self._whole = None

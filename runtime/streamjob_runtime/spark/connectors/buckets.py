@@ -11,7 +11,7 @@ from contextlib import closing
 
 from streamjob.errors import InvalidInput, StreamJobError
 from streamjob.job.connectors import iceberg
-from streamjob.job.connectors.bucket_source import in_bucket
+from streamjob.job.connectors.file_source import in_bucket
 from streamjob.job.connectors.options import option, substitute
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import JobSpec, SinkSpec, TableSpec

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.job.connectors.bucket_source import BucketSourceFields
+from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob.store.base import AccessDenied, StoreUnavailable
 from streamjob_runtime.discovery.discoverer import Discoverer
 from streamjob_runtime.discovery.objects import Found, Page, Refused
@@ -82,7 +82,7 @@ class Searching:
 
     def __init__(self, bucket: Bucket, folder: Path, whole: list[Found] | None = None, **options: str) -> None:
         self.inbox = Inbox()
-        given = BucketSourceFields.model_validate({"checkInterval": "10ms", **options})
+        given = FileSourceFields.model_validate({"checkInterval": "10ms", **options})
         self.discoverer = Discoverer(
             who="Source 'rows'",
             search=lambda recent, known: partial(Search.of(recent, known, given.list_all_every).check, bucket),

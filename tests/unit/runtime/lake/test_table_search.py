@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamjob.errors import ExitCode, StreamJobError
-from streamjob.job.connectors.bucket_source import BucketSourceFields
+from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob_runtime.chain.sources.discovered_files import SourceMoved
 from streamjob_runtime.chain.sources.lake.changes import (
     BEFORE,
@@ -100,7 +100,7 @@ def searched(table: Table, folder: Path, until: Callable[[Inbox], object], begin
         who="Source 'rows'",
         inbox=inbox,
         judge=Judge(),
-        given=BucketSourceFields(check_interval=0.01, order="name", forget_after=1.0),
+        given=FileSourceFields(check_interval=0.01, order="name", forget_after=1.0),
         folder=folder,
         clock=time.time,
         search=lambda recent, known: TableSearch(table, COLUMNS, begin, recent),

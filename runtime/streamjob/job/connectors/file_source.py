@@ -32,7 +32,7 @@ _OF_SPARK = {
 """Options of Spark's own stream of files that ours does not have."""
 
 
-class BucketSourceFields(Spec):
+class FileSourceFields(Spec):
     """Options of a source of files; some of them need a `path` in a bucket."""
 
     check_interval: Seconds | None = Field(
@@ -108,13 +108,13 @@ def bucket_and_prefix(path: str) -> tuple[str, str]:
     return bucket, f"{directory}/" if directory else ""
 
 
-def fields_of(options: Mapping[str, str]) -> BucketSourceFields:
+def fields_of(options: Mapping[str, str]) -> FileSourceFields:
     """Return these options of a source, whose names are in any case.
 
     Raises:
         pydantic.ValidationError: one has a value that cannot be used; `problems` names it before.
     """
-    return BucketSourceFields.model_validate(_own(options))
+    return FileSourceFields.model_validate(_own(options))
 
 
 def problems(source: SourceSpec) -> Iterator[OptionProblem]:
@@ -133,10 +133,10 @@ def problems(source: SourceSpec) -> Iterator[OptionProblem]:
             yield OptionProblem(f"{name} is not a whole number above 0", "give one, such as 100", name)
     if len(limits) > 1:
         yield OptionProblem(f"has both {' and '.join(limits)}", "say one of them")
-    yield from problems_of(BucketSourceFields, _own(source.options), {}, lambda given: _further(source, given))
+    yield from problems_of(FileSourceFields, _own(source.options), {}, lambda given: _further(source, given))
 
 
-def _further(source: SourceSpec, given: BucketSourceFields) -> Iterator[OptionProblem]:
+def _further(source: SourceSpec, given: FileSourceFields) -> Iterator[OptionProblem]:
     archive, name = given.archive_to, "deleteAfter" if given.archive_to is None else "archiveTo"
     if archive is not None and given.delete_after is not None:
         yield OptionProblem("has both 'archiveTo' and 'deleteAfter'", "say one of them", name)
@@ -156,5 +156,5 @@ def _further(source: SourceSpec, given: BucketSourceFields) -> Iterator[OptionPr
 
 
 def _own(options: Mapping[str, str]) -> dict[str, str]:
-    found = ((name, option(options, name)) for name in option_names(BucketSourceFields))
+    found = ((name, option(options, name)) for name in option_names(FileSourceFields))
     return {name: value for name, value in found if value is not None}

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamjob.job.connectors.bucket_source import bucket_and_prefix, problems
+from streamjob.job.connectors.file_source import bucket_and_prefix, problems
 from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.chain.sources.discovered_files import ArchiveNotApart, DiscoveredFiles
 
