@@ -204,7 +204,7 @@ def checks(sides: Sides) -> Iterator[Figure]:
             yield Figure(what=what, side=side, objects=objects, value=value, load_before=load)
 
     load, of = os.getloadavg()[0], SourceFiles(bucket.uri("in"), {})
-    lister = S3Lister(bucket.connection, of.bucket, of.prefix, of.is_of_source, of.named)
+    lister = S3Lister(bucket.connection, of.base.split("/")[2], of.prefix, of.is_of_source, of.named)
     yield from told(OURS, options.objects, *check(lister, lambda: lister.requests, put), load)
 
     # Those that our side has found are known, too.

@@ -14,9 +14,11 @@ from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob.job.connectors.file_source import bucket_and_prefix, in_bucket
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
+from streamjob.job.connectors.options import option
 from streamjob.job.loading.load import LoadedJob
-from streamjob.job.model.spec import OperatorSpec, SourceSpec, Watermark
+from streamjob.job.model.spec import OperatorSpec, SinkSpec, SourceSpec, Watermark
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.batch_size import Bounds
 from streamjob.snapshot.state_form import StateForm
@@ -34,6 +36,7 @@ from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.chain.sources.source_rows import read_stream, source_rows, with_watermark
 from streamjob_runtime.chain.sources.trying import with_failed_rows
+from streamjob_runtime.discovery.objects import base_of
 from streamjob_runtime.kafka.bounded import FORMAT as BOUNDED_KAFKA
 from streamjob_runtime.kafka.bounded import bound_topics, latest_offsets
 from streamjob_runtime.kafka.client import for_batches
@@ -309,6 +312,7 @@ class DataflowBuilder:
             check_for_streaming(self._spark, frame, mode)
             forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
         sources, directories = self._source_order(frame)
+        self._check_access()
         self._check_removal(sources, directories)
         if not self._before.finished:
             self._check_files(sources, directories)
@@ -332,6 +336,19 @@ class DataflowBuilder:
             self._discovered,
             self._observed,
         )
+
+    def _check_access(self) -> None:
+        """Refuse two ways to access a bucket: Spark has one for all of a job."""
+        for uid, mine in self._discovered.items():
+            for other in self._job.spec.connectors():
+                of_spark = not isinstance(other, SinkSpec) or other.delivery == "at-least-once"
+                options = self._job.options(other) if of_spark and mine.access is not None else {}
+                path, access = option(options, "path") or "", option(options, "access")
+                if in_bucket(path) and base_of(bucket_and_prefix(path)[0]) == mine.base and access != mine.access:
+                    raise InvalidOperator(
+                        f"Source {uid!r} has access: {mine.access}, and {other.name!r} another access to its bucket",
+                        "give both the same access, or copy the objects of one to another bucket",
+                    )
 
     def _check_removal(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
         for uid, mine in self._discovered.items():

@@ -86,45 +86,45 @@ class DirectoryLister:
     def changed(self, read: Iterable[Found]) -> Found | None:
         """Return the first file that is another one now, or gone; None without one."""
         for each in read:
-            try:
-                now = self._found(each.key, self._stat(each.key))
-            except (FileNotFoundError, NotADirectoryError):
-                return each
-            if (now.size, now.version) != (each.size, each.version):
+            status = self._status(each.key)
+            now = None if status is None else self._found(each.key, status)
+            if now is None or (now.size, now.version) != (each.size, each.version):
                 return each
         return None
 
     def exists(self) -> bool:
         """Return whether the directory or file is there that the path names, or a pattern begins with."""
+        return self._status(self._files.base + self._files.prefix.rpartition("/")[0]) is not None
+
+    def _status(self, path: str) -> Stat | None:
         try:
-            self._stat(self._files.base + self._files.prefix.rpartition("/")[0])
+            return self._stat(path)
         except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+            return None
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
     def _all(self, after: str) -> Iterator[Found]:
         named = self._files.named
-        try:
-            if named is not None and S_ISREG((status := self._stat(self._files.base + named)).st_mode):
-                found = self._found(self._files.base + named, status)
-                if named > after and self._files.is_of_source(named, found.modified_ms):
-                    yield found
-                return
-        except (FileNotFoundError, NotADirectoryError):
-            # A job goes on if its directory is made anew.
+        status = None if named is None else self._status(self._files.base + named)
+        if named is not None and status is not None and S_ISREG(status.st_mode):
+            found = self._found(self._files.base + named, status)
+            if named > after and self._files.is_of_source(named, found.modified_ms):
+                yield found
             return
         yield from self._below(self._files.prefix[: self._files.prefix.rfind("/") + 1], _bytes(after))
 
     def _below(self, directory: str, after: bytes) -> Iterator[Found]:
         path = self._files.base + directory
         try:
-            entries = [(f"{directory}{each.name}{'/' if each.is_dir() else ''}", each) for each in self._scan(path)]
-        except FileNotFoundError:
+            entries = [
+                (f"{directory}{each.name}{'/' if _is_directory(each) else ''}", each) for each in self._scan(path)
+            ]
+        except (FileNotFoundError, NotADirectoryError):
+            # A job goes on if its directory is made anew.
             return
         except OSError as error:
-            raise UnreadableDirectory(
-                f"{path} cannot be listed: {error.strerror}", "let the job list and read the directory"
-            ) from error
+            raise _unreadable(path, error) from error
         for key, entry in sorted(entries, key=lambda each: _bytes(each[0])):
             packed = _bytes(key)
             if key.endswith("/"):
@@ -135,11 +135,15 @@ class DirectoryLister:
                     status = entry.stat()
                 except FileNotFoundError:
                     continue
+                except OSError as error:
+                    if self._files.is_of_source(key, 0):
+                        raise _unreadable(self._files.base + key, error) from error
+                    continue
                 found = self._found(self._files.base + key, status)
                 if S_ISREG(status.st_mode) and self._files.is_of_source(key, found.modified_ms):
                     if _shown(key) != key:
                         raise UnreadableKey(
-                            f"Spark cannot read {path}{_shown(entry.name)}: the name is not in UTF-8",
+                            f"Spark cannot read {_shown(path + entry.name)}: the name is not in UTF-8",
                             "rename the file, or leave it out by a narrower path or pathGlobFilter",
                         )
                     yield found
@@ -147,6 +151,18 @@ class DirectoryLister:
     @staticmethod
     def _found(key: str, status: Stat) -> Found:
         return Found(key, status.st_size, status.st_mtime_ns // 1_000_000, str(status.st_mtime_ns))
+
+
+def _is_directory(entry: Entry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A link to itself, or to a place that is closed to the job.
+        return False
+
+
+def _unreadable(path: str, error: OSError) -> UnreadableDirectory:
+    return UnreadableDirectory(f"{_shown(path)} cannot be read: {error.strerror}", "let the job list and read it")
 
 
 def _shown(name: str) -> str:

@@ -108,7 +108,8 @@ class Discoverer:
         self._clock = clock
         self._whole = whole
         self._cheap = cheap
-        self._took = 0.0
+        # Seconds that the last check took, and those of it in which files waited for the query.
+        self._took = self._blocked = 0.0
         self._after = after
         self._queue = queue
         self._next_check = 0.0
@@ -164,8 +165,9 @@ class Discoverer:
             try:
                 began = self._clock()
                 if self._whole is None and (self._queue is None or began >= self._next_check):
+                    self._blocked = 0.0
                     self._check()
-                    self._took = self._clock() - began
+                    self._took = self._clock() - began - self._blocked
                     self._next_check = self._clock() + self._pause()
                 if self._queue is not None:
                     self._receive(self._queue)
@@ -176,15 +178,19 @@ class Discoverer:
                 _LOG.warning("%s: %s", self._who, error.what)
                 pause = min(self._given.check_interval or _BUSY_SECONDS, _IDLE_SECONDS)
             except Refused as error:
-                self._inbox.fail(error.text)
+                self._fail(error.text)
                 return
             except StreamJobError as error:
-                self._inbox.fail(f"{self._who}: {error.what}: {error.fix}")
+                self._fail(f"{self._who}: {error.what}: {error.fix}")
                 return
             except Exception as error:
                 _LOG.exception("%s: the search for objects ended", self._who)
-                self._inbox.fail(f"{self._who}: {error!r}")
+                self._fail(f"{self._who}: {error!r}")
                 return
+
+    def _fail(self, message: str) -> None:
+        # A name of a file may be no text, which cannot be handed to Java.
+        self._inbox.fail(message.encode("utf-8", "replace").decode())
 
     def _check(self) -> None:
         found: list[Found] = []
@@ -244,8 +250,10 @@ class Discoverer:
         """Offer objects, a slice after the other as the query reads them."""
         self._waiting.update(each.key for each in found)
         for begin in range(0, len(found), _SLICE):
+            began = self._clock()
             while waits and self._inbox.size() > _MOST_WAITING and not self._stopped.wait(_LOOK_SECONDS):
                 self._compact()
+            self._blocked += self._clock() - began
             part = found[begin : begin + _SLICE]
             self._inbox.offer("\n".join(self._judge.line(each) for each in part))
             self._last_found = self._clock()
@@ -287,6 +295,6 @@ class Discoverer:
         if self._queue is not None:
             return _NET_SECONDS
         if self._cheap:
-            return max(_OFTEN_SECONDS, _SHARE * self._took)
+            return min(_IDLE_SECONDS, max(_OFTEN_SECONDS, _SHARE * self._took))
         quiet = self._clock() - self._last_found
         return _BUSY_SECONDS if quiet < _COOLING_SECONDS else _IDLE_SECONDS

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from errno import EACCES
 from stat import S_IFDIR, S_IFREG
 from typing import TYPE_CHECKING, Any
 
-from streamjob_runtime.spark.gateway import java_errors, java_session, our_java, thrown
+from streamjob.store.base import StoreUnavailable
+from streamjob_runtime.spark.gateway import first_of_class, java_errors, java_session, our_java, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,12 +50,17 @@ class HadoopDirectories:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
+    def qualified(self, uri: str) -> str:
+        """Return a URI with the scheme and authority that Hadoop and Spark give to files there."""
+        return str(our_java(self._spark).Directories.qualified(java_session(self._spark), uri))
+
     def scan(self, uri: str) -> Sequence[HadoopEntry]:
         """Return what is in a directory.
 
         Raises:
             FileNotFoundError: it does not exist.
-            OSError: it cannot be listed.
+            PermissionError: the job may not list it.
+            StoreUnavailable: it cannot be listed now.
         """
         return [HadoopEntry(*each) for each in self._asked("list", uri)]
 
@@ -66,7 +73,9 @@ class HadoopDirectories:
         try:
             answer = getattr(java, what)(java_session(self._spark), uri)
         except java_errors() as error:
-            raise OSError(None, str(thrown(error).getMessage()), uri) from error
+            if first_of_class(thrown(error), "org.apache.hadoop.security.AccessControlException") is not None:
+                raise PermissionError(EACCES, str(thrown(error).getMessage()), uri) from error
+            raise StoreUnavailable(f"{uri} cannot be read now: {thrown(error).getMessage()}") from error
         if answer is None:
             raise FileNotFoundError(uri)
         return json.loads(answer)

@@ -32,7 +32,7 @@ _LONGEST_WAIT = 20.0
 _LONGEST_KEY = 1024
 _MOST_REFUSED = 1000
 """Messages that are told apart among those that are no notifications."""
-_REGION = re.compile(r"sqs(?:-fips)?\.([\w-]+)\.")
+_REGION = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([\w-]+)\.|^([\w-]+)\.queue\.")
 _MISSING = ("QueueDoesNotExist", "NonExistentQueue", "InvalidAddress")
 _LOG = logging.getLogger("streamjob")
 
@@ -217,10 +217,11 @@ def _batches(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[list[dict[str
         yield some
 
 
-def queue_client(url: str, credentials: S3Credentials | None) -> Any:
+def queue_client(url: str, environment: Mapping[str, str], credentials: S3Credentials | None) -> Any:
     """Return boto3's client for a queue: the server and the region are those of its URL.
 
     Args:
+        environment: has the region of a server whose name tells none.
         credentials: None to let boto3 find them where AWS tools do.
     """
     import boto3
@@ -230,8 +231,9 @@ def queue_client(url: str, credentials: S3Credentials | None) -> Any:
     session = boto3.Session()
     if credentials is not None:
         session = boto3.Session(credentials.access_key, credentials.secret_key, credentials.session_token)
-    named = _REGION.match(parts.netloc)
-    region = named[1] if named else session.region_name or "us-east-1"
+    named = _REGION.search(parts.netloc)
+    given = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or session.region_name
+    region = (named[1] or named[2]) if named else given or "us-east-1"
     retries = {"total_max_attempts": 5, "mode": "standard"}
     config = Config(connect_timeout=5, read_timeout=30, retries=retries, user_agent_extra="streamjob")  # type: ignore[arg-type]
     return session.client("sqs", endpoint_url=f"{parts.scheme}://{parts.netloc}", region_name=region, config=config)

@@ -166,6 +166,14 @@ def test_files_of_another_file_system_of_hadoop_are_read_once(spark: SparkSessio
         wait_for_rows(runs, tmp_path, "a.json", "b{1}.json", "day=1/c.json", "d.json")
 
 
+@pytest.mark.slow
+def test_a_path_may_be_one_file(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.json", "b.json")
+
+    with running(spark, life_of(tmp_path, path=f"file:{tmp_path}/in/a.json")) as runs:
+        wait_for_rows(runs, tmp_path, "a.json")
+
+
 def test_a_start_without_the_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with running(spark, life_of(tmp_path)) as runs, pytest.raises(UnreadableDirectory) as refused:
         runs.wait()

@@ -70,7 +70,7 @@ class World:
         look = lister(self.connection, f"s3://{self.bucket}/in").find
         queue = Notifications(
             who="Source 'in'",
-            client=queue_client(self.url, None),
+            client=queue_client(self.url, {}, None),
             url=self.url,
             look=look,
             clock=time.time,

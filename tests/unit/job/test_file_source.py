@@ -8,7 +8,7 @@ import pytest
 
 from streamjob.job.connectors.file_source import bucket_and_prefix, problems
 from streamjob.job.model.spec import SourceSpec
-from streamjob_runtime.chain.sources.discovered_files import ArchiveNotApart, DiscoveredFiles
+from streamjob_runtime.chain.sources.discovered_files import ArchiveNotApart, DiscoveredFiles, OnlyInBuckets
 
 NO_SPARK = cast(Any, None)
 
@@ -87,3 +87,11 @@ def test_an_archive_beside_the_source_is_accepted(archive: str) -> None:
 )
 def test_a_path_has_a_bucket_and_what_keys_below_it_begin_with(path: str, parts: tuple[str, str]) -> None:
     assert bucket_and_prefix(path) == parts
+
+
+def test_an_option_for_buckets_is_refused_once_the_variable_in_the_path_is_known_to_name_none() -> None:
+    given = source({"path": "${env:IN}", "forgetAfter": "1d"})
+    assert list(problems(given)) == []
+
+    with pytest.raises(OnlyInBuckets, match="Source 'in' has forgetAfter, and its path /data is in no bucket"):
+        DiscoveredFiles(NO_SPARK, given, {"path": "/data", "forgetAfter": "1d"})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 _COUNT = re.compile(r"0*[1-9]\d{0,17}")
-_ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter", "access", "queueUrl")
+ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter", "access", "queueUrl")
 _IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 _URL = re.compile(r"https?://[^/@\s]+/\S+")
 _OF_SPARK = {
@@ -121,7 +121,7 @@ def problems(source: SourceSpec) -> Iterator[OptionProblem]:
     """Yield problems with the options of a source of files that are about which files it reads."""
     path = option(source.options, "path") or ""
     if not in_bucket(path) and not any(environment_names(path)):
-        for name in _ONLY_IN_BUCKETS:
+        for name in ONLY_IN_BUCKETS:
             if option(source.options, name) is not None:
                 yield OptionProblem(f"has the option {name!r}, which is for a path in a bucket", "leave it out", name)
     for name, fix in _OF_SPARK.items():

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
-from streamjob.job.connectors.file_source import FileSourceFields, bucket_and_prefix, fields_of, in_bucket
+from streamjob.job.connectors.file_source import (
+    ONLY_IN_BUCKETS,
+    FileSourceFields,
+    bucket_and_prefix,
+    fields_of,
+    in_bucket,
+)
 from streamjob.job.connectors.lake_source import SOURCES
 from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import option, without
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
 _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modifiedAfter", "basePath")
 """Options about which files there are, which Spark does not see."""
 _KIND = "object-refused"
+_DEFAULT = "spark.hadoop.fs.defaultFS"
 _SPARKS_LOG = "_spark_metadata"
 _SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?,]"), r"\\\g<0>"
 _REFUSED: dict[str, Found] = {}
@@ -60,6 +67,10 @@ class WrittenBySpark(InvalidInput):
 
 class ArchiveNotApart(InvalidInput):
     """A source would find the objects that it has archived, or archive them at keys that it reads."""
+
+
+class OnlyInBuckets(InvalidInput):
+    """A source has an option for buckets, and its path, whose variables are resolved now, is in none."""
 
 
 class SourceMoved(CannotRestore):
@@ -100,8 +111,16 @@ class DiscoveredFiles:
         self._given: FileSourceFields = fields_of(options)
         self._path = option(options, "path") or ""
         self._place = SourceFiles(self._path, options)
-        self.base = self._place.base
         self._is_in_bucket = in_bucket(self._path)
+        if not self._is_in_bucket:
+            if wrong := [name for name in ONLY_IN_BUCKETS if option(options, name) is not None]:
+                raise OnlyInBuckets(
+                    f"{self._who} has {', '.join(wrong)}, and its path {self._path} is in no bucket", "leave it out"
+                )
+            if self._place.base != "/":
+                # As Spark's own stream has noted the files that it has read.
+                self._place.base = HadoopDirectories(spark).qualified(self._place.base).rstrip("/") + "/"
+        self.base = self._place.base
         self._archive: tuple[str, str] | None = None
         if self._given.archive_to is not None:
             self._archive = bucket_and_prefix(self._given.archive_to)
@@ -119,12 +138,21 @@ class DiscoveredFiles:
 
     @classmethod
     def of(cls, spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> DiscoveredFiles | None:
-        """Return the files of a source, also of one that is a lake table; None for a source of something else."""
+        """Return the files of a source, also of one that is a lake table; None for a source of something else.
+
+        Raises as the constructor does.
+        """
         if source.format in SOURCES:
             from streamjob_runtime.chain.sources.discovered_table import DiscoveredTable
 
             return DiscoveredTable(spark, source, options)
-        return cls(spark, source, options) if source.format in FILE_FORMATS else None
+        if source.format not in FILE_FORMATS:
+            return None
+        path = option(options, "path") or ""
+        if path.startswith("/") and not (default := spark.conf.get(_DEFAULT, "file:///") or "").startswith("file:"):
+            # Spark and Hadoop have another file system for a path without a scheme.
+            options = {**without(options, "path"), "path": default.rstrip("/") + path}
+        return cls(spark, source, options)
 
     def stream(
         self, form: str, options: Mapping[str, str], schema: StructType | None, surplus: Any = None
@@ -189,7 +217,7 @@ class DiscoveredFiles:
             read = [each.key for each in self._last_ones()]
         elif (entry := last_read_by_spark(position)) is not None:
             read = sparks_files(log, entry)
-        if read and not any(in_bucket(each) == self._is_in_bucket for each in read):
+        if read and not any(in_bucket(each) if self._is_in_bucket else each.startswith(self.base) for each in read):
             raise SourceMoved(
                 f"{self._who}: its state is about other files, {min(read)} among them, and its path is {self._path}",
                 "give it the path of these files; or give it another uid, and it starts from the beginning",
@@ -208,9 +236,7 @@ class DiscoveredFiles:
         self._whole = self._all()
         if not self._whole and self._is_in_bucket:
             raise NothingInBucket.at(self._who, self._path)
-        return BoundedEnd(
-            self.base.rstrip("/"), tuple(sorted(each.key.removeprefix(self.base) for each in self._whole))
-        )
+        return BoundedEnd(self.base[:-1], tuple(sorted(each.key.removeprefix(self.base) for each in self._whole)))
 
     def check_end(self, end: BoundedEnd, read: Container[str]) -> None:
         """Let a bounded source that goes on read its unread objects.
@@ -244,6 +270,11 @@ class DiscoveredFiles:
     def queue_url(self) -> str | None:
         """The queue that tells of new objects; None without one."""
         return self._given.queue_url
+
+    @property
+    def access(self) -> str | None:
+        """What the variables begin with that say how to access the bucket; None for those of the snapshot store."""
+        return self._given.access
 
     @property
     def removes(self) -> bool:
@@ -288,7 +319,7 @@ class DiscoveredFiles:
         url = self._given.queue_url
         if url is None:
             return None
-        client, look = queue_client(url, self._credentials()), self._s3_lister(self._place).find
+        client, look = queue_client(url, self._environment(), self._credentials()), self._s3_lister(self._place).find
         return Notifications(who=self._who, client=client, url=url, look=look, clock=clock)
 
     def _after_reading(self, folder: Path, clock: Clock) -> AfterReading | None:

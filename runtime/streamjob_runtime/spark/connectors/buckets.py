@@ -89,10 +89,10 @@ def access_of(who: str, name: str | None, environment: Mapping[str, str]) -> Map
     if name is None:
         return environment
     found = {each.removeprefix(f"{name}_"): value for each, value in environment.items() if each.startswith(f"{name}_")}
-    if not any(each.startswith("AWS_") for each in found):
+    if not (found.get("AWS_ACCESS_KEY_ID") and found.get("AWS_SECRET_ACCESS_KEY")):
         raise AccessMissing(
-            f"{who} has access: {name}, and no environment variable begins with {name}_AWS_",
-            f"set {name}_AWS_ACCESS_KEY_ID, {name}_AWS_SECRET_ACCESS_KEY and what else differs, as the AWS variables",
+            f"{who} has access: {name}, and {name}_AWS_ACCESS_KEY_ID or {name}_AWS_SECRET_ACCESS_KEY is not set",
+            f"set both, and what else differs, such as {name}_AWS_ENDPOINT_URL and {name}_AWS_REGION",
         )
     return found
 
@@ -103,7 +103,8 @@ def settings_of_bucket(bucket: str, environment: Mapping[str, str]) -> dict[str,
     Raises:
         InvalidInput: a variable has a value that cannot be used.
     """
-    settings = _settings(environment)
+    # Without a value, those of the snapshot store would count.
+    settings = {"endpoint": "", "endpoint.region": "", **_settings(environment)}
     from streamjob.store.s3_connection import S3Credentials
 
     if (given := S3Credentials.from_environment(environment)) is not None:

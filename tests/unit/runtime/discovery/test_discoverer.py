@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,47 @@ class Searching:
             assert time.monotonic() < deadline, (self.inbox.offered, self.inbox.failure, self.inbox.figures)
             threading.Event().wait(0.005)
         self.discoverer.stop()
+
+
+def test_a_failure_about_a_name_that_is_no_text_ends_the_query(tmp_path: Path) -> None:
+    bucket = Bucket("a")
+    bucket.fails = [(0, AccessDenied("cannot list /in/\udcff", "rename it"))]
+    searching = Searching(bucket, tmp_path)
+
+    searching.wait(lambda inbox: bool(inbox.failure))
+
+    assert searching.inbox.failure == "Source 'rows': cannot list /in/?: rename it"
+
+
+def test_a_backlog_does_not_delay_the_next_search(tmp_path: Path) -> None:
+    now = [0.0]
+
+    class Full(Inbox):
+        def size(self) -> int:
+            now[0] += 1000.0
+            return 0 if now[0] > 50_000 else 1_000_000
+
+    bucket = Bucket("a")
+    discoverer = Discoverer(
+        who="Source 'rows'",
+        search=lambda recent, known: partial(Search.of(recent, known, small=inf).check, bucket),
+        inbox=(inbox := Full()),
+        judge=Judge(),
+        given=FileSourceFields(),
+        folder=tmp_path,
+        clock=lambda: now[0],
+        cheap=True,
+    )
+    discoverer.start()
+    deadline = time.monotonic() + WITHIN
+    while not inbox.offered:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    bucket.objects["b"] = Found("b", 1, 1, "1")
+    while len(inbox.offered) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    discoverer.stop()
 
 
 def test_objects_are_offered_by_their_times_or_by_their_names(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_directory_that_was_removed_has_no_files_and_one_that_is_closed_is_an_
     def closed(place: str) -> Iterator[os.DirEntry[str]]:
         raise PermissionError(13, "Permission denied", place)
 
-    with pytest.raises(UnreadableDirectory, match=f"{tmp_path}/ cannot be listed: Permission denied"):
+    with pytest.raises(UnreadableDirectory, match=f"{tmp_path}/ cannot be read: Permission denied"):
         DirectoryLister(SourceFiles(str(tmp_path), {}), closed).page("")
 
 
@@ -125,3 +125,14 @@ def test_what_is_no_file_is_left_out_and_a_name_that_is_no_text_is_an_error(tmp_
     (Path(os.fsdecode(bytes(tmp_path) + b"/\xff"))).touch()
     with pytest.raises(UnreadableKey, match="the name is not in UTF-8"):
         listed(str(tmp_path))
+
+
+def test_a_link_to_itself_and_one_file_as_the_path_stop_no_listing(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / ".latest").symlink_to(tmp_path / ".latest")
+    assert relative(tmp_path, listed(str(tmp_path))) == ["a"]
+
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(UnreadableDirectory, match=f"{tmp_path}/loop cannot be read: Too many levels"):
+        listed(str(tmp_path))
+    assert listed(f"{tmp_path}/a/_spark_metadata/[0-9]*") == []

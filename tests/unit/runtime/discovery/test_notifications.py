@@ -253,10 +253,12 @@ def test_a_queue_that_cannot_be_read_is_named(raised: Exception, expected: type[
     [
         ("https://sqs.eu-west-1.amazonaws.com/123/q", "eu-west-1"),
         ("https://sqs.cn-north-1.amazonaws.com.cn/123/q", "cn-north-1"),
+        ("https://vpce-1.sqs.eu-west-1.vpce.amazonaws.com/123/q", "eu-west-1"),
+        ("https://eu-west-1.queue.amazonaws.com/123/q", "eu-west-1"),
         ("http://127.0.0.1:9324/000/q", "us-east-1"),
     ],
 )
 def test_a_client_has_the_server_and_region_of_the_url(url: str, region: str) -> None:
-    client = queue_client(url, None)
+    client = queue_client(url, {}, None)
 
     assert (client.meta.endpoint_url, client.meta.region_name) == (url[: url.index("/", 9)], region)

@@ -76,6 +76,11 @@ class DeltaVersions:
         table = self._opened or self._open(None)
         fields = [{**field, "nullable": True} for field in table.fields]
         partitions = tuple(table.delta.metadata().partition_columns)
+        if binary := [each["name"] for each in fields if each["name"] in partitions and each["type"] == "binary"]:
+            raise UnusableTable(
+                f"{self._label} has partitions by {binary[0]}, which is BINARY: its values are no text",
+                "rewrite the table without this partition column",
+            )
         return TableColumns(json.dumps({"type": "struct", "fields": fields}), partitions)
 
     def changes(self, position: Position | None) -> Iterator[TableChange]:

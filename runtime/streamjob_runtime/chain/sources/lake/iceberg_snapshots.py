@@ -173,7 +173,13 @@ def _lineage(metadata: TableMetadata) -> list[Snapshot]:
 
 def _is_first(snapshot: Snapshot) -> bool:
     """Return whether a table's first snapshot is this one; pyiceberg forgets the parents that have expired."""
-    return snapshot.parent_snapshot_id is None and (snapshot.sequence_number or 1) == 1
+    # Tables of version 1 have no sequence numbers.
+    if snapshot.sequence_number:
+        return snapshot.parent_snapshot_id is None and snapshot.sequence_number == 1
+    if snapshot.parent_snapshot_id is not None or snapshot.summary is None:
+        return False
+    total = snapshot.summary.additional_properties.get("total-data-files")
+    return total is not None and total == snapshot.summary.additional_properties.get("added-data-files")
 
 
 def _time(snapshot: Snapshot) -> str:

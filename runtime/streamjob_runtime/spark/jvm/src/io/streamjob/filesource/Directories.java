@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.ParentNotDirectoryException;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.classic.SparkSession;
 
@@ -21,7 +22,7 @@ public final class Directories {
     try {
       FileStatus[] all = fileSystem(session, uri).listStatus(new Path(uri));
       return JSON.writeValueAsString(Arrays.stream(all).map(Directories::described).toList());
-    } catch (FileNotFoundException error) {
+    } catch (FileNotFoundException | ParentNotDirectoryException error) {
       return null;
     }
   }
@@ -30,9 +31,14 @@ public final class Directories {
   public static String status(SparkSession session, String uri) throws IOException {
     try {
       return JSON.writeValueAsString(described(fileSystem(session, uri).getFileStatus(new Path(uri))));
-    } catch (FileNotFoundException error) {
+    } catch (FileNotFoundException | ParentNotDirectoryException error) {
       return null;
     }
+  }
+
+  /** Returns a URI with its scheme and authority. */
+  public static String qualified(SparkSession session, String uri) throws IOException {
+    return fileSystem(session, uri).makeQualified(new Path(uri)).toString();
   }
 
   private static FileSystem fileSystem(SparkSession session, String uri) throws IOException {
