@@ -83,6 +83,7 @@ def test_each_object_comes_into_the_archive_once_however_often_the_job_is_killed
         assert job.ids() == Counter(range(OF_AN_OBJECT * len(written)))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_a_start_from_the_oldest_retained_checkpoint_finds_all_that_it_has_not_read(
     bucket: Bucket, tmp_path: Path
@@ -113,6 +114,7 @@ def test_a_start_from_the_oldest_retained_checkpoint_finds_all_that_it_has_not_r
             assert other.ids() == Counter(range(read * OF_AN_OBJECT, number * OF_AN_OBJECT))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_objects_are_deleted_when_they_are_old_enough_and_a_job_that_finds_none_goes_on(
     bucket: Bucket, tmp_path: Path

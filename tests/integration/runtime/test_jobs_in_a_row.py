@@ -114,7 +114,7 @@ def in_a_row(bucket: Bucket, directory: Path, executors: tuple[str, ...] = ()) -
 @pytest.mark.parametrize(
     ("kills", "executors"),
     [
-        pytest.param(3, (), id="3-kills"),
+        pytest.param(3, (), id="3-kills", marks=pytest.mark.thorough),
         pytest.param(20, (), id="20-kills", marks=pytest.mark.thorough),
         pytest.param(4, ("--executors", "2", "--executor-memory", "600m"), id="executors", marks=pytest.mark.thorough),
     ],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from tests.integration.core import thorough
 from tests.integration.runtime.agents import free_port
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.sinks.buckets import Bucket
@@ -103,7 +104,7 @@ def test_objects_that_arrive_are_read_once_each_however_often_the_job_is_killed(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("then", ["fail", "read", "ignore"])
+@pytest.mark.parametrize("then", thorough(["fail", "read", "ignore"], "fail"))
 def test_an_object_that_is_replaced_is_handled_as_the_source_says(bucket: Bucket, tmp_path: Path, then: str) -> None:
     put(bucket, "a.json", 0)
     put(bucket, "b.json", 5)
@@ -193,6 +194,7 @@ def test_the_unread_objects_are_told_batch_by_batch_until_there_are_none(bucket:
     assert all(0 < (lag or 0) < 600 and 50 < (size or 0) / files < 60 for files, size, lag in known if files)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_path_may_name_one_object(bucket: Bucket, tmp_path: Path) -> None:
     put(bucket, "one.json", 0)

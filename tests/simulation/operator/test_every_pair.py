@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from tests.integration.core import thorough
 from tests.simulation.operator.objects import Stored
 from tests.simulation.operator.test_any_course_of_events import SPEC
 from tests.simulation.operator.world import ClusterWorld
@@ -263,7 +264,9 @@ def judge(resource: Resource, decision: Decision) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", SITUATIONS, ids=str)
+@pytest.mark.parametrize(
+    "state", thorough(SITUATIONS, "STABLE", "UPGRADING", "SUSPENDING", "successor takes over"), ids=str
+)
 def test_every_change_meets_every_observation_with_one_decision(state: str) -> None:
     world = SITUATIONS[state]()
     read: Stored = world.stored
