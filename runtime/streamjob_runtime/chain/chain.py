@@ -303,6 +303,11 @@ class Chain:
         finally:
             self._discoveries.stop()
 
+    @property
+    def checks(self) -> Sequence[int]:
+        """How many checks for new files have ended, of each of its sources of files."""
+        return self._discoveries.checks
+
     def covered(self, entries: Mapping[OperatorUid, int], completed: Mapping[OperatorUid, int]) -> None:
         """Note the last entries of sources that all retained checkpoints have read, and the newest; returns at once."""
         self._discoveries.covered(entries, completed)

@@ -107,6 +107,8 @@ class Discoverer:
         self._folder = folder
         self._clock = clock
         self._whole = whole
+        self.checks = 0
+        """How many checks have ended."""
         self._cheap = cheap
         # Seconds that the last check took, and those of it in which files waited for the query.
         self._took = self._blocked = 0.0
@@ -168,6 +170,7 @@ class Discoverer:
                     self._blocked = 0.0
                     self._check()
                     self._took = self._clock() - began - self._blocked
+                    self.checks += 1
                     self._next_check = self._clock() + self._pause()
                 if self._queue is not None:
                     self._receive(self._queue)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as PoolTimeout
+from operator import ge
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,7 @@ class Life:
         self.wait_for(lambda: coordination.lifecycle.state is JobState.RUNNING, "the job to run")
         deadline = time.monotonic() + self._within
         while True:
+            self._wait_for_files()
             before = self._positions()
             for chain in self.chains.values():
                 query = chain.queries[-1]
@@ -135,6 +137,16 @@ class Life:
                 feeds[name].add(())
                 self.wait_for(begun.exists, "a batch to begin")
             yield
+            self._wait_for_files()
+
+    def _wait_for_files(self) -> None:
+        """Wait until the sources have found the files that are there: the second check from now begins after it."""
+        before = {uid: [each + 2 for each in chain.checks] for uid, chain in self.chains.items()}
+
+        def found() -> bool:
+            return all(all(map(ge, self.chains[uid].checks, wanted)) for uid, wanted in before.items())
+
+        self.wait_for(found, "the job to find its rows")
 
     def checkpoint(self) -> None:
         """Take a checkpoint."""

@@ -43,7 +43,7 @@ def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected
             update={
                 "format": "json",
                 "schema_ddl": columns[source.name],
-                "options": {"path": str(feeds / source.name), "mode": "FAILFAST"},
+                "options": {"path": str(feeds / source.name), "mode": "FAILFAST", "checkInterval": "10ms"},
                 "bounded": False,
             }
         )

@@ -100,10 +100,15 @@ def test_files_in_and_beside_directories_of_partitions_are_read_once_with_their_
 ) -> None:
     write(tmp_path / "in", "day=1/o*.json", "day=1/o1.json", "day=2%2F/p?.json", "beside.json")
 
-    with running(
-        spark, life_of(tmp_path, schema="n STRING, day STRING", columns="n || coalesce(day, '-') n", bounded=bounded)
-    ) as runs:
-        wait_for_rows(runs, tmp_path, "day=1/o*.json1", "day=1/o1.json1", "day=2%2F/p?.json2/", "beside.json-")
+    life = life_of(tmp_path, schema="n STRING, day STRING", columns="n || coalesce(day, '-') n", bounded=bounded)
+    expected = ["day=1/o*.json1", "day=1/o1.json1", "day=2%2F/p?.json2/", "beside.json-"]
+
+    if bounded:
+        finish(spark, life)
+        assert rows_of(output(tmp_path, "rows")) == dict.fromkeys(((each,) for each in expected), 1)
+    else:
+        with running(spark, life) as runs:
+            wait_for_rows(runs, tmp_path, *expected)
 
 
 def test_a_table_of_files_has_null_beside_directories_of_partitions(spark: SparkSession, tmp_path: Path) -> None:

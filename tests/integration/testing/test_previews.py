@@ -12,8 +12,8 @@ from tests.integration.job_files import job_files
 from tests.servers.kafka import KafkaServer
 
 from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob_runtime.discovery.directory_lister import UnreadableDirectory
 from streamjob_runtime.testing.preview import Preview, preview
-from streamjob_runtime.testing.sampling import UnreadableSource
 from streamjob_runtime.testing.session import Session
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_a_source_that_cannot_be_read_is_named(spark: SparkSession, loaded: Load
     (loaded.directory / "clicks" / "a.csv").unlink()
     (loaded.directory / "clicks").rmdir()
 
-    with pytest.raises(UnreadableSource, match=r"source 'clicks' cannot be read: .*PATH_NOT_FOUND"):
+    with pytest.raises(UnreadableDirectory, match=r"Source 'clicks': the directory .*/clicks does not exist"):
         shown(spark, loaded, "totals")
 
 

@@ -14,6 +14,7 @@ def _files(
     columns: dict[str, str] | None = None,
     bounded: bool = True,
     exactly_once: bool = True,
+    table: bool = True,
     written: bool = True,
     text_records: bool = False,
 ) -> Connector:
@@ -21,7 +22,7 @@ def _files(
     return Connector(
         name=name,
         source=AsSource(schema=schema, columns=columns, bounded=bounded, problems=file_source.problems),
-        table=AsTable(schema=schema_of_table),
+        table=AsTable(schema=schema_of_table) if table else None,
         sink=sink if written else None,
         text_records=text_records,
         path="files",
@@ -33,7 +34,7 @@ _RATE = AsSource(schema="refused", columns={"timestamp": "timestamp", "value": "
 
 CONNECTORS = (
     _files("avro", exactly_once=False),
-    _files("binaryFile", schema="optional", columns=_BINARY, written=False),
+    _files("binaryFile", schema="optional", columns=_BINARY, table=False, written=False),
     _files("csv", schema_of_table="needed", text_records=True),
     _files("json", schema_of_table="needed", text_records=True),
     _files("orc"),

@@ -62,6 +62,11 @@ class Discoveries:
         for _, search in self._searches:
             search.stop()
 
+    @property
+    def checks(self) -> Sequence[int]:
+        """How many checks of each search have ended."""
+        return [search.checks for _, search in self._searches]
+
     def covered(self, entries: Mapping[OperatorUid, int], completed: Mapping[OperatorUid, int]) -> None:
         """Note the last entries that all retained checkpoints have read, and the newest one; returns at once."""
         for uid, search in tuple(self._searches):
