@@ -22,7 +22,7 @@ _NEWEST = 8
 """Directories that are read on."""
 _AFTER_RESTART = 5
 """Pages that each check lists after a restart, until all is listed once."""
-SMALL = 2
+_SMALL = 2
 """Pages of a listing that each check reads as a whole."""
 
 
@@ -65,19 +65,27 @@ class Knowledge(Protocol):
         ...
 
 
+def check_all(lister: Lister, known: Knowledge, now: float) -> Iterator[Checked]:
+    """Yield what is new of everything, where listing costs little; arguments and errors as for `Search.check`."""
+    end: str | None = ""
+    while end is not None:
+        page = lister.page(end)
+        classified = known.classify(page.objects)
+        yield Checked(classified.new, classified.replaced, 1)
+        end = page.end
+
+
 class Search:
     """What a source knows about where its new objects appear.
 
     Args:
         list_all_every: seconds in which the sweep lists everything once.
         page_size: objects in a page, at most.
-        small: pages of a listing that each check reads as a whole.
     """
 
-    def __init__(self, list_all_every: float = 86_400.0, page_size: int = 1000, small: float = SMALL) -> None:
+    def __init__(self, list_all_every: float = 86_400.0, page_size: int = 1000) -> None:
         self._every = list_all_every
         self._page_size = page_size
-        self._small = small
         self._directories: dict[str, _Directory] = {}
         self._number = 0
         self._is_first = True
@@ -94,12 +102,7 @@ class Search:
 
     @classmethod
     def of(
-        cls,
-        recent: Sequence[Found],
-        number_known: int,
-        list_all_every: float = 86_400.0,
-        page_size: int = 1000,
-        small: float = SMALL,
+        cls, recent: Sequence[Found], number_known: int, list_all_every: float = 86_400.0, page_size: int = 1000
     ) -> Search:
         """Return the search of a source that goes on; it lists everything only in the time of a sweep.
 
@@ -108,9 +111,8 @@ class Search:
             number_known: how many objects were found.
             list_all_every: as for the class.
             page_size: as for the class.
-            small: as for the class.
         """
-        search = cls(list_all_every, page_size, small)
+        search = cls(list_all_every, page_size)
         search._is_first = not recent
         # The restart has cut a sweep short; where restarts are frequent, none would come to its end in the usual time.
         search._goes_on = bool(recent)
@@ -141,10 +143,10 @@ class Search:
         if self._began is None:
             self._began = now
         found, left, is_complete = 0, budget, True
-        if self._is_first or self._pages <= self._small:
+        if self._is_first or self._pages <= _SMALL:
             if not self._is_first:
                 self._restart_sweep(now)
-            for checked in self._sweep(lister, known, now, inf if self._is_first or self._small == inf else budget):
+            for checked in self._sweep(lister, known, now, inf if self._is_first else budget):
                 found += len(checked.new)
                 yield checked
             is_complete = not self._cursor

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +120,7 @@ class DiscoveredFiles:
                 # As Spark's own stream has noted the files that it has read.
                 self._place.base = HadoopDirectories(spark).qualified(self._place.base).rstrip("/") + "/"
         self.base = self._place.base
+        self._cheap = not self._is_in_bucket
         self._archive: tuple[str, str] | None = None
         if self._given.archive_to is not None:
             self._archive = bucket_and_prefix(self._given.archive_to)
@@ -273,7 +273,7 @@ class DiscoveredFiles:
 
     @property
     def access(self) -> str | None:
-        """What the variables begin with that say how to access the bucket; None for those of the snapshot store."""
+        """The prefix of the variables with the access to the bucket; None for the snapshot store's own variables."""
         return self._given.access
 
     @property
@@ -302,16 +302,16 @@ class DiscoveredFiles:
             of_spark=_of_spark(offset),
             clock=clock,
             whole=self._whole,
-            cheap=not self._is_in_bucket,
+            cheap=self._cheap,
             after=self._after_reading(folder, clock),
             queue=self._notifications(clock),
         )
 
     def _search(self, recent: Sequence[Found], known: int) -> Check:
-        from streamjob_runtime.discovery.search import SMALL, Search
+        from streamjob_runtime.discovery.search import Search, check_all
 
-        small = SMALL if self._is_in_bucket else inf
-        return partial(Search.of(recent, known, self._given.list_all_every, small=small).check, self._lister())
+        check = Search.of(recent, known, self._given.list_all_every).check if self._is_in_bucket else check_all
+        return partial(check, self._lister())
 
     def _notifications(self, clock: Clock) -> Notifications | None:
         from streamjob_runtime.discovery.notifications import Notifications, queue_client
@@ -350,7 +350,6 @@ class DiscoveredFiles:
             ObjectReplaced: one of them is another one now, or gone.
             StoreError: S3 refuses, or does not answer.
         """
-
         from streamjob_runtime.discovery.entries import read_entry
 
         numbers = range(entry_of(before) + 1, entry_of(now) + 1)

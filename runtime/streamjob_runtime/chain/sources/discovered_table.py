@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -46,7 +45,7 @@ class DiscoveredTable(DiscoveredFiles):
         self._columns: TableColumns | None = None
         self._begin: Position | None = None
         self._whole = None
-        self._is_in_bucket = True
+        self._cheap = False
         self._java: Any = None
 
     def go_on(self, log: Path | None, position: JsonValue) -> None:
@@ -126,10 +125,13 @@ class DiscoveredTable(DiscoveredFiles):
 
 def _server(form: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return options that name the S3 server of the snapshot store, as far as the given ones do not."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint is None:
+    # It loads boto3, which a job without a bucket does without.
+    from streamjob.store.s3_connection import S3Settings
+
+    store = S3Settings.from_environment()
+    if (endpoint := store.endpoint) is None:
         return {}
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    region = store.region or "us-east-1"
     found = {"catalog.s3.endpoint": endpoint, "catalog.s3.region": region}
     if form != iceberg.FORMAT:
         found = {"storage.AWS_ENDPOINT_URL": endpoint, "storage.AWS_REGION": region}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob.store.base import AccessDenied, StoreUnavailable
 from streamjob_runtime.discovery.discoverer import Discoverer
 from streamjob_runtime.discovery.objects import Found, Page, Refused
-from streamjob_runtime.discovery.search import Search
+from streamjob_runtime.discovery.search import Search, check_all
 
 PAGE = 2
 WITHIN = 20.0
@@ -125,7 +124,7 @@ def test_a_backlog_does_not_delay_the_next_search(tmp_path: Path) -> None:
     bucket = Bucket("a")
     discoverer = Discoverer(
         who="Source 'rows'",
-        search=lambda recent, known: partial(Search.of(recent, known, small=inf).check, bucket),
+        search=lambda recent, known: partial(check_all, bucket),
         inbox=(inbox := Full()),
         judge=Judge(),
         given=FileSourceFields(),
