@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from stat import S_ISREG
 from typing import Protocol
 
@@ -60,7 +61,7 @@ class DirectoryLister:
         files: SourceFiles,
         scan: Scan = os.scandir,
         stat: Callable[[str], Stat] = os.stat,
-        page_size: int = 10_000,
+        page_size: int = 1_000,
     ) -> None:
         self._files = files
         self._scan = scan
@@ -93,7 +94,7 @@ class DirectoryLister:
         return None
 
     def exists(self) -> bool:
-        """Return whether the directory or file is there that the path names, or a pattern begins with."""
+        """Return whether the directory or file is there that the path names."""
         return self._status(self._files.base + self._files.prefix.rpartition("/")[0]) is not None
 
     def _status(self, path: str) -> Stat | None:
@@ -112,9 +113,9 @@ class DirectoryLister:
             if named > after and self._files.is_of_source(named, found.modified_ms):
                 yield found
             return
-        yield from self._below(self._files.prefix[: self._files.prefix.rfind("/") + 1], _bytes(after))
+        yield from self._below(self._files.prefix[: self._files.prefix.rfind("/") + 1], after)
 
-    def _below(self, directory: str, after: bytes) -> Iterator[Found]:
+    def _below(self, directory: str, after: str) -> Iterator[Found]:
         path = self._files.base + directory
         try:
             entries = [
@@ -125,28 +126,34 @@ class DirectoryLister:
             return
         except OSError as error:
             raise _unreadable(path, error) from error
-        for key, entry in sorted(entries, key=lambda each: _bytes(each[0])):
-            packed = _bytes(key)
+        # In the order of code points, which is that of UTF-8.
+        for key, entry in sorted(entries, key=itemgetter(0)):
             if key.endswith("/"):
-                if self._files.enters(key) and (packed > after or after.startswith(packed)):
+                if self._files.enters(key) and (key > after or after.startswith(key)):
                     yield from self._below(key, after)
-            elif packed > after:
-                try:
-                    status = entry.stat()
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    if self._files.is_of_source(key, 0):
-                        raise _unreadable(self._files.base + key, error) from error
-                    continue
-                found = self._found(self._files.base + key, status)
-                if S_ISREG(status.st_mode) and self._files.is_of_source(key, found.modified_ms):
-                    if _shown(key) != key:
-                        raise UnreadableKey(
-                            f"Spark cannot read {_shown(path + entry.name)}: the name is not in UTF-8",
-                            "rename the file, or leave it out by a narrower path or pathGlobFilter",
-                        )
-                    yield found
+            elif key > after and (found := self._of_source(key, entry)) is not None:
+                yield found
+
+    def _of_source(self, key: str, entry: Entry) -> Found | None:
+        """Return a file; None if it is gone, no file, or not the source's."""
+        uri = self._files.base + key
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if self._files.is_of_source(key, 0):
+                raise _unreadable(uri, error) from error
+            return None
+        found = self._found(uri, status)
+        if not S_ISREG(status.st_mode) or not self._files.is_of_source(key, found.modified_ms):
+            return None
+        if _shown(key) != key:
+            raise UnreadableKey(
+                f"Spark cannot read {_shown(uri)}: the name is not in UTF-8",
+                "rename the file, or leave it out by a narrower path or pathGlobFilter",
+            )
+        return found
 
     @staticmethod
     def _found(key: str, status: Stat) -> Found:
@@ -167,7 +174,3 @@ def _unreadable(path: str, error: OSError) -> UnreadableDirectory:
 
 def _shown(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
-
-
-def _bytes(key: str) -> bytes:
-    return key.encode("utf-8", "surrogateescape")
