@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import option
+from streamjob.job.connectors.registry import source_of
 from streamjob.job.model.spec import JobSpec, SourceSpec
-from streamjob_runtime.chain.sources.source_rows import BINARY_FILES
 from streamjob_runtime.testing import collecting
 
 if TYPE_CHECKING:
@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 _PARTITIONS = 2
 _KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 _HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-COLUMNS: Mapping[str, str] = {
-    "binaryFile": BINARY_FILES,
-    "rate": "timestamp TIMESTAMP, value BIGINT",
-    "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
-    "socket": "value STRING",
-    "text": "value STRING",
-}
-"""The columns of sources that define their own."""
+_SOCKET = {"value": "string"}
 
 
 def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected: Mapping[str, str]) -> JobSpec:
@@ -106,8 +99,9 @@ def columns_of(source: SourceSpec, ask: Callable[[SourceSpec], StructType]) -> s
     if source.format == KAFKA:
         with_headers = (option(source.options, "includeHeaders") or "").lower() == "true"
         return f"{_KAFKA}, {_HEADERS}" if with_headers else _KAFKA
-    if source.format in COLUMNS:
-        return COLUMNS[source.format]
+    known = _SOCKET if source.format == "socket" else source_of(source.format).columns
+    if known is not None:
+        return ", ".join(f"{name} {kind.upper()}" for name, kind in known.items())
     ddl: str = ask(source).toDDL()
     return ddl
 

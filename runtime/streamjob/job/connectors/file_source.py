@@ -75,7 +75,6 @@ class FileSourceFields(Spec):
         description="In a bucket: how long after all retained checkpoints have it an object that was read is deleted; "
         "`0s` for at once. Default: never.",
     )
-
     access: str | None = Field(
         default=None,
         pattern="[A-Z][A-Z0-9_]*",
@@ -83,7 +82,6 @@ class FileSourceFields(Spec):
         "`OTHER` for `OTHER_AWS_ACCESS_KEY_ID`, `OTHER_AWS_ENDPOINT_URL` and so on. Default: those of the snapshot "
         "store.",
     )
-
     queue_url: str | None = Field(
         default=None,
         description="In a bucket: the URL of an SQS queue that gets S3's notifications about new objects, for this "

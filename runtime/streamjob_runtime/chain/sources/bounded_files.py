@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob_runtime.discovery.files_read import files_read
-
-if TYPE_CHECKING:
-    pass
 
 
 class BoundedFilesGone(CannotRestore):

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-BINARY_FILES = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
-"""The columns of `binaryFile`, which Spark does not tell of a directory."""
-
-
 class InvalidColumns(InvalidInput):
     """A source's columns need more than each row alone, or a watermark is on no time; nothing was started."""
 
