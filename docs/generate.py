@@ -47,7 +47,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`channels`", ChannelPolicy),
     ("`sources`", SourceSpec),
     *_options("sources", lambda each: each.source),
-    ("`sources[].options` of files in a bucket", FileSourceFields),
+    ("`sources[].options` of files", FileSourceFields),
     ("`key` and `value` of sources and sinks", Encoding),
     ("`registry` of `key` and `value`", Registry),
     ("`watermark` of sources and operators", Watermark),

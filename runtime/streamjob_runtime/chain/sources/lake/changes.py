@@ -1,4 +1,4 @@
-"""What a lake table gives to a source: the files of its changes in their order, and the positions between them."""
+"""The changes of a lake table that a source reads: their files in order, and the positions between them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class LakeFile(Found):
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a snapshot gives to read.
+    """The files that a source reads of one snapshot.
 
     Args:
         position: the position when all its files are read.

@@ -66,7 +66,7 @@ class TableSearch:
                 raise ColumnsChanged("the table has other columns now", "nothing: the next attempt reads them")
             for start in range(0, len(change.files), _AT_ONCE):
                 part = enumerate(change.files[start : start + _AT_ONCE], start + 1)
-                # What is yielded is offered before the next check begins, also if this one ends here.
+                # The caller offers these files before it begins the next check, also if this one ends here.
                 self._position = change.after(start + _AT_ONCE)
                 yield Checked([file.before(change.after(number)) for number, file in part], (), 0)
             self._position = change.position
