@@ -7,10 +7,10 @@ import json
 import os
 from pathlib import Path
 
-from bench.plain import query
+from bench.plain import query, settings_of
 
 from streamjob.job.loading.load import load_job
-from streamjob_runtime.spark.session import SessionSettings, start_session
+from streamjob_runtime.spark.session import start_session
 
 
 def arguments() -> argparse.Namespace:
@@ -33,14 +33,7 @@ def main() -> None:
     (sink,) = spec.sinks
     options.scratch.mkdir(parents=True)
     # All that `streamjob run` sets, access to the bucket included.
-    settings = SessionSettings(
-        name=spec.name,
-        parallelism=spec.parallelism,
-        max_parallelism=spec.max_parallelism,
-        workdir=options.scratch,
-        connectors=("s3a",),
-    )
-    spark = start_session(settings)
+    spark = start_session(settings_of(loaded, options.scratch, "s3a"))
     writer = query(spark, loaded).writeStream.format(sink.format).options(**loaded.options(sink))
     writer = writer.option("checkpointLocation", options.checkpoint)
     bounded = all(source.bounded for source in spec.sources)

@@ -6,10 +6,10 @@ import argparse
 import os
 from pathlib import Path
 
-from bench.plain import query
+from bench.plain import query, settings_of
 
 from streamjob.job.loading.load import load_job
-from streamjob_runtime.spark.session import SessionSettings, start_session
+from streamjob_runtime.spark.session import start_session
 
 
 def arguments() -> argparse.Namespace:
@@ -28,14 +28,7 @@ def main() -> None:
     spec = loaded.spec
     (sink,) = spec.sinks
     options.scratch.mkdir(parents=True)
-    settings = SessionSettings(
-        name=spec.name,
-        parallelism=spec.parallelism,
-        max_parallelism=spec.max_parallelism,
-        workdir=options.scratch,
-        connectors=("kafka",),
-    )
-    spark = start_session(settings)
+    spark = start_session(settings_of(loaded, options.scratch, "kafka"))
     writer = query(spark, loaded).writeStream.format("kafka").options(**loaded.options(sink))
     writer = writer.option("checkpointLocation", str(options.scratch / "checkpoint"))
     bounded = all(source.bounded for source in spec.sources)

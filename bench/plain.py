@@ -30,6 +30,18 @@ DEFAULTS, TUNED, S3A = "defaults", "tuned", "s3a"
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
+def settings_of(loaded: LoadedJob, scratch: Path, *connectors: str) -> SessionSettings:
+    """Return what `streamjob run` sets for a job, with Spark's files in `scratch`."""
+    spec = loaded.spec
+    return SessionSettings(
+        name=spec.name,
+        parallelism=spec.parallelism,
+        max_parallelism=spec.max_parallelism,
+        workdir=scratch,
+        connectors=connectors,
+    )
+
+
 def spark_conf(side: str, loaded: LoadedJob, scratch: Path, jars: list[str]) -> dict[str, str]:
     """Return Spark's configuration.
 
@@ -41,13 +53,10 @@ def spark_conf(side: str, loaded: LoadedJob, scratch: Path, jars: list[str]) -> 
         scratch: for Spark's files.
         jars: more jars for the class path.
     """
-    spec = loaded.spec
-    tuned = SessionSettings(
-        name=spec.name, parallelism=spec.parallelism, max_parallelism=spec.max_parallelism, workdir=scratch
-    ).spark_conf()
+    tuned = settings_of(loaded, scratch).spark_conf()
     if side == DEFAULTS:
         return {
-            "spark.sql.shuffle.partitions": str(spec.max_parallelism),
+            "spark.sql.shuffle.partitions": str(loaded.spec.max_parallelism),
             "spark.jars": str(JAR),
             "spark.local.dir": tuned["spark.local.dir"],
             "spark.log.level": "ERROR",
