@@ -3,7 +3,7 @@
 Producers write into a few directories at a time, mostly under names that ascend. So each check reads on in the
 directory with the newest object and in the one with the greatest key, which also finds the directories behind it; and
 now and then in the other newest ones. A sweep lists everything meanwhile, a few pages a check, for what came late or
-was replaced. If it finds new objects in other directories, it goes on as fast as it may.
+was replaced. After a restart, and if it finds new objects in other directories, it goes on as fast as it may.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from streamjob_runtime.discovery.objects import Found, Lister, Page
 
 _NEWEST = 8
 """Directories that are read on."""
-_AFTER_RESTART = 5
-"""Pages that each check lists after a restart, until all is listed once."""
 _SMALL = 2
 """Pages of a listing that each check reads as a whole."""
 
@@ -97,14 +95,14 @@ class Search:
         self._swept = 0
         self._pages = 0
         self._finds = self._found_before = False
-        # Whether the sweep is the first one after a restart.
+        # Whether the sweep is the first one after a restart, which has cut another one short.
         self._goes_on = False
 
     @classmethod
     def of(
         cls, recent: Sequence[Found], number_known: int, list_all_every: float = 86_400.0, page_size: int = 1000
     ) -> Search:
-        """Return the search of a source that goes on; it lists everything only in the time of a sweep.
+        """Return the search of a source that goes on; its first sweep takes as many requests as each check may.
 
         Args:
             recent: the objects that were found last, a thousand or more if there are as many; none begins anew.
@@ -114,7 +112,6 @@ class Search:
         """
         search = cls(list_all_every, page_size)
         search._is_first = not recent
-        # The restart has cut a sweep short; where restarts are frequent, none would come to its end in the usual time.
         search._goes_on = bool(recent)
         search._number = number_known
         search._pages = number_known // page_size + 1
@@ -216,8 +213,8 @@ class Search:
         """Return how many pages the sweep lists now, with so many requests left."""
         part = (now - (self._began or 0)) / self._every
         due = int(part * max(self._pages, self._number / self._page_size)) + 1 - self._swept
-        at_once = left if part >= 1 or self._finds or self._found_before else 0
-        return max(due, at_once, min(left, _AFTER_RESTART) if self._goes_on else 0)
+        at_once = part >= 1 or self._finds or self._found_before or self._goes_on
+        return max(due, left if at_once else 0)
 
     def _take(self, page: Page, after: str, known: Knowledge) -> Checked:
         classified = known.classify(page.objects)
