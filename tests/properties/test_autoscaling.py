@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
 from bench.autoscaler.world import Kind
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -103,6 +104,7 @@ def test_there_are_never_two_moves_within_two_restarts(life: Life) -> None:
         last = load.time
 
 
+@pytest.mark.slow
 @_FEW
 @given(lives())
 def test_a_controller_that_restarts_decides_as_before(life: Life) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation.operator.executor_pods import ExecutorPods
@@ -117,6 +118,7 @@ class OneLife(LoadedCluster):
         return replace(found, status=self.last) if is_newest and self.last is not None else found
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_JOBS, _LEVELS)
 def test_a_controller_that_restarts_before_each_decision_decides_as_one_that_never_does(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.properties.dying import Death, deaths, healthy
@@ -35,6 +36,7 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), fates=st.lists(deaths, min_size=1, max_size=4))
 def test_a_job_that_is_killed_anywhere_comes_back_with_the_files_of_its_last_checkpoint(

@@ -228,6 +228,7 @@ def test_whatever_happens_the_log_is_linear_checkpoints_are_whole_and_output_is_
     check(play(schedule))
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_long_histories_of_many_epochs_keep_the_invariants(seed: int) -> None:

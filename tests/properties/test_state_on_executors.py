@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.properties.executors_world import CHAIN, PARTITIONS, EpochOver, World
@@ -30,6 +31,7 @@ FATES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), fates=FATES)
 def test_state_comes_back_whenever_an_executor_or_the_driver_is_killed(seed: int, fates: list[tuple[str, int]]) -> None:
@@ -50,6 +52,7 @@ def test_state_comes_back_whenever_an_executor_or_the_driver_is_killed(seed: int
         assert job.completed == job.now
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 2**32),

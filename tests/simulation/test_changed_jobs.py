@@ -81,6 +81,7 @@ def test_every_row_goes_its_way_once_however_the_job_changes(drawn: bytes, proce
     simulate(Choices(drawn), processes=processes, fault_share=fault_share)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_long_lives_of_changing_jobs_reach_every_dangerous_moment_unharmed() -> None:
     """STREAMJOB_SIMULATIONS sets how many lives there are."""

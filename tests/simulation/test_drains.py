@@ -241,7 +241,7 @@ def test_a_crash_at_any_step_of_a_drain_loses_and_doubles_nothing(shape: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", core(SHAPES, "a line"))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_drain_that_fails_at_any_step_is_told_so_and_may_be_asked_for_again(shape: str) -> None:
     told: Counter[TriggerState] = Counter()
     for fault, (life, request, steps) in ((fault, each) for fault in FAULTS for each in lives_up_to_a_drain(shape)):

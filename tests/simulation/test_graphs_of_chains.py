@@ -36,6 +36,7 @@ def test_every_checkpoint_of_any_graph_is_consistent_whatever_happens_in_whateve
     simulate(Choices(drawn), processes=processes, fault_share=fault_share)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_long_lives_of_random_graphs_reach_every_dangerous_moment_unharmed() -> None:
     """STREAMJOB_SIMULATIONS sets how many lives there are."""

@@ -45,6 +45,7 @@ def test_every_checkpoint_of_any_graph_with_loops_is_consistent(drawn: bytes, pr
     simulate(Choices(drawn), processes=processes, fault_share=fault_share)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_long_lives_of_random_loops_reach_every_dangerous_moment_unharmed() -> None:
     """STREAMJOB_SIMULATIONS sets how many lives there are."""

@@ -87,6 +87,7 @@ def test_a_caller_with_the_token_is_answered_beside_hundreds_of_half_open_connec
             assert fresh.get("/v1/job").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "behaviour",
     [

@@ -175,7 +175,7 @@ def test_a_state_behind_a_state_fires_as_it_does_in_one_query(
     assert sum(len(fused_rows) for fused_rows, _ in results) >= 2
 
 
-@pytest.mark.parametrize("kind", core(["inner", "left", "full"], "left", kept=["full"]))
+@pytest.mark.parametrize("kind", core(["inner", "left", "full"], kept=["left", "full"]))
 def test_a_join_behind_two_channels_fires_as_it_does_without(
     spark: SparkSession, transport: OpenStream, chain: RunChain, kind: str
 ) -> None:

@@ -28,6 +28,7 @@ def data(module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(module.import_module("prepare").prepare(tmp_path_factory.mktemp("flights") / "data"))
 
 
+@pytest.mark.slow
 def test_every_flight_and_every_observation_is_written_once(data: Path) -> None:
     flights = [line for file in (data / "flights").iterdir() for line in file.read_text().splitlines()[1:]]
     weather = [line for file in (data / "weather").iterdir() for line in file.read_text().splitlines()]

@@ -40,6 +40,7 @@ def retain(job: Job, checkpoints: int) -> None:
     job.runs.file.write_text(json.dumps(described))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_each_object_comes_into_the_archive_once_however_often_the_job_is_killed(
     bucket: Bucket, tmp_path: Path

@@ -70,6 +70,7 @@ def visible(spark: SparkSession, bucket: Bucket) -> Counter[tuple[int, int]]:
     return Counter((row.id, row.part) for row in found)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_killed_before_each_step_of_its_commits_it_publishes_each_row_once(
     spark: SparkSession, bucket: Bucket, tmp_path: Path

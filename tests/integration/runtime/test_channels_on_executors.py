@@ -37,7 +37,7 @@ def graph(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[JobRuns]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("graph", "mode"),
-    thorough([(mode, mode) for mode in MODES], ("unaligned", "unaligned")),
+    thorough([(mode, mode) for mode in MODES]),
     indirect=["graph"],
     ids=list(MODES),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.core import core
+from tests.integration.core import thorough
 from tests.integration.runtime.embedded import FAST, Life, running
 from tests.integration.runtime.graphs import (
     Row,
@@ -354,9 +354,7 @@ def without_end(rows: Counter[Any], *, final: bool) -> Counter[Any]:
     return Counter(kept)
 
 
-@pytest.mark.parametrize(
-    "name", core(CHANGES, "windows", kept=["a count by key", "a join", "one of two operators with state"])
-)
+@pytest.mark.parametrize("name", thorough(CHANGES, "a count by key", "a join", "one of two operators with state"))
 def test_an_operator_whose_state_does_not_fit_starts_empty_where_that_is_allowed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

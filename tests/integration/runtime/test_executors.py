@@ -89,7 +89,6 @@ def numbers(tmp_path: Path) -> Iterator[JobRuns]:
         yield runs
 
 
-@pytest.mark.core
 def test_a_job_without_state_goes_on_when_an_executor_is_killed(numbers: JobRuns, tmp_path: Path) -> None:
     process = numbers.start(*ON_TWO)
     numbers.wait_for_progress(0, process)
@@ -171,6 +170,7 @@ def _figures_agree(workdir: Path) -> bool:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_executors_outlive_their_driver_and_bring_the_files_that_they_hold(spark: SparkSession, tmp_path: Path) -> None:
     made = Purchases.write(tmp_path / "input", files=6, rows=30)

@@ -207,14 +207,9 @@ KILLS = (4, 11, 19)
 """Batches in a checkpoint, after which the job is killed."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "more",
-    [
-        pytest.param((), id="alone", marks=pytest.mark.thorough),
-        pytest.param(("--executors", "2", "--executor-memory", "600m"), id="executors"),
-    ],
-)
+@pytest.mark.parametrize("more", [(), ("--executors", "2", "--executor-memory", "600m")], ids=["alone", "executors"])
 def test_between_buckets_each_row_arrives_once_however_often_the_job_is_killed(
     spark: SparkSession, bucket: Bucket, tmp_path: Path, more: tuple[str, ...]
 ) -> None:

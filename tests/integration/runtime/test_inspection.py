@@ -169,7 +169,6 @@ def test_the_state_of_windows_and_of_deduplication_is_a_table(inspected: Inspect
     )
 
 
-@pytest.mark.core
 def test_both_sides_of_a_join_are_tables_and_its_stores_can_be_asked(inspected: Inspected) -> None:
     assert [table.view for table in inspected.tables("pairs")] == ["state_left", "state_right"]
     for side in ("left", "right"):
@@ -198,6 +197,7 @@ def test_a_query_that_cannot_be_run_is_refused_with_the_views_that_there_are(ins
     assert "state_left, state_right" in error.value.fix
 
 
+@pytest.mark.core
 def test_rows_in_flight_can_be_queried(spark: SparkSession, tmp_path: Path) -> None:
     in_flight = InFlight(tmp_path)
     in_flight.add({"k": "a", "n": 1}, {"k": "b", "n": 2})

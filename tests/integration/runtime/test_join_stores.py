@@ -103,7 +103,7 @@ def stored(spark: SparkSession, checkpoint: Path) -> dict[str, list[Any]]:
 @pytest.mark.parametrize(
     ("sql", "keys"),
     [
-        pytest.param(JOINS["rows without a partner"], FEW, id="rows without a partner", marks=pytest.mark.core),
+        pytest.param(JOINS["rows without a partner"], FEW, id="rows without a partner"),
         *(pytest.param(sql, FEW, id=name) for name, sql in JOINS.items() if name != "rows without a partner"),
         pytest.param(JOINS["without bounds"], MANY, id="more keys than fit into memory"),
         pytest.param(JOINS["keys that leave"], MANY, id="more keys that leave than fit into memory"),

@@ -183,7 +183,6 @@ def test_what_expired_while_the_job_stood_is_told_and_given_up_only_if_the_optio
     assert values_read(tmp_path) == expected([*range(10), *range(17, 30)])
 
 
-@pytest.mark.core
 def test_a_topic_that_is_deleted_or_made_again_ends_the_job_and_its_source_begins_anew_under_another_uid(
     spark: SparkSession, kafka_server: KafkaServer, topic: str, tmp_path: Path
 ) -> None:

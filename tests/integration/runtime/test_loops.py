@@ -123,7 +123,7 @@ def airports(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Distanc
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("airports", "seed"),
-    thorough([((mode, fused), seed) for mode, fused, seed in CASES], (("unaligned", False), 5)),
+    thorough([((mode, fused), seed) for mode, fused, seed in CASES]),
     indirect=["airports"],
     ids=[mode for mode, _, _ in CASES],
 )

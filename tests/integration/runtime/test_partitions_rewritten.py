@@ -192,6 +192,7 @@ def stopped(spark: SparkSession, tmp_path: Path) -> Life:
     return before
 
 
+@pytest.mark.slow
 def test_state_that_does_not_come_through_unchanged_is_not_used(
     spark: SparkSession, tmp_path: Path, stopped: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ OURS = "streamjob_runtime.spark.python_workers"
 UNLOADED = f"from {OURS} import serve; serve()"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at_start", "forks"), [("", OURS), (THREAD, UNLOADED)], ids=["without threads", "a library has started a thread"]
 )

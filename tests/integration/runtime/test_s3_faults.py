@@ -56,6 +56,7 @@ def store(
     opened.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(400)
 def test_a_store_that_fails_in_every_way_costs_checkpoints_and_no_rows(
     many: Purchases, spark: SparkSession, store: S3Store, proxy: FaultyProxy, tmp_path: Path

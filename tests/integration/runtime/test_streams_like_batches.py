@@ -182,6 +182,7 @@ def _differences(spark: SparkSession, files: Path, directory: Path, names: list[
 FAST = ["a full join", "a left join of large values", "duplicates by x"]
 
 
+@pytest.mark.slow
 def test_joins_keep_rows_without_partner_and_duplicates_are_told_by_their_values(
     spark: SparkSession, files: Path, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def job_with(directory: Path, functions: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_hint_is_the_type_of_a_function(
     spark: SparkSession, streamjob_job: Callable[..., JobTest], tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ job.sink("report", input=typed, format="json", options={"path": "out"})
 """
 
 
+@pytest.mark.slow
 def test_functions_with_a_type_may_be_made_before_spark_runs(
     spark: SparkSession, streamjob_job: Callable[..., JobTest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def test_keys_may_be_computed_from_windows_and_rows_from_others(events: SparkSes
     assert _rows(events, sql, panes=True) == _rows(events, sql, panes=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=ROWS,

@@ -154,7 +154,7 @@ def expected(form: str) -> Counter[Any]:
     return Counter({(k, start, len(each), sum(each)): 1 for (k, start), each in windows.items()})
 
 
-@pytest.mark.parametrize("form", core(FORMS, "timed by an operator behind", kept=["timers", "timeouts"]))
+@pytest.mark.parametrize("form", core(FORMS, kept=["timed by an operator behind", "timers", "timeouts"]))
 def test_windows_over_the_rows_of_a_function_with_state_are_complete_after_a_kill(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:

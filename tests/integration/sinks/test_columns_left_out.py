@@ -19,7 +19,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
-from tests.integration.core import core
 from tests.integration.sinks.by_hand import opened
 from tests.integration.sinks.databases import Database
 from tests.integration.sinks.lakes import Lake
@@ -120,7 +119,7 @@ def into_delta(database: Database, lake: Lake, path: Path) -> tuple[Sink, Callab
     )
 
 
-@pytest.mark.parametrize("into", core([into_postgresql, into_iceberg, into_delta], into_iceberg))
+@pytest.mark.parametrize("into", [into_postgresql, into_iceberg, into_delta])
 def test_a_table_is_what_all_changes_make_of_it_whatever_they_leave_out(
     spark: SparkSession, database: Database, lake: Lake, tmp_path: Path, into: Into
 ) -> None:

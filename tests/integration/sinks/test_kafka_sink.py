@@ -140,7 +140,6 @@ def files_of_tasks(spark: SparkSession) -> list[Path]:
     return list(Path(directory).rglob("streamjob-staged-*"))
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("on_executors", [False, True])
 def test_many_rows_become_an_object_for_each_task_which_stages_it_itself_on_executors(
     topics: Topics, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, on_executors: bool

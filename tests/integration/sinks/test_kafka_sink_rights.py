@@ -70,6 +70,7 @@ def guarded(kafka_server: KafkaServer, spark: SparkSession, tmp_path: Path) -> I
         own.close()
 
 
+@pytest.mark.slow
 def test_the_rights_that_are_missing_are_told_one_by_one_and_those_of_the_guide_are_enough(guarded: Topics) -> None:
     server = guarded.server
     assert isinstance(server, GuardedServer)

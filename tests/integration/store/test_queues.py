@@ -174,6 +174,7 @@ def test_a_message_says_where_to_look_and_not_what_is_there(world: World) -> Non
     assert (inbox.failure, inbox.figures["messagesRefused"]) == ("", "1")
 
 
+@pytest.mark.slow
 def test_a_queue_that_is_not_there_ends_the_query(world: World) -> None:
     world.url += "-gone"
     _, inbox = world.begin()

@@ -27,7 +27,6 @@ def run(spark: SparkSession, loaded: LoadedJob, tests: object, directory: Path, 
     return list(run_tests(loaded, read.tests, Session(spark, job_files(spark)), directory, kills=kills))
 
 
-@pytest.mark.core
 def test_the_tests_of_the_flights_example_pass(spark: SparkSession, tmp_path: Path) -> None:
     loaded = load_job(FLIGHTS / "job.sql")
     tests = read_tests_file(file_beside(FLIGHTS / "job.sql"), loaded.spec)
