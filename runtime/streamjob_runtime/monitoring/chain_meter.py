@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streamjob.ids import BatchId, OperatorUid
 from streamjob_runtime.chain.chain import Chain
@@ -136,8 +136,8 @@ class ChainMeter:
         self._note_reads(chain, batches, now)
         waited = self._waited_before + emission.blocked_seconds(chain.uid)
         times = self._window.note(batches, waited, in_sinks or {})
-        self._note(
-            now,
+        figures = replace(
+            before,
             records_in=before.records_in + sum(batch.rows_in for batch in batches),
             from_sources=before.from_sources + sum(batch.rows_in - batch.rows_from_chains for batch in batches),
             records_out=_sum(self._out_before, chain.output.rows),
@@ -156,31 +156,13 @@ class ChainMeter:
             times=times or before.times,
             unread=_unread(chain),
         )
+        self._note(now, figures)
         return batches
 
     def rest(self, now: float) -> None:
         """Record that the chain does not run in this epoch; its rates drop to 0."""
-        before, self._running = self.figures, None
-        self._note(
-            now,
-            records_in=before.records_in,
-            from_sources=before.from_sources,
-            records_out=before.records_out,
-            waited=before.waited,
-            watermarks=before.watermarks,
-            idle=frozenset(),
-            strays=before.strays,
-            partition_times={},
-            last_batch_ms=before.last_batch_ms,
-            batches=before.batches,
-            batch_seconds=before.batch_seconds,
-            positions=before.positions,
-            dropped_late=before.dropped_late,
-            not_decoded=before.not_decoded,
-            timeless=before.timeless,
-            times=before.times,
-            unread={},
-        )
+        self._running = None
+        self._note(now, replace(self.figures, idle=frozenset(), partition_times={}, unread={}))
 
     def _note_reads(self, chain: Chain, batches: Sequence[BatchProgress], now: float) -> None:
         uids = _numbered(chain)
@@ -252,65 +234,29 @@ class ChainMeter:
         self._running, self._ended_seconds, self._window = None, self._busy_seconds, BatchWindow()
         self._window.begin(self._waited_before, in_sinks)
 
-    def _note(
-        self,
-        now: float,
-        *,
-        records_in: int,
-        from_sources: int,
-        records_out: int | None,
-        waited: float,
-        watermarks: Mapping[OperatorUid, int],
-        idle: frozenset[OperatorUid],
-        strays: Mapping[OperatorUid, StrayTimes],
-        partition_times: Mapping[OperatorUid, Mapping[TopicPartition, PartitionTime]],
-        last_batch_ms: int | None,
-        batches: int,
-        batch_seconds: float,
-        positions: Mapping[OperatorUid, Positions],
-        dropped_late: Sequence[tuple[str, int]],
-        not_decoded: Mapping[OperatorUid, int],
-        timeless: Mapping[OperatorUid, int],
-        times: BatchTimes | None,
-        unread: Mapping[OperatorUid, UnreadFiles],
-    ) -> None:
-        self._in.note(now, records_in)
-        self._from_sources.note(now, from_sources)
-        self._out.note(now, records_out or 0)
-        self._waits.note(now, waited)
+    def _note(self, now: float, figures: ChainFigures) -> None:
+        """Show figures with the rates, and what else depends on the time."""
+        self._in.note(now, figures.records_in)
+        self._from_sources.note(now, figures.from_sources)
+        self._out.note(now, figures.records_out or 0)
+        self._waits.note(now, figures.waited)
         self._works.note(now, self._busy_seconds)
         backpressured = min(1.0, self._waits.per_second)
         # A single assignment, so that concurrent readers see consistent figures.
-        self.figures = ChainFigures(
-            records_in=records_in,
-            from_sources=from_sources,
-            records_out=records_out,
-            waited=waited,
+        self.figures = replace(
+            figures,
             in_rate=self._in.per_second,
             from_sources_rate=self._from_sources.per_second,
             out_rate=self._out.per_second,
             backpressured=backpressured,
-            watermarks=watermarks,
-            idle=idle,
-            strays=strays,
-            partition_times=partition_times,
-            last_batch_ms=last_batch_ms,
-            batches=batches,
-            batch_seconds=batch_seconds,
-            positions=positions,
             idle_seconds=self._silence.seconds(),
             unknown_seconds=self._silence.unknown_for(now),
-            dropped_late=dropped_late,
-            not_decoded=not_decoded,
-            timeless=timeless,
-            # A batch that waits for room takes its time, too.
             read=dict(self._read),
             states=self._states,
-            lag_seconds=self._lags(positions, unread, now),
-            unread=unread,
+            lag_seconds=self._lags(figures.positions, figures.unread, now),
             record_bytes={uid: size / rows for uid, (size, rows) in self._sized.items() if rows},
+            # A batch that waits for room takes its time, too.
             busy=max(0.0, min(1.0, self._works.per_second) - backpressured),
-            times=times,
             running_seconds=None if self._running is None else now - self._running[1],
             running_records=None if self._running is None else self._running[2],
         )
