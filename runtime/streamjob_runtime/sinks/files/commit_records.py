@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from streamjob.errors import CannotRestore
 from streamjob.ids import CheckpointId
 from streamjob_runtime.sinks.committables import read_record
-from streamjob_runtime.sinks.files.file_systems import Place
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
 from streamjob_runtime.sinks.files.newest_files import NewestFiles
 
 _RECORDS_KEPT = 1000
@@ -55,7 +55,7 @@ class CommitRecords:
         directory: the directory of the records, relative to the place.
     """
 
-    def __init__(self, place: Place, directory: str) -> None:
+    def __init__(self, place: LocalPlace, directory: str) -> None:
         self._place = place
         self._directory = directory
         # Only the newest completion is committed again. The others serve a superseded process that wakes up, and a job

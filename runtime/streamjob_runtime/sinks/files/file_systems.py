@@ -1,4 +1,4 @@
-"""The interface between a file sink and its place, and its implementation for directories."""
+"""The place of a file sink: a directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from streamjob.store.files import sync_directory
@@ -41,92 +41,8 @@ class Move:
     visible: str
 
 
-class Place(Protocol):
-    """A directory-like place. Names are relative to it, with parts joined by `/`."""
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        ...
-
-    def writer_options(self, session: SparkSession) -> Mapping[str, str]:
-        """Return the options for Spark's writer."""
-        ...
-
-    def uri(self, name: str) -> str:
-        """Return the URI of a name, for Spark's writer."""
-        ...
-
-    def prepare(self) -> None:
-        """Create the place, or check that it is writable.
-
-        Raises:
-            UnusablePlace: it is not a directory, or not writable.
-            PlaceFull: no space is left.
-        """
-        ...
-
-    def check(self) -> None:
-        """Check without side effects whether `prepare` would succeed. Raises the errors of `prepare`."""
-        ...
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Create a file unless it exists, atomically; return whether this call created it."""
-        ...
-
-    def write(self, name: str, content: bytes) -> None:
-        """Create or replace a file atomically."""
-        ...
-
-    def read(self, name: str) -> bytes | None:
-        """Return a file's content; None if it does not exist."""
-        ...
-
-    def exists(self, directory: str) -> bool:
-        """Return whether a directory contains anything."""
-        ...
-
-    def size(self, name: str) -> int | None:
-        """Return a file's size in bytes; None if it does not exist."""
-        ...
-
-    def sha256(self, name: str) -> str | None:
-        """Return the SHA-256 of a file's content in hexadecimal; None if it does not exist."""
-        ...
-
-    def directories(self, directory: str) -> Sequence[str]:
-        """Return the names of a directory's subdirectories, without parents."""
-        ...
-
-    def files(self, directory: str) -> Sequence[str]:
-        """Return the names of a directory's files, without parents, oldest first."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Delete a file, if it exists."""
-        ...
-
-    def secure(self, directory: str) -> Sequence[PlacedFile]:
-        """Make the files below a directory durable, and return them with their hashes.
-
-        Files whose names begin with `_` or `.` are not data, and are left out.
-        """
-        ...
-
-    def move(self, moves: Sequence[Move]) -> None:
-        """Make staged files visible, each atomically, and durably; skip missing ones.
-
-        The caller knows that each file existed, so a missing one has been committed before.
-        """
-        ...
-
-    def discard(self, directory: str) -> None:
-        """Delete a directory and its content, if it exists."""
-        ...
-
-
 class LocalPlace:
-    """A directory on a local or shared file system with atomic renames.
+    """A directory on a local or shared file system with atomic renames; names are relative to it.
 
     Args:
         directory: the directory; it need not exist.
@@ -137,9 +53,11 @@ class LocalPlace:
 
     @property
     def label(self) -> str:
+        """Its name in messages."""
         return str(self._root)
 
     def writer_options(self, session: SparkSession) -> Mapping[str, str]:
+        """Return the options for Spark's writer."""
         # A Spark session that streamjob did not start lacks this class, and writes the same files more slowly.
         fast = has_class(session, OUTPUT_FILE_SYSTEM)
         file_system = OUTPUT_FILE_SYSTEM if fast else "org.apache.hadoop.fs.RawLocalFileSystem"
@@ -147,10 +65,17 @@ class LocalPlace:
         return {"fs.file.impl": file_system, "fs.file.impl.disable.cache": "true"}
 
     def uri(self, name: str) -> str:
+        """Return the URI of a name, for Spark's writer."""
         # Hadoop takes paths literally, without percent-encoding.
         return f"file://{self._root / name}"
 
     def prepare(self) -> None:
+        """Create the place, or check that it is writable.
+
+        Raises:
+            UnusablePlace: it is not a directory, or not writable.
+            PlaceFull: no space is left.
+        """
         with _explained(self._root):
             self._root.mkdir(parents=True, exist_ok=True)
             probe = self._temporary()
@@ -159,6 +84,7 @@ class LocalPlace:
             probe.unlink()
 
     def check(self) -> None:
+        """Check without side effects whether `prepare` would succeed. Raises the errors of `prepare`."""
         with _explained(self._root):
             above = next(each for each in (self._root, *self._root.parents) if each.exists())
             if not above.is_dir():
@@ -167,6 +93,7 @@ class LocalPlace:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def create(self, name: str, content: bytes) -> bool:
+        """Create a file unless it exists, atomically; return whether this call created it."""
         with _explained(self._root), self._written(content) as temporary:
             target = self._root / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -178,6 +105,7 @@ class LocalPlace:
             return True
 
     def write(self, name: str, content: bytes) -> None:
+        """Create or replace a file atomically."""
         with _explained(self._root), self._written(content) as temporary:
             target = self._root / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -185,6 +113,7 @@ class LocalPlace:
             sync_directory(target.parent)
 
     def read(self, name: str) -> bytes | None:
+        """Return a file's content; None if it does not exist."""
         with _explained(self._root):
             try:
                 return (self._root / name).read_bytes()
@@ -192,21 +121,25 @@ class LocalPlace:
                 return None
 
     def exists(self, directory: str) -> bool:
+        """Return whether a directory contains anything."""
         return (self._root / directory).exists()
 
     def size(self, name: str) -> int | None:
+        """Return a file's size in bytes; None if it does not exist."""
         try:
             return (self._root / name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def sha256(self, name: str) -> str | None:
+        """Return the SHA-256 of a file's content in hexadecimal; None if it does not exist."""
         try:
             return file_sha256(self._root / name)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def directories(self, directory: str) -> Sequence[str]:
+        """Return the names of a directory's subdirectories, without parents."""
         try:
             with os.scandir(self._root / directory) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -214,6 +147,7 @@ class LocalPlace:
             return ()
 
     def files(self, directory: str) -> Sequence[str]:
+        """Return the names of a directory's files, without parents, oldest first."""
         try:
             with os.scandir(self._root / directory) as entries:
                 found = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if entry.is_file()]
@@ -222,9 +156,14 @@ class LocalPlace:
         return [name for _, name in sorted(found)]
 
     def remove(self, name: str) -> None:
+        """Delete a file, if it exists."""
         (self._root / name).unlink(missing_ok=True)
 
     def secure(self, directory: str) -> Sequence[PlacedFile]:
+        """Make the files below a directory durable, and return them with their hashes.
+
+        Files whose names begin with `_` or `.` are not data, and are left out.
+        """
         top = self._root / directory
         with _explained(self._root):
             walked = [(Path(parent), names) for parent, _, names in os.walk(top)]
@@ -239,6 +178,10 @@ class LocalPlace:
         return sorted(found, key=lambda file: file.name)
 
     def move(self, moves: Sequence[Move]) -> None:
+        """Make staged files visible, each atomically, and durably; skip missing ones.
+
+        The caller knows that each file existed, so a missing one has been committed before.
+        """
         with _explained(self._root):
             for move in moves:
                 self._rename(self._root / move.staged, self._root / move.visible)
@@ -247,6 +190,7 @@ class LocalPlace:
                 sync_directory(self._root / parent)
 
     def discard(self, directory: str) -> None:
+        """Delete a directory and its content, if it exists."""
         # A superseded process may still write there; the next epoch deletes what it adds.
         shutil.rmtree(self._root / directory, ignore_errors=True)
 

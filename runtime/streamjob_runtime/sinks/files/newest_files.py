@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamjob_runtime.sinks.files.file_systems import Place
+from streamjob_runtime.sinks.files.file_systems import LocalPlace
 
 
 class NewestFiles:
@@ -17,7 +17,7 @@ class NewestFiles:
         kept: number of files to keep.
     """
 
-    def __init__(self, place: Place, directory: str, kept: int) -> None:
+    def __init__(self, place: LocalPlace, directory: str, kept: int) -> None:
         self._place = place
         self._directory = directory
         self._kept = kept

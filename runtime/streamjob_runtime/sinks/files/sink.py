@@ -19,7 +19,7 @@ from streamjob_runtime.sinks.committables import read_committable, read_record
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableSink
 from streamjob_runtime.sinks.files.commit_records import CommitRecords
 from streamjob_runtime.sinks.files.empty_part_files import holds_no_row, is_candidate
-from streamjob_runtime.sinks.files.file_systems import LocalPlace, Move, Place, PlacedFile, place_full
+from streamjob_runtime.sinks.files.file_systems import LocalPlace, Move, PlacedFile, place_full
 from streamjob_runtime.sinks.files.newest_files import NewestFiles
 from streamjob_runtime.sinks.files.owners import Owner, owner_record, read_owner
 from streamjob_runtime.sinks.rows.counting import counted
@@ -90,7 +90,7 @@ class FileSink:
         partition_by: columns that become directories.
     """
 
-    def __init__(self, file_format: str, place: Place, partition_by: Sequence[str] = ()) -> None:
+    def __init__(self, file_format: str, place: LocalPlace, partition_by: Sequence[str] = ()) -> None:
         self._format = file_format
         self._place = place
         self._partition_by = tuple(partition_by)
