@@ -25,7 +25,7 @@ from streamjob.snapshot.manifest import FileRef
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, Uploader, UploadStatistics
 from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.guard import trust_connection
-from streamjob_runtime.control.api.listener import Listener
+from streamjob_runtime.control.api.listener import Server
 from streamjob_runtime.executors.agent.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.build_id import this_build
 from streamjob_runtime.executors.credentials import Credentials
@@ -64,12 +64,12 @@ def crowd(agents: int, rounds: int) -> Iterator[Crowd]:
     state = StateOnExecutors(fleet, SegmentsOnExecutors(fleet, "file:///", time.time))
     routes = AgentRoutes(fleet, Credentials.derive(SECRET, "attempt"), state.handlers())
     fleet.open(Welcome(executor="", driver_url="", application="", java_options=(), store="file:///"))
-    listener = Listener("control API", "PORT")
+    server = Server("control API", "PORT")
     limits = replace(LIMITS, connections=LIMITS.connections + routes.connections)
-    url = listener.start(routes.beside(PlainTextResponse(""), trust_connection), 0, limits=limits)
+    server.serve(routes.beside(PlainTextResponse(""), trust_connection), 0, limits)
     context = get_context("spawn")
     failures = context.Value("i", 0)
-    child = context.Process(target=_agents, args=(url, agents, failures), daemon=True)
+    child = context.Process(target=_agents, args=(server.url, agents, failures), daemon=True)
     try:
         state.begin(Epoch(1), {})
         child.start()
@@ -92,7 +92,7 @@ def crowd(agents: int, rounds: int) -> Iterator[Crowd]:
             )
     finally:
         fleet.close()
-        listener.stop()
+        server.stop()
         child.terminate()
         child.join()
 

@@ -16,7 +16,7 @@ from tests.unit.page.test_merging import patched
 from streamjob.client.models import JobState
 from streamjob_runtime.control.api.admission import Limits
 from streamjob_runtime.control.api.app import create_app
-from streamjob_runtime.control.api.listener import Listener
+from streamjob_runtime.control.api.listener import Server
 from streamjob_runtime.control.api.server import ControlServer
 from streamjob_runtime.control.api.streams import MOST
 
@@ -128,15 +128,15 @@ def test_an_open_page_does_not_delay_the_end_of_the_job(job: ServedJob, tmp_path
 
 def test_a_stream_outlives_the_deadline_of_other_answers(job: ServedJob) -> None:
     app = create_app(job, TOKEN, metrics=metrics_text)
-    listener = Listener("control API", "PORT")
-    url = f"{listener.start(app, 0, limits=Limits(request_seconds=1.5))}/v1/stream"
+    server = Server("control API", "PORT")
+    server.serve(app, 0, Limits(request_seconds=1.5))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     try:
-        with httpx.stream("GET", url, headers=headers, trust_env=False, timeout=10) as answer:
+        with httpx.stream("GET", f"{server.url}/v1/stream", headers=headers, trust_env=False, timeout=10) as answer:
             events = events_of(answer)
             began = time.monotonic()
             while time.monotonic() < began + 3:
                 next(events)
                 job.runtime.clock.now += 1
     finally:
-        listener.stop()
+        server.stop()

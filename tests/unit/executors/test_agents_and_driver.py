@@ -15,7 +15,7 @@ from tests.unit.executors.test_fleet import OFFER, fleet
 
 from streamjob_runtime.control.api.admission import LIMITS, Limits
 from streamjob_runtime.control.api.guard import trust_connection
-from streamjob_runtime.control.api.listener import Listener
+from streamjob_runtime.control.api.listener import Server
 from streamjob_runtime.executors.agent.client import DriverAway, DriverClient, Refused
 from streamjob_runtime.executors.credentials import Credentials
 from streamjob_runtime.executors.driver.fleet import Fleet
@@ -31,13 +31,14 @@ class Driver:
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.fleet: Fleet = fleet()
         self.routes = AgentRoutes(self.fleet, Credentials.derive(SECRET, "attempt-1"), {"slowly": _slowly})
-        self._listener = Listener("control API", "PORT")
+        self._server = Server("control API", "PORT")
         app = self.routes.beside(PlainTextResponse("not for agents"), trust_connection)
-        self.url = self._listener.start(app, 0, limits=limits)
+        self._server.serve(app, 0, limits)
+        self.url = self._server.url
 
     def close(self) -> None:
         self.fleet.close()
-        self._listener.stop()
+        self._server.stop()
 
 
 def _slowly(name: str, instance: str, body: bytes) -> Nothing:

@@ -71,7 +71,6 @@ def create_app(
     *,
     metrics: Callable[[], bytes],
     expect: Callable[[TriggerId, str], None] = lambda _trigger, _parent: None,
-    sessions: Sessions | None = None,
     hosts: frozenset[str] | None = None,
     streams: Streams | None = None,
 ) -> FastAPI:
@@ -81,11 +80,10 @@ def create_app(
         token: the token that callers must show.
         metrics: returns the metrics in Prometheus' text form.
         expect: receives the W3C `traceparent` that comes with a request, before the job receives the request.
-        sessions: the sessions of the page; None for new ones.
         hosts: the names under which the server is reached; None for any.
         streams: the streams to the pages; None for new ones.
     """
-    sessions = sessions or Sessions(steady_clock(), lambda: secrets.token_urlsafe(32))
+    sessions = Sessions(steady_clock(), lambda: secrets.token_urlsafe(32))
     app = FastAPI(
         title="streamjob control API",
         summary="Watch and steer one running job.",

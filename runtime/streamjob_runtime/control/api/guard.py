@@ -163,12 +163,10 @@ class BoundedBody:
 
     Args:
         app: the application.
-        limit: maximum size in bytes.
     """
 
-    def __init__(self, app: ASGIApp, limit: int = LIMITS.body_bytes) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -178,8 +176,8 @@ class BoundedBody:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > self._limit:
-                detail = f"the request's body has more than {self._limit} bytes"
+            if size > LIMITS.body_bytes:
+                detail = f"the request's body has more than {LIMITS.body_bytes} bytes"
                 raise HTTPException(413, detail, {"Connection": "close"})
             return message
 

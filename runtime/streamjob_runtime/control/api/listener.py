@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
@@ -27,24 +26,21 @@ class ServerNotStarted(StreamJobError):
     """A server of the job could not be started, so the job does not start either."""
 
 
-class Server(ABC):
-    """A server of a job; runs from `start` to `stop`, or as a context manager."""
+class Server:
+    """Serves an application in its own thread, from `start` to `stop`; a context manager does both.
 
-    def __init__(self) -> None:
+    Args:
+        name: its name in messages: `control API`.
+        variable: the environment variable of the port, for messages.
+    """
+
+    def __init__(self, name: str, variable: str) -> None:
         self._url = ""
-
-    @property
-    def url(self) -> str:
-        """Its URL without a slash at the end; empty while it is stopped."""
-        return self._url
-
-    @abstractmethod
-    def start(self) -> None:
-        """Start the server."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Stop the server; on return its thread has ended and its socket is closed."""
+        self._name = name
+        self._variable = variable
+        self._server: GuardedServer | None = None
+        self._thread: threading.Thread | None = None
+        self._socket: socket.socket | None = None
 
     def __enter__(self) -> Self:
         """Start."""
@@ -57,37 +53,29 @@ class Server(ABC):
         """Stop."""
         self.stop()
 
+    @property
+    def url(self) -> str:
+        """Its URL without a slash at the end; empty while it is stopped."""
+        return self._url
 
-class Listener:
-    """Serves an application in its own thread, from `start` to `stop`.
+    def start(self) -> None:
+        """Start the server."""
+        raise NotImplementedError
 
-    Args:
-        name: its name in messages: `control API`.
-        variable: the environment variable of the port, for messages.
-    """
-
-    def __init__(self, name: str, variable: str) -> None:
-        self._name = name
-        self._variable = variable
-        self._server: GuardedServer | None = None
-        self._thread: threading.Thread | None = None
-        self._socket: socket.socket | None = None
-
-    def start(self, app: ASGIApp, port: int, host: str | None = None, limits: Limits = LIMITS) -> str:
-        """Serve an application; return the URL, without a slash at the end, once it answers requests.
+    def serve(self, app: ASGIApp, port: int, limits: Limits = LIMITS) -> None:
+        """Serve an application at the address of `listening_host`; return once it answers requests.
 
         Args:
             app: the application.
             port: port; 0 for any free one.
-            host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only.
             limits: limits on the resources that callers can use.
 
         Raises:
             InvalidInput: the port is taken, or the address does not exist.
             ServerNotStarted: the server ended before it could answer.
         """
-        host = host or os.environ.get(HOST_VARIABLE) or LOOPBACK
-        self._socket = self._listen(host, port)
+        address = listening_host()
+        self._socket = self._listen(address, port)
         self._server = server = GuardedServer(app, self._socket, limits)
         thread_name = f"streamjob-{self._name.lower().replace(' ', '-')}"
         self._thread = threading.Thread(target=server.run, name=thread_name, daemon=True)
@@ -97,10 +85,11 @@ class Listener:
         if not server.started:
             self.stop()
             raise ServerNotStarted(f"the {self._name} could not be served", "Look for the cause in the job's log.")
-        return f"http://{_reachable(host)}:{self._socket.getsockname()[1]}"
+        self._url = f"http://{_reachable(address)}:{self._socket.getsockname()[1]}"
 
     def stop(self) -> None:
         """Stop the server; on return its thread has ended and its socket is closed."""
+        self._url = ""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join()
@@ -124,6 +113,15 @@ class Listener:
                 f"Set {self._variable} to a free port, or unset it; set {HOST_VARIABLE} to an address of this machine,"
                 " or to * for all.",
             ) from None
+
+
+def listening_host() -> str:
+    """Return the address of the job's servers, `*` for all: STREAMJOB_HOST, or else loopback.
+
+    Connections are not encrypted, so anyone on the network path can read the token: set the variable in a pod, not on a
+    shared machine.
+    """
+    return os.environ.get(HOST_VARIABLE) or LOOPBACK
 
 
 def port_of(variable: str) -> int | None:

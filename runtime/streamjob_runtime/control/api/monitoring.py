@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from streamjob_runtime.control.api import problems
 from streamjob_runtime.control.api.app import add_probes
-from streamjob_runtime.control.api.listener import Listener, Server, port_of
+from streamjob_runtime.control.api.listener import Server, port_of
 from streamjob_runtime.control.running_job import RunningJob
 
 METRICS_PORT_VARIABLE = "STREAMJOB_METRICS_PORT"
@@ -25,23 +25,18 @@ _log = logging.getLogger("streamjob")
 
 
 class MonitoringServer(Server):
-    """Serves `/metrics`, `/healthz` and `/readyz` without a token from `start` to `stop`; a context manager does both.
+    """Serves `/metrics`, `/healthz` and `/readyz` without a token.
 
     Args:
         metrics: returns the metrics in Prometheus' text form; called at most once per second, so that callers cannot
             overload the job.
-        host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only.
         port: port, 0 for any free one; None for STREAMJOB_METRICS_PORT, without which nothing is served.
     """
 
-    def __init__(
-        self, control: RunningJob, *, metrics: Callable[[], bytes], host: str | None = None, port: int | None = None
-    ) -> None:
-        super().__init__()
+    def __init__(self, control: RunningJob, *, metrics: Callable[[], bytes], port: int | None = None) -> None:
+        super().__init__("monitoring", METRICS_PORT_VARIABLE)
         self._app = create_monitoring_app(control, metrics)
-        self._host = host
         self._port = port
-        self._listener = Listener("monitoring", METRICS_PORT_VARIABLE)
 
     def start(self) -> None:
         """Start the server, if a port is set.
@@ -52,13 +47,8 @@ class MonitoringServer(Server):
         """
         port = self._port if self._port is not None else port_of(METRICS_PORT_VARIABLE)
         if port is not None:
-            self._url = self._listener.start(self._app, port, self._host)
+            self.serve(self._app, port)
             _log.info("metrics and probes are served at %s", self._url)
-
-    def stop(self) -> None:
-        """Stop the server; on return its thread has ended and its socket is closed."""
-        self._url = ""
-        self._listener.stop()
 
 
 def create_monitoring_app(

@@ -18,14 +18,12 @@ class RequestRefused(StreamJobError):
 class StateConflict(RequestRefused):
     """The request makes no sense in the job's state, such as a checkpoint of a stopped job."""
 
-    status = 409
     title = "Conflict with the job's state"
 
 
 class TriggerIdReused(RequestRefused):
     """The trigger id belongs to a different kind of request."""
 
-    status = 409
     title = "Trigger id used before"
 
 

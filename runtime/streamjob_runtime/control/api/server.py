@@ -20,7 +20,7 @@ from streamjob_runtime.control.api.admission import LIMITS
 from streamjob_runtime.control.api.app import create_app
 from streamjob_runtime.control.api.auth import read_token, token_file
 from streamjob_runtime.control.api.guard import trust_connection
-from streamjob_runtime.control.api.listener import HOST_VARIABLE, LOOPBACK, Listener, Server, port_of
+from streamjob_runtime.control.api.listener import Server, listening_host, port_of
 from streamjob_runtime.control.api.streams import Streams
 from streamjob_runtime.control.running_job import RunningJob
 from streamjob_runtime.executors.driver.routes import AgentRoutes
@@ -30,13 +30,11 @@ CONTROL_FILE = "control.json"
 
 
 class ControlServer(Server):
-    """Serves the control API of one job from `start` to `stop`; a context manager does both.
+    """Serves the control API of one job.
 
     Args:
         workdir: existing directory for `control.json` and the token.
         metrics: returns the metrics in Prometheus' text form.
-        host: address, `*` for all; None for STREAMJOB_HOST, or else loopback only. Connections are not encrypted, so
-            anyone on the network path can read the token: use this in a pod, not on a shared machine.
         port: port; None for STREAMJOB_PORT, or else any free one.
         agents: answers the agents of executors; None if the job has none.
         expect: receives the W3C `traceparent` that comes with a request.
@@ -48,21 +46,18 @@ class ControlServer(Server):
         workdir: Path,
         *,
         metrics: Callable[[], bytes],
-        host: str | None = None,
         port: int | None = None,
         agents: AgentRoutes | None = None,
         expect: Callable[[TriggerId, str], None] = lambda _trigger, _parent: None,
     ) -> None:
-        super().__init__()
+        super().__init__("control API", PORT_VARIABLE)
         self._control = control
         self._workdir = workdir.resolve()
         self._metrics = metrics
-        self._host = host
         self._port = port
         self._agents = agents
         self._expect = expect
         self._streams = Streams(control, steady_clock())
-        self._listener = Listener("control API", PORT_VARIABLE)
 
     def start(self) -> None:
         """Start the server, and write `control.json` once it answers requests.
@@ -78,7 +73,7 @@ class ControlServer(Server):
             metrics=self._metrics,
             expect=self._expect,
             streams=self._streams,
-            hosts=names_of(self._host or os.environ.get(HOST_VARIABLE) or LOOPBACK),
+            hosts=names_of(listening_host()),
         )
         limits = LIMITS
         if self._agents is not None:
@@ -86,7 +81,7 @@ class ControlServer(Server):
             # Beside theirs, there is as much room as without.
             limits = replace(LIMITS, connections=LIMITS.connections + self._agents.connections)
         port = self._port if self._port is not None else port_of(PORT_VARIABLE) or 0
-        self._url = self._listener.start(app, port, self._host, limits)
+        self.serve(app, port, limits)
         _write_atomically(
             self._workdir / CONTROL_FILE,
             ControlFile(url=self._url, pid=os.getpid(), token_file=str(token_path)).model_dump_json(),
@@ -102,9 +97,8 @@ class ControlServer(Server):
         if self._url:
             self._control.requests.wait_until_seen(linger)
             self._remove_control_file()
-            self._url = ""
         self._streams.close()
-        self._listener.stop()
+        super().stop()
 
     def _remove_control_file(self) -> None:
         """Remove the file, unless a successor of this process has replaced it meanwhile."""

@@ -60,7 +60,7 @@ class Sessions:
     def exchange(self, code: str) -> Issued | None:
         """Return a new session for a code; None if the code is unknown, used or too old."""
         with self._lock:
-            access = self._codes.pop(_hash(code), None)
+            access = self._codes.pop(hash_of(code), None)
         if access is None or self._is_over(access):
             return None
         return self._issue(self._sessions, Access(access.write, self._clock() + SESSION_SECONDS), _SESSIONS)
@@ -68,7 +68,7 @@ class Sessions:
     def find(self, token: str) -> Access | None:
         """Return the rights of a session; None if the token is unknown or too old."""
         with self._lock:
-            access = self._sessions.get(_hash(token))
+            access = self._sessions.get(hash_of(token))
         return None if access is None or self._is_over(access) else access
 
     def _issue(self, place: OrderedDict[bytes, Access], access: Access, most: int) -> Issued:
@@ -76,7 +76,7 @@ class Sessions:
         with self._lock:
             for key in [key for key, each in place.items() if self._is_over(each)]:
                 del place[key]
-            place[_hash(secret)] = access
+            place[hash_of(secret)] = access
             while len(place) > most:
                 place.popitem(last=False)
         return Issued(secret, access)
@@ -85,5 +85,6 @@ class Sessions:
         return access.expires is not None and self._clock() >= access.expires
 
 
-def _hash(secret: str) -> bytes:
+def hash_of(secret: str) -> bytes:
+    """Return what is kept of a secret."""
     return sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -11,14 +11,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from starlette.responses import PlainTextResponse, Response
 
 from streamjob.page.files import HEADERS, PAGE
-from streamjob_runtime.control.api.sessions import Access
+from streamjob_runtime.control.api.sessions import Access, hash_of
 from streamjob_runtime.spark.page import HEADER, SparkPage
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class SparkPages:
         ends = self._clock() + SECONDS
         ticket = Ticket(self._secret(), base, ends if access.expires is None else min(ends, access.expires))
         with self._lock:
-            self._tickets[_hash(ticket.token)] = ticket
+            self._tickets[hash_of(ticket.token)] = ticket
             while len(self._tickets) > _MOST:
                 self._tickets.popitem(last=False)
         return ticket
@@ -107,7 +106,7 @@ class SparkPages:
     def find(self, token: str) -> Ticket | None:
         """Return a ticket; None if the token is unknown or too old."""
         with self._lock:
-            ticket = self._tickets.get(_hash(token))
+            ticket = self._tickets.get(hash_of(token))
         return None if ticket is None or self._clock() >= ticket.expires else ticket
 
     async def answer(self, method: str, token: str, path: str, query: str) -> Response:
@@ -163,7 +162,3 @@ def _below(location: str, ticket: Ticket) -> str:
 
 def _said(status: int, text: str) -> Response:
     return PlainTextResponse(text + "\n", status, dict(HEADERS))
-
-
-def _hash(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogateescape")).digest()
