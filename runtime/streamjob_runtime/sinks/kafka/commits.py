@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -35,35 +34,14 @@ class CommitRecord(BaseModel):
     batches: tuple[str, ...]
 
 
-class Verdict(StrEnum):
-    """The action for a batch of a completed checkpoint."""
-
-    DUE = "DUE"
-    DONE = "DONE"
-    GONE = "GONE"
-
-
-def verdict(record: CommitRecord | None, checkpoint: CheckpointId, batch: str, *, staged: bool) -> Verdict:
-    """Return what to do with a batch.
-
-    Args:
-        record: the sink's newest record; None if it has none.
-        checkpoint: the completed checkpoint that covers the batch.
-        batch: the name of its rows.
-        staged: whether its rows are staged.
-    """
-    if is_recorded(record, batch):
-        return Verdict.DONE
-    if staged:
-        return Verdict.DUE
-    if record is not None and record.checkpoint >= checkpoint:
-        return Verdict.DONE
-    return Verdict.GONE
-
-
 def is_recorded(record: CommitRecord | None, batch: str) -> bool:
     """Return whether the newest record names a batch."""
     return record is not None and batch in record.batches
+
+
+def is_done_before(record: CommitRecord | None, checkpoint: CheckpointId) -> bool:
+    """Return whether a batch of a checkpoint that is neither staged nor recorded was committed before the record."""
+    return record is not None and record.checkpoint >= checkpoint
 
 
 def following(

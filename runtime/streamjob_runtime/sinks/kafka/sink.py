@@ -28,14 +28,13 @@ from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone, UnusableSink
 from streamjob_runtime.sinks.kafka.commits import (
     CommitRecord,
-    Verdict,
     following,
     identity_of,
+    is_done_before,
     is_recorded,
     partition_of,
     read_record,
     transactional_id,
-    verdict,
 )
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import mismatches, records
@@ -309,7 +308,7 @@ class KafkaSink:
                 try:
                     if not self._context.staging.fetch(name, file):
                         # A batch's first object is deleted before the next transaction begins, the others at leisure.
-                        if name == batch.name and self._is_done(checkpoint, name):
+                        if name == batch.name and is_done_before(self._record, checkpoint):
                             break
                         self._rows_gone(checkpoint, name)
                     if not sent:
@@ -330,9 +329,6 @@ class KafkaSink:
         producer.commit(doing)
         self._record = record
         self._committed = tuple(name for batch in sent for name in batch.names)
-
-    def _is_done(self, checkpoint: CheckpointId, name: str) -> bool:
-        return verdict(self._record, checkpoint, name, staged=False) is Verdict.DONE
 
     def _delete_committed(self) -> None:
         if self._committed:

@@ -19,11 +19,10 @@ from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableRecord
 from streamjob_runtime.sinks.kafka.commits import (
     NAMES_KEPT,
     CommitRecord,
-    Verdict,
     following,
+    is_done_before,
     partition_of,
     read_record,
-    verdict,
 )
 from streamjob_runtime.sinks.kafka.errors import ProducerFenced
 
@@ -31,24 +30,20 @@ RECORD = CommitRecord(epoch=2, checkpoint=7, batches=("2/b", "2/a"))
 
 
 @pytest.mark.parametrize(
-    ("record", "checkpoint", "batch", "staged", "expected"),
+    ("record", "checkpoint", "expected"),
     [
-        (None, 1, "1/a", True, Verdict.DUE),
-        (None, 1, "1/a", False, Verdict.GONE),
-        (RECORD, 7, "2/a", True, Verdict.DONE),
-        (RECORD, 7, "2/a", False, Verdict.DONE),
-        (RECORD, 8, "2/c", True, Verdict.DUE),
-        (RECORD, 8, "2/c", False, Verdict.GONE),
+        (None, 1, False),
+        (RECORD, 8, False),
         # A record does not name all earlier batches, also not all of its own checkpoint.
-        (RECORD, 7, "1/z", False, Verdict.DONE),
+        (RECORD, 7, True),
         # An older snapshot was brought back: its rows were deleted when they had been committed.
-        (RECORD, 6, "1/z", False, Verdict.DONE),
-        # The job was created again, and its numbers restart at 1.
-        (RECORD, 1, "1/n", True, Verdict.DUE),
+        (RECORD, 6, True),
     ],
 )
-def test_what_is_due(record: CommitRecord | None, checkpoint: int, batch: str, staged: bool, expected: Verdict) -> None:
-    assert verdict(record, CheckpointId(checkpoint), batch, staged=staged) is expected
+def test_a_batch_that_is_nowhere_is_done_if_a_later_checkpoint_is(
+    record: CommitRecord | None, checkpoint: int, expected: bool
+) -> None:
+    assert is_done_before(record, CheckpointId(checkpoint)) is expected
 
 
 def test_a_record_names_the_batches_of_its_commit_and_some_of_those_before() -> None:
