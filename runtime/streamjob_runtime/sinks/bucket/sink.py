@@ -32,7 +32,6 @@ from streamjob_runtime.sinks.bucket.layout import OWNER, epoch_of, probe_key
 from streamjob_runtime.sinks.bucket.probe import probe_uploads
 from streamjob_runtime.sinks.bucket.records import CommitRecords
 from streamjob_runtime.sinks.bucket.rows import encoding_of, mismatches, prepared
-from streamjob_runtime.sinks.bucket.standing import standing
 from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedFiles
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import StagedRowsGone, UnusableSink
@@ -279,13 +278,15 @@ class BucketSink:
     def _due(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> tuple[Sequence[StagedFile], bool]:
         """Return the uploads to complete, and whether their commit was interrupted. Raises StagedRowsGone."""
         files = [file for batch in batches for file in batch.files]
-        found = standing(files, self._all(lambda file: self._uploads.parts(file.pending), files))
-        if found.missing and self._records.covers(checkpoint, [batch.id for batch in batches]):
-            return found.pending, True
-        for file in found.missing:
+        parts = self._all(lambda file: self._uploads.parts(file.pending), files)
+        pending = [file for file, known in zip(files, parts, strict=True) if file.waits(known)]
+        missing = [file for file, known in zip(files, parts, strict=True) if not file.waits(known)]
+        if missing and self._records.covers(checkpoint, [batch.id for batch in batches]):
+            return pending, True
+        for file in missing:
             if not self._is_visible(file):
                 self._rows_gone(checkpoint, file)
-        return found.pending, False
+        return pending, False
 
     def _complete(self, files: Sequence[StagedFile]) -> None:
         # False means that another process has completed it meanwhile: all of them existed when the record was made.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,6 +49,14 @@ class StagedFile(BaseModel):
     def pending(self) -> PendingUpload:
         """The upload."""
         return PendingUpload(check_key(self.path), self.upload)
+
+    def waits(self, parts: Mapping[int, str] | None) -> bool:
+        """Return whether the upload is whole and waits for completion; if not, it was completed before, or is lost.
+
+        Args:
+            parts: the tags of its parts by number; None if it does not exist.
+        """
+        return parts is not None and all(parts.get(number) == tag for number, tag in enumerate(self.parts, start=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from streamjob.ids import CheckpointId, Epoch
 from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.sinks.bucket.layout import epoch_of, file_name, partition_directory, probe_key, record_key
 from streamjob_runtime.sinks.bucket.records import CommitRecords, is_record_of
-from streamjob_runtime.sinks.bucket.standing import standing
 from streamjob_runtime.sinks.bucket.writing import StagedFile
 from streamjob_runtime.sinks.errors import UnreadableRecord
 
@@ -112,6 +111,4 @@ FILE = StagedFile(path="part-1-x-0.parquet", size=7, rows=1, upload="u", parts=(
     ],
 )
 def test_an_upload_waits_if_all_parts_of_the_file_are_there(parts: Mapping[int, str] | None, pending: bool) -> None:
-    found = standing([FILE], [parts])
-
-    assert (found.pending, found.missing) == (((FILE,), ()) if pending else ((), (FILE,)))
+    assert FILE.waits(parts) is pending
