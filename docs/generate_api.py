@@ -221,7 +221,7 @@ class _Nobody:
     """Stands for a job and a store that are not called while their interfaces are described."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
+        return _Nobody()
 
 
 TARGETS = {"cli.md": render_cli, "control-api.md": render_api, "metrics.md": render_metrics}

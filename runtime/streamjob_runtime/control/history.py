@@ -48,10 +48,10 @@ class History:
                 event_lag = event_lag_seconds(job)
                 self._event_lags.append((now, math.nan if event_lag is None else event_lag))
 
-    def since(self, time: float = float("-inf")) -> HistoryView:
-        """Return the points later than a time, in seconds since 1970."""
+    def since(self, time: float | None = None) -> HistoryView:
+        """Return the points later than a time, in seconds since 1970; all for None."""
         with self._lock:
-            first = bisect_right(self._points, time, key=lambda point: point[0])
+            first = 0 if time is None else bisect_right(self._points, time, key=lambda point: point[0])
             packed = [self._points[index] for index in range(first, len(self._points))]
         return HistoryView(interval_seconds=INTERVAL, points=tuple(_unpacked(each, self._chains) for each in packed))
 

@@ -27,8 +27,7 @@ from streamjob.client.models import (
     TableView,
     TriggerView,
 )
-from streamjob.client.page_models import Diagnosis, EventsView, EventView, HistoryView
-from streamjob.client.profile_models import ProfilesView, ProfileView
+from streamjob.client.page_models import Diagnosis
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.model.spec import CheckpointingPolicy
@@ -44,7 +43,8 @@ from streamjob_runtime.control.history import History, point_of
 from streamjob_runtime.control.profiles import Profiles, Recorder
 from streamjob_runtime.control.requests import Requests
 from streamjob_runtime.control.start_gate import StartGate
-from streamjob_runtime.control.terminal.events import Look, events
+from streamjob_runtime.control.terminal.events import Look
+from streamjob_runtime.control.terminal.events import events as events_between
 from streamjob_runtime.control.views import (
     chain_view,
     channel_view,
@@ -82,7 +82,7 @@ class RunningJob:
     Args:
         store: its store, whose failures are a part of the diagnosis; None in a test without one.
         recorders: returns the processes that can be profiled.
-        spark_page: returns where Spark's own page is.
+        spark_page: returns where Spark's own page is; None if the job has not asked for it, or Spark has not started.
         on_batch: receives each batch that has ended.
         gate: keeps the job waiting until a request starts it; None for a job that starts by itself.
     """
@@ -96,15 +96,15 @@ class RunningJob:
         on_batch: Callable[[ChainUid, BatchProgress], None] = lambda _chain, _batch: None,
         gate: StartGate | None = None,
     ) -> None:
-        self._gate = gate or StartGate()
-        self._spark_page = spark_page
+        self.gate = gate or StartGate()
+        self.spark_page = spark_page
         self._runner = runner
         self._on_batch = on_batch
         self._store = store
         self._restarts = RestartTimes()
-        self._history = History([chain.uid for chain in runner.job.plan.chains])
-        self._events = EventLog()
-        self._profiles = Profiles(runner.job.clock, recorders, self._note_profile)
+        self.history = History([chain.uid for chain in runner.job.plan.chains])
+        self.events = EventLog()
+        self.profiles = Profiles(runner.job.clock, recorders, self._note_profile)
         self._look: Look | None = None
         self._looked = 0.0
         self._coordination = runner.coordination
@@ -139,19 +139,11 @@ class RunningJob:
     def record(self, job: JobView, checkpoints: CheckpointsView) -> None:
         """Remember figures and events of the job; the thread that observes it calls this about once a second."""
         now = self._runner.job.clock()
-        self._history.note(job, now)
+        self.history.note(job, now)
         before, self._look, self._looked = self._look, Look(job, checkpoints), now
-        for each in events(before, self._look):
+        for each in events_between(before, self._look):
             at = now if each.at is None else each.at
-            self._events.add(at, each.kind, each.text, weight=each.weight.value, details=each.details)
-
-    def history(self, since: float | None) -> HistoryView:
-        """Return the figures of the last hour, those later than `since` in seconds since 1970."""
-        return self._history.since() if since is None else self._history.since(since)
-
-    def events(self) -> EventsView:
-        """Return the latest events of this process."""
-        return self._events.view()
+            self.events.add(at, each.kind, each.text, weight=each.weight.value, details=each.details)
 
     def _in_sinks(self, uid: ChainUid) -> dict[OperatorUid, float]:
         job = self._runner.job
@@ -177,8 +169,8 @@ class RunningJob:
             restarts=self._restarts.times,
             store_failures=len(failures),
             store_error=failures[-1].message if failures else "",
-            lag_change=self._history.lag_change(),
-            event_lag_change=self._history.event_lag_change(),
+            lag_change=self.history.lag_change(),
+            event_lag_change=self.history.event_lag_change(),
             batch_target=self._runner.job.loaded.spec.batch_duration,
         )
         return diagnose(job, checkpoints, known)
@@ -200,14 +192,6 @@ class RunningJob:
             "point": point_of(look.job, now),
         }
         return {"job": job} | {name: view.model_dump(mode="json", exclude_none=True) for name, view in views.items()}
-
-    def events_after(self, event: int) -> Sequence[EventView]:
-        """Return the events with higher ids, oldest first."""
-        return self._events.after(event)
-
-    def last_event(self) -> int:
-        """Return the id of the newest event; 0 before the first."""
-        return self._events.last_id
 
     def last_checkpoint(self) -> LastCheckpointView | None:
         """Return the newest snapshot that this process has completed."""
@@ -264,7 +248,7 @@ class RunningJob:
             rewriting=_rewriting(epoch),
             spark_page=self._has_spark_page,
             failure=status.failure,
-            waiting=self._gate.waiting,
+            waiting=self.gate.waiting,
             checkpoints=status.checkpoints if "checkpoints" in include else None,
             checkpointing=_policy_view(status.policy) if "checkpointing" in include else None,
             triggers=outcomes if triggers else None,
@@ -369,12 +353,8 @@ class RunningJob:
         how = " with a savepoint" if savepoint else ""
         self._note_request(trigger_id, f"a {'drain' if drain else 'stop'}{how} was requested")
 
-    def start(self) -> None:
-        """Start a job that waits for this request; otherwise do nothing."""
-        self._gate.open()
-
     def _note_request(self, trigger_id: TriggerId, sentence: str) -> None:
-        self._events.add(self._runner.job.clock(), "request", sentence, details={"trigger": trigger_id})
+        self.events.add(self._runner.job.clock(), "request", sentence, details={"trigger": trigger_id})
 
     def _take(self, trigger_id: TriggerId, post: Callable[[], bool], refusal: str) -> None:
         state = self._coordination.lifecycle.state
@@ -390,27 +370,11 @@ class RunningJob:
         self._coordination.change_policy(policy)
         written = changes.model_dump(mode="json", exclude_unset=True)
         what = ", ".join(f"{name} {'off' if value is None else value}" for name, value in written.items())
-        self._events.add(self._runner.job.clock(), "request", f"checkpointing was changed: {what}")
+        self.events.add(self._runner.job.clock(), "request", f"checkpointing was changed: {what}")
         return _policy_view(policy)
 
-    def start_profile(self, seconds: float, profile: TriggerId) -> None:
-        """Start to record a profile, unless there is one with this id. Raises StateConflict."""
-        self._profiles.start(profile, seconds)
-
-    def profile(self, profile: TriggerId) -> ProfileView | None:
-        """Return a profile, or None if the id is unknown."""
-        return self._profiles.get(profile)
-
-    def profiles(self) -> ProfilesView:
-        """Return the latest profiles without their stacks."""
-        return self._profiles.view()
-
     def _note_profile(self, sentence: str, profile: TriggerId) -> None:
-        self._events.add(self._runner.job.clock(), "request", sentence, details={"profile": profile})
-
-    def spark_page(self) -> SparkPage | None:
-        """Return where Spark's own page is; None if the job has not asked for it, or Spark has not started."""
-        return self._spark_page()
+        self.events.add(self._runner.job.clock(), "request", sentence, details={"profile": profile})
 
     def trigger(self, trigger_id: TriggerId) -> TriggerView | None:
         """Return the state of a request, or None if the id is unknown."""

@@ -66,7 +66,7 @@ def test_what_changes_comes_as_a_patch_and_what_happens_as_an_event(http: httpx.
         _, _, document = next(events)
         job.enter(JobState.STOPPING)
         http.post("/v1/checkpoints")
-        job._events.add(1.0, "state", "by hand")
+        job.events.add(1.0, "state", "by hand")
         seen: dict[str, tuple[str, Any]] = {}
         while len(seen) < 2:
             number, name, data = next(events)
@@ -76,13 +76,13 @@ def test_what_changes_comes_as_a_patch_and_what_happens_as_an_event(http: httpx.
     assert patch["job"]["state"] == "STOPPING"
     assert "graph" not in patch["job"]
     assert patched(document, patch)["diagnosis"]["sentence"].startswith("Stopping")
-    assert seen["log"][0] == str(job.last_event())
+    assert seen["log"][0] == str(job.events.last_id)
     assert seen["log"][1]["sentence"] == "by hand"
 
 
 def test_a_reader_that_comes_back_gets_what_it_missed(http: httpx.Client, job: ServedJob) -> None:
     for sentence in ("one", "two", "three"):
-        job._events.add(1.0, "state", sentence)
+        job.events.add(1.0, "state", sentence)
 
     with http.stream("GET", "/v1/stream", headers={"Last-Event-ID": "1"}) as answer:
         events = events_of(answer)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests.models.clocks import SettableClock
 
-from streamjob.client.page_models import EventView
 from streamjob_runtime.control.api.refusals import TooManyRequests
 from streamjob_runtime.control.api.streams import MOST, Streams
+from streamjob_runtime.control.event_log import EventLog
 
 
 class Job:
@@ -19,7 +19,7 @@ class Job:
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {"state": "RUNNING"}
-        self.events: list[EventView] = []
+        self.events = EventLog()
         self.looks = 0
         self.error: Exception | None = None
 
@@ -30,13 +30,7 @@ class Job:
         return dict(self.document)
 
     def happens(self) -> None:
-        self.events.append(EventView(id=len(self.events) + 1, at=1.0, kind="state", weight="routine", sentence="so"))
-
-    def events_after(self, event: int) -> Sequence[EventView]:
-        return [each for each in self.events if each.id > event]
-
-    def last_event(self) -> int:
-        return len(self.events)
+        self.events.add(1.0, "state", "so", weight="routine")
 
 
 def kinds(text: bytes) -> list[str]:
@@ -54,7 +48,7 @@ async def next_but_heartbeats(texts: AsyncIterator[bytes]) -> bytes:
 
 
 def streams_of(job: Job, clock: SettableClock | None = None, heartbeat: float = 15.0) -> Streams:
-    return Streams(job, clock or SettableClock(0.0), every=0.001, heartbeat=heartbeat)
+    return Streams(job.live, job.events, clock or SettableClock(0.0), every=0.001, heartbeat=heartbeat)
 
 
 async def test_a_stream_begins_with_the_document_and_goes_on_with_patches() -> None:
@@ -67,7 +61,7 @@ async def test_a_stream_begins_with_the_document_and_goes_on_with_patches() -> N
 
 async def test_all_streams_share_one_look_at_the_job() -> None:
     job = Job()
-    streams = Streams(job, SettableClock(0.0), every=60)
+    streams = Streams(job.live, job.events, SettableClock(0.0), every=60)
     for texts in [streams.open(None, None).texts() for _ in range(MOST)]:
         assert kinds(await next_of(texts)) == ["job"]
     assert job.looks == 1
@@ -136,7 +130,7 @@ async def test_a_stream_ends_with_its_session() -> None:
 
 async def test_the_end_of_the_server_shows_the_last_state() -> None:
     job = Job()
-    streams = Streams(job, SettableClock(0.0), every=60)
+    streams = Streams(job.live, job.events, SettableClock(0.0), every=60)
     texts = streams.open(None, None).texts()
     await next_of(texts)
     job.document = {"state": "FINISHED"}

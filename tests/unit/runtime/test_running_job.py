@@ -143,7 +143,7 @@ def test_what_happened_is_told_with_its_whole_error_and_its_own_time(world: JobO
     world.clock.now += 1
     world.control.record(world.control.job(), world.control.checkpoints())
 
-    restart, checkpoint, running = world.control.events().events
+    restart, checkpoint, running = world.control.events.view().events
 
     assert (running.kind, running.sentence, running.at) == (
         "state",
@@ -174,7 +174,7 @@ def test_a_request_is_an_event_unless_it_is_refused(world: JobOfThreeChains) -> 
     with pytest.raises(StateConflict):
         world.control.trigger_savepoint(None, TriggerId("four"))
 
-    assert [event.sentence for event in reversed(world.control.events().events)] == [
+    assert [event.sentence for event in reversed(world.control.events.view().events)] == [
         "a savepoint was requested",
         "a checkpoint was requested",
         "checkpointing was changed: interval off, minPause 2s",
@@ -197,8 +197,8 @@ def test_a_job_that_catches_up_is_diagnosed_by_its_history(world: JobOfThreeChai
     world.clock.now += 60
     note(300)
 
-    assert world.control.history(NOW).points[0].lag_seconds == 300
-    assert world.control._history.lag_change() == -10
+    assert world.control.history.since(NOW).points[0].lag_seconds == 300
+    assert world.control.history.lag_change() == -10
 
 
 def test_the_page_shows_what_was_observed_a_moment_ago_or_else_looks_itself(world: JobOfThreeChains) -> None:

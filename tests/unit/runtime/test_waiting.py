@@ -30,15 +30,15 @@ def test_a_waiting_job_is_alive_and_not_ready_and_takes_the_request_to_start_twi
     assert view(control).waiting == "prepared"
     assert (control.healthy()[0], control.ready()[0]) == (True, False)
     assert control.diagnosis().sentence.startswith("Prepared, and waiting for the request to start")
-    control.start()
-    control.start()
+    control.gate.open()
+    control.gate.open()
     assert view(control).waiting is None
 
 
 def test_a_job_that_starts_by_itself_waits_for_nothing(tmp_path: Path) -> None:
     control = RunningJob(cast(Any, JobOfThreeChains(tmp_path).runner))
 
-    control.start()
+    control.gate.open()
 
     assert view(control).waiting is None
 

@@ -100,9 +100,9 @@ def create_app(
     _add_requests(app, control, expect)
     _add_profiles(app, control)
     _add_sessions(app, sessions)
-    _add_spark_page(app, SparkPages(lambda: control.spark_page(), steady_clock(), lambda: secrets.token_urlsafe(32)))
+    _add_spark_page(app, SparkPages(control.spark_page, steady_clock(), lambda: secrets.token_urlsafe(32)))
     _add_page(app)
-    _add_stream(app, streams or Streams(control, steady_clock()))
+    _add_stream(app, streams or Streams(control.live, control.events, steady_clock()))
     add_probes(app, control, lambda: run_in_threadpool(metrics))
     _describe(app)
     return app
@@ -164,7 +164,7 @@ def _add_views(app: FastAPI, control: RunningJob) -> None:
     @app.get("/v1/history", tags=["job"], responses=_INVALID)
     def history(since: _Since = None) -> HistoryView:
         """The figures of the last hour, every five seconds."""
-        return control.history(since)
+        return control.history.since(since)
 
     @app.get("/v1/executors", tags=["job"])
     def executors() -> ExecutorsView:
@@ -174,7 +174,7 @@ def _add_views(app: FastAPI, control: RunningJob) -> None:
     @app.get("/v1/events", tags=["job"])
     def events() -> EventsView:
         """The last 500 events of this process: states, restarts, checkpoints, requests, ends of inputs."""
-        return control.events()
+        return control.events.view()
 
     @app.get("/v1/checkpoints", tags=["checkpoints"])
     def checkpoints() -> CheckpointsView:
@@ -244,7 +244,7 @@ def _add_requests(app: FastAPI, control: RunningJob, expect: Callable[[TriggerId
     @app.post("/v1/start", status_code=202, tags=["job"])
     def start() -> StartView:
         """Start a process that runs with `--wait-for-start`. A process that has started goes on."""
-        control.start()
+        control.gate.open()
         return StartView(attempt=control.job().attempt)
 
     @app.patch("/v1/checkpointing", tags=["checkpoints"], responses=_CONFLICT | _INVALID)
@@ -267,19 +267,19 @@ def _add_profiles(app: FastAPI, control: RunningJob) -> None:
         """Record where the processes of the job spend their CPU time; one profile at a time."""
         wanted = request or ProfileRequest()
         profile = wanted.trigger_id or TriggerId(str(uuid.uuid4()))
-        control.start_profile(wanted.seconds, profile)
+        control.profiles.start(profile, wanted.seconds)
         response.headers["Location"] = f"/v1/profiles/{profile}"
         return Accepted(trigger_id=profile)
 
     @app.get("/v1/profiles", tags=["profiles"])
     def profiles() -> ProfilesView:
         """The last five profiles of this process, without their stacks."""
-        return control.profiles()
+        return control.profiles.view()
 
     @app.get("/v1/profiles/{profile_id}", tags=["profiles"], responses=_UNKNOWN)
     def profile(profile_id: Annotated[str, Path(max_length=128)]) -> ProfileView:
         """A profile, with the stacks of each process once it has completed."""
-        found = control.profile(TriggerId(profile_id))
+        found = control.profiles.get(TriggerId(profile_id))
         if found is None:
             raise HTTPException(404, f"there is no profile {profile_id}")
         return found

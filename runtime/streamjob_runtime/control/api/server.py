@@ -57,7 +57,7 @@ class ControlServer(Server):
         self._port = port
         self._agents = agents
         self._expect = expect
-        self._streams = Streams(control, steady_clock())
+        self._streams = Streams(control.live, control.events, steady_clock())
 
     def start(self) -> None:
         """Start the server, and write `control.json` once it answers requests.

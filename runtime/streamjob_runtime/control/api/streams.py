@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
@@ -19,6 +18,7 @@ from streamjob.client.page_models import EventView
 from streamjob.page.merging import Document, Feed, server_sent
 from streamjob_runtime.control.api.guard import keep_open
 from streamjob_runtime.control.api.refusals import TooManyRequests
+from streamjob_runtime.control.event_log import EventLog
 
 MOST = 8
 _EVERY = 1.0
@@ -26,26 +26,12 @@ _HEARTBEAT = 15.0
 _log = logging.getLogger("streamjob.api")
 
 
-class Source(Protocol):
-    """The content of streams; the methods return at once."""
-
-    def live(self) -> Document:
-        """Return the job's current document for its page, without null."""
-        ...
-
-    def events_after(self, event: int) -> Sequence[EventView]:
-        """Return the events with higher ids, oldest first."""
-        ...
-
-    def last_event(self) -> int:
-        """Return the id of the newest event; 0 before the first."""
-        ...
-
-
 class Streams:
     """All streams of one server; used on its event loop, apart from `close`.
 
     Args:
+        live: returns the job's current document for its page, without null, at once.
+        events: the events of the job.
         clock: seconds since 1970, for the end of sessions.
         every: seconds from one snapshot to the next.
         heartbeat: seconds after which a silent stream shows that it is alive.
@@ -53,13 +39,15 @@ class Streams:
 
     def __init__(
         self,
-        source: Source,
+        live: Callable[[], Document],
+        events: EventLog,
         clock: Callable[[], float],
         *,
         every: float = _EVERY,
         heartbeat: float = _HEARTBEAT,
     ) -> None:
-        self._source = source
+        self._live = live
+        self._events = events
         self._clock = clock
         self._every = every
         self._heartbeat = heartbeat
@@ -83,7 +71,7 @@ class Streams:
         """
         if len(self._open) >= MOST:
             raise TooManyRequests(f"{MOST} streams are open already", "Close a page of this job.")
-        newest = self._source.last_event()
+        newest = self._events.last_id
         # Ids begin again with each process: a higher one is of another.
         known = newest if last_event is None else last_event if last_event <= newest else 0
         stream = Stream(self, known, expires)
@@ -104,7 +92,7 @@ class Streams:
     async def _end(self) -> None:
         if self._open:
             try:
-                self._feed.advance(await run_in_threadpool(self._source.live))
+                self._feed.advance(await run_in_threadpool(self._live))
             except Exception:
                 _log.exception("the last state of the job could not be shown")
         self._closed = True
@@ -113,8 +101,8 @@ class Streams:
     async def _tick(self) -> None:
         try:
             while self._open and not self._closed:
-                document = await run_in_threadpool(self._source.live)
-                newest = self._source.last_event()
+                document = await run_in_threadpool(self._live)
+                newest = self._events.last_id
                 if self._feed.advance(document) or newest != self._newest_event:
                     self._newest_event = newest
                     self._notify()
@@ -153,7 +141,7 @@ class Streams:
 
     def events_after(self, event: int) -> Sequence[EventView]:
         """Return the events with higher ids, oldest first."""
-        return self._source.events_after(event) if self._source.last_event() > event else ()
+        return self._events.after(event) if self._events.last_id > event else ()
 
     def leave(self, stream: Stream) -> None:
         """Forget a stream that is closed."""
