@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from streamjob.client.models import (
@@ -30,7 +29,6 @@ from streamjob.stored.state_owners import owners
 from streamjob_runtime.chain.event_time.event_times import PartitionTime, StrayTimes
 from streamjob_runtime.control.operator_figures import operator_figures
 from streamjob_runtime.kafka.positions import TopicPartition, lags
-from streamjob_runtime.monitoring.batch_times import BatchTimes
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 from streamjob_runtime.monitoring.query_progress import Positions
 from streamjob_runtime.sinks.meter import SinkFigures
@@ -144,9 +142,9 @@ def chain_view(
     )
 
 
-def _batch_times(times: BatchTimes | None, *, one_output: bool) -> BatchTimesView | None:
+def _batch_times(times: BatchTimesView | None, *, one_output: bool) -> BatchTimesView | None:
     # Several outputs write what was computed before, for all of them.
-    return None if times is None else BatchTimesView(**asdict(times), sinks_compute=one_output)
+    return None if times is None else times.model_copy(update={"sinks_compute": one_output})
 
 
 def held_back_by(

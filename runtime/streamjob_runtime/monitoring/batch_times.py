@@ -4,39 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from streamjob.client.models import BatchTimesView
 from streamjob.ids import OperatorUid
 from streamjob_runtime.monitoring.query_progress import BatchProgress
 
 _BATCHES = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchTimes:
-    """Means of a number of batches, in seconds.
-
-    Args:
-        batches: the number of batches.
-        seconds: a whole batch.
-        offsets: finding out what there is to read.
-        planning: planning the query.
-        execution: computing the batch and writing it.
-        logs: writing Spark's logs.
-        waiting: waiting for room in a channel, a part of the execution.
-        sinks: the part of the execution in each sink.
-        state_commit: time of all tasks to commit the state; None without state.
-    """
-
-    batches: int
-    seconds: float
-    offsets: float = 0.0
-    planning: float = 0.0
-    execution: float = 0.0
-    logs: float = 0.0
-    waiting: float = 0.0
-    sinks: Mapping[OperatorUid, float] = field(default_factory=dict)
-    state_commit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +34,7 @@ class BatchWindow:
 
     def note(
         self, batches: Sequence[BatchProgress], waited: float, in_sinks: Mapping[OperatorUid, float]
-    ) -> BatchTimes | None:
+    ) -> BatchTimesView | None:
         """Add batches that have ended, and return the means; None before the first batch.
 
         Args:
@@ -80,7 +54,7 @@ class BatchWindow:
     def _count(self) -> int:
         return sum(len(each.batches) for each in self._seen)
 
-    def _means(self) -> BatchTimes | None:
+    def _means(self) -> BatchTimesView | None:
         number = self._count()
         if not number:
             return None
@@ -95,7 +69,7 @@ class BatchWindow:
         def mean_ms(figures: Sequence[int]) -> float:
             return sum(figures) / number / 1000
 
-        return BatchTimes(
+        return BatchTimesView(
             batches=number,
             seconds=mean_ms([batch.duration_ms for batch in batches]),
             offsets=mean_ms([each.offsets_ms for each in phases]),

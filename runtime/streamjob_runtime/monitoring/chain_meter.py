@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from streamjob.client.models import BatchTimesView
 from streamjob.ids import BatchId, OperatorUid
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
@@ -13,7 +14,7 @@ from streamjob_runtime.chain.query_status import waits_for_data
 from streamjob_runtime.chain.sources.discovered_files import UnreadFiles
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.monitoring.arrivals import Arrivals
-from streamjob_runtime.monitoring.batch_times import BatchTimes, BatchWindow
+from streamjob_runtime.monitoring.batch_times import BatchWindow
 from streamjob_runtime.monitoring.planned_records import planned_records
 from streamjob_runtime.monitoring.query_progress import BatchProgress, Positions, ProgressReader, Rate, StateProgress
 from streamjob_runtime.monitoring.silence import Silence
@@ -84,7 +85,7 @@ class ChainFigures:
     unread: Mapping[OperatorUid, UnreadFiles] = field(default_factory=dict)
     record_bytes: Mapping[OperatorUid, float] = field(default_factory=dict)
     busy: float = 0.0
-    times: BatchTimes | None = None
+    times: BatchTimesView | None = None
     running_seconds: float | None = None
     running_records: int | None = None
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from tests.jobs import job_file, sink, sql, timed_source
 
-from streamjob.client.models import OperatorView
+from streamjob.client.models import BatchTimesView, OperatorView
 from streamjob.ids import OperatorUid
 from streamjob.job.model.reading import read_spec
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import plan
 from streamjob_runtime.control.operator_figures import operator_figures
-from streamjob_runtime.monitoring.batch_times import BatchTimes
 from streamjob_runtime.monitoring.chain_meter import ChainFigures
 from streamjob_runtime.monitoring.query_progress import StateProgress
 
@@ -29,7 +28,7 @@ JOB = job_file(
 
 
 def seen(**changes: Any) -> ChainFigures:
-    times = BatchTimes(batches=3, seconds=1.0, sinks={REPORT: 0.4})
+    times = BatchTimesView(batches=3, seconds=1.0, sinks={REPORT: 0.4})
     figures: dict[str, Any] = {"records_out": 70, "read": {FLIGHTS: 100}, "times": times}
     return ChainFigures(**figures | changes)
 
