@@ -11,7 +11,7 @@ from streamjob_runtime.control.profiles import Language, Recorder
 from streamjob_runtime.executors.driver.driver_side import DriverSide
 from streamjob_runtime.profiling.python import sample
 from streamjob_runtime.profiling.stacks import Stacks, parse
-from streamjob_runtime.spark.gateway import profile_java
+from streamjob_runtime.spark.gateway import our_java
 from streamjob_runtime.spark.holder import SparkHolder
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _own_python(seconds: float) -> dict[Language, Stacks]:
 
 
 def _own_java(session: SparkSession, seconds: float) -> dict[Language, Stacks]:
-    return {"java": parse(profile_java(session, seconds))}
+    return {"java": parse(our_java(session).Profiler.record(round(seconds * 1000)))}
 
 
 def _executor(executors: DriverSide, executor: str, seconds: float) -> dict[Language, Stacks]:

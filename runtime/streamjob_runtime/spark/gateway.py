@@ -387,44 +387,6 @@ def driver_address(spark: SparkSession) -> DriverAddress:
     )
 
 
-def executor_events(spark: SparkSession) -> Any:
-    """Return Java's queue of the session's executors that come and go, from now on."""
-    return our_java(spark).ExecutorEvents.of(java_context(spark))
-
-
-def executor_loads(spark: SparkSession) -> Any:
-    """Return Java's account of the work of the session's executors from now on; `lines()` is what it has."""
-    return our_java(spark).ExecutorLoads.of(spark.sparkContext._jsc.sc())
-
-
-def profile_java(spark: SparkSession, seconds: float) -> str:
-    """Return where Spark's Java spends its CPU time, from now on for some seconds, as lines of stacks."""
-    lines: str = our_java(spark).Profiler.record(round(seconds * 1000))
-    return lines
-
-
-def place_state(
-    spark: SparkSession,
-    query: StreamingQuery,
-    location: str,
-    operator: int,
-    stores: Sequence[str],
-    places: Sequence[tuple[str, str]],
-) -> None:
-    """Make a query open the partitions of an operator's state on given executors; call it before its first action.
-
-    Args:
-        location: the URI by which it opens its checkpoint.
-        operator: the operator's number.
-        stores: the names of its state stores.
-        places: the host and the executor of each partition.
-    """
-    lines = "\n".join(f"{host} {executor}" for host, executor in places)
-    our_java(spark).StatePlacement.seed(
-        java_session(spark), str(query.runId), location, operator, "\n".join(stores), lines
-    )
-
-
 def free_local_checkpoint(frame: DataFrame) -> None:
     """Delete the blocks of a DataFrame that `localCheckpoint` returned: Spark waits for a garbage collection."""
     java_frame(frame).queryExecution().logical().rdd().unpersist(False)

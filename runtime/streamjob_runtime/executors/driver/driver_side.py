@@ -28,7 +28,7 @@ from streamjob_runtime.executors.driver.segments import SegmentsOnExecutors
 from streamjob_runtime.executors.driver.state import StateOnExecutors
 from streamjob_runtime.executors.driver.view import executors_view
 from streamjob_runtime.executors.messages import COUNTING_SECONDS, PROFILE, Profile, Profiled, Welcome
-from streamjob_runtime.spark.gateway import call_errors, driver_address, executor_events, executor_loads
+from streamjob_runtime.spark.gateway import call_errors, driver_address, java_context, our_java
 from streamjob_runtime.spark.session import SparkExecutors
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class DriverSide:
     def spark_started(self, spark: SparkSession) -> None:
         """Take executors from now on, and follow which of them Spark has."""
         address = driver_address(spark)
-        events = executor_events(spark)
-        self._java_loads = executor_loads(spark)
+        events = our_java(spark).ExecutorEvents.of(java_context(spark))
+        self._java_loads = our_java(spark).ExecutorLoads.of(java_context(spark))
         threading.Thread(target=self._follow, args=(events,), name="executors", daemon=True).start()
         self.fleet.open(
             Welcome(

@@ -40,7 +40,7 @@ from streamjob_runtime.executors.messages import (
 from streamjob_runtime.spark.checkpoint_dir.files import StoreVersion
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets, read_operator_metadata
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
-from streamjob_runtime.spark.gateway import place_state
+from streamjob_runtime.spark.gateway import java_session, our_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,8 +159,10 @@ class StateOnExecutors(StateElsewhere):
         rewritten = read_offsets(checkpoint, batch).partitions
         chosen = self.choose(chain, {number: rewritten or each.partitions for number, each in metadata.items()})
         for number, each in metadata.items():
-            places = [(executor.host, executor.id) for executor in chosen[number]]
-            place_state(spark, query, location, number, each.stores, places)
+            places = "\n".join(f"{executor.host} {executor.id}" for executor in chosen[number])
+            our_java(spark).StatePlacement.seed(
+                java_session(spark), str(query.runId), location, number, "\n".join(each.stores), places
+            )
         # Tasks would wait for one that was lost before the loss of state on it was a reason to end the epoch.
         used = {executor.id for each in chosen.values() for executor in each}
         if gone := used - {each.id for each in self._fleet.live()}:

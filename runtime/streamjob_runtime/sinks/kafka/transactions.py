@@ -17,7 +17,7 @@ from streamjob_runtime.kafka.errors import KafkaUnreachable
 from streamjob_runtime.kafka.positions import TopicPartition
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.kafka.commit_errors import CommitCircumstances, explained_commit
-from streamjob_runtime.spark.gateway import call_errors, has_class, java_frame, our_java, runs_tasks
+from streamjob_runtime.spark.gateway import call_errors, frame_of, has_class, java_frame, our_java, runs_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,10 +72,8 @@ class Kafka:
             few: a file of at most so many bytes is in `content`, and not in `file`.
             directory: for the files; None for files that disappear with their tasks.
         """
-        from pyspark.sql import DataFrame
-
         target = None if directory is None else str(directory)
-        return DataFrame(self._java.KafkaStager.parts(java_frame(rows), longest, few, target), self._spark)
+        return frame_of(self._spark, self._java.KafkaStager.parts(java_frame(rows), longest, few, target))
 
     def to_json(self, staged: Path, target: Path) -> int:
         """Append staged rows to a file as JSON lines; return their number. Raises StagedRowsGone."""
