@@ -17,7 +17,7 @@ from tests.integration.runtime.purchases import (
     table_rows,
 )
 
-from streamjob_runtime.sinks.at_least_once.memory import forget_memory, memory_rows
+from streamjob_runtime.sinks.at_least_once.memory import memory_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,6 @@ def test_all_sinks_of_a_job_get_all_its_rows(
             totals=TOTALS_SQL,
         )
     )
-    forget_memory("kept")
 
     finish(spark, Life(file=file, location=str(tmp_path / "snapshots")))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from streamjob.ids import BatchId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.at_least_once.batch import BatchSink
 from streamjob_runtime.sinks.at_least_once.console import ConsoleSink
-from streamjob_runtime.sinks.at_least_once.memory import MemorySink, forget_memory, memory_rows
+from streamjob_runtime.sinks.at_least_once.memory import MemorySink, memory_rows
 from streamjob_runtime.sinks.files.file_systems import LocalPlace
 from streamjob_runtime.sinks.files.sink import FileSink
 
@@ -29,9 +29,8 @@ def numbers(spark: SparkSession, start: int, end: int) -> DataFrame:
 
 
 @pytest.fixture
-def memory() -> Iterator[str]:
-    yield "memory-test"
-    forget_memory("memory-test")
+def memory(tmp_path: Path) -> str:
+    return str(tmp_path)
 
 
 def test_any_batch_sink_of_spark_is_appended_to(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.at_least_once.batch import BatchSink
-from streamjob_runtime.sinks.at_least_once.memory import MemorySink, forget_memory, memory_rows
+from streamjob_runtime.sinks.at_least_once.memory import MemorySink, memory_rows
 from streamjob_runtime.sinks.files.file_systems import LocalPlace
 from streamjob_runtime.sinks.files.sink import FileSink
 from streamjob_runtime.sinks.rows.spool import spooled, stage_in_all
@@ -43,9 +43,8 @@ def held_blocks(spark: SparkSession) -> set[int]:
 
 
 @pytest.fixture
-def memory() -> Iterator[str]:
-    yield "spool-test"
-    forget_memory("spool-test")
+def memory(tmp_path: Path) -> str:
+    return str(tmp_path)
 
 
 def test_a_batch_is_computed_once_for_all_sinks(spark: SparkSession, tmp_path: Path, memory: str) -> None:

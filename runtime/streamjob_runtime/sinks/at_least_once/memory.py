@@ -23,12 +23,6 @@ def memory_rows(name: str) -> list[Row]:
         return [row for batch_id in sorted(batches) for row in batches[batch_id]]
 
 
-def forget_memory(name: str) -> None:
-    """Delete the rows of a memory sink."""
-    with _lock:
-        _tables.pop(name, None)
-
-
 class MemorySink(AtLeastOnceSink):
     """Collects batches under the sink's name. A batch that runs again after a restart replaces its former rows.
 
