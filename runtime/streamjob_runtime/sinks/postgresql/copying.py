@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from streamjob_runtime.sinks.postgresql.column_types import Form, form_of
@@ -87,10 +88,9 @@ def _sender(conninfo: str, statement: str) -> Callable[[Iterator[Any]], Iterator
         context = TaskContext.get()
         assert context is not None
         copied = send_lines(batches, context.taskAttemptId(), conninfo, statement)
-        values = {"task": [copied.task], "rows": [copied.rows], "sqlstate": [copied.sqlstate], "error": [copied.error]}
         text = pyarrow.string()
         types = [("task", pyarrow.int64()), ("rows", pyarrow.int64()), ("sqlstate", text), ("error", text)]
-        yield pyarrow.RecordBatch.from_pydict(values, schema=pyarrow.schema(types))
+        yield pyarrow.RecordBatch.from_pylist([asdict(copied)], schema=pyarrow.schema(types))
 
     return send
 
@@ -112,7 +112,7 @@ def send_lines(batches: Iterator[pyarrow.RecordBatch], task: int, conninfo: str,
             connection = stack.enter_context(connected(conninfo))
             connection.execute("SELECT set_config(%s, %s, true)", (TASK_SETTING, str(task)))
             with connection.cursor().copy(statement.encode()) as copy:
-                for batch in _chained(first, filled):
+                for batch in chain([first], filled):
                     copy.write(lines_of(batch))
                     rows += batch.num_rows
             connection.commit()
@@ -120,11 +120,6 @@ def send_lines(batches: Iterator[pyarrow.RecordBatch], task: int, conninfo: str,
         # Do not raise: Spark would retry the task, and wrap the server's message in two stack traces.
         return Copied(task, 0, error.sqlstate, message_of(error))
     return Copied(task, rows)
-
-
-def _chained(first: pyarrow.RecordBatch, rest: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    yield first
-    yield from rest
 
 
 def lines_of(batch: pyarrow.RecordBatch) -> memoryview:
