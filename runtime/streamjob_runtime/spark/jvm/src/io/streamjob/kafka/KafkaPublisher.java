@@ -24,16 +24,8 @@ public final class KafkaPublisher implements AutoCloseable {
   public static final class SendFailed extends Exception {
     private static final long serialVersionUID = 1;
 
-    private final String topic;
-
     private SendFailed(String topic, Throwable cause) {
       super("topic " + topic, cause);
-      this.topic = topic;
-    }
-
-    /** Returns the topic. */
-    public String topic() {
-      return topic;
     }
   }
 

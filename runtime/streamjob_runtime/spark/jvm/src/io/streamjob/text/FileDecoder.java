@@ -21,7 +21,7 @@ interface FileDecoder extends RecordDecoder {
   }
 
   /** Begins a file, or a later part of one. */
-  void begin(boolean beginning);
+  default void begin(boolean beginning) {}
 
   /** Returns the records of a line, or of a file that is read as a whole. Each is read when it is asked for. */
   Iterator<Decoded> records(byte[] bytes);

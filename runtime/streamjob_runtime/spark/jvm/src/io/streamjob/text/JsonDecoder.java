@@ -63,11 +63,6 @@ public final class JsonDecoder implements FileDecoder {
     return rows.get(0);
   }
 
-  @Override
-  public void begin(boolean beginning) {
-    // Lines of JSON do not depend on others.
-  }
-
   /** As Spark, takes the objects of an array for records of their own, and skips blank lines. */
   @Override
   public Iterator<Decoded> records(byte[] bytes) {
