@@ -100,9 +100,7 @@ class BearerToken:
         hosts: the names of the server; None for any.
     """
 
-    def __init__(
-        self, app: ASGIApp, token: str, sessions: Sessions | None = None, hosts: frozenset[str] | None = None
-    ) -> None:
+    def __init__(self, app: ASGIApp, token: str, sessions: Sessions, hosts: frozenset[str] | None) -> None:
         self._app = app
         self._expected = token.encode()
         self._sessions = sessions
@@ -144,7 +142,7 @@ class BearerToken:
         for credentials in _credentials(scope):
             if hmac.compare_digest(credentials, self._expected):
                 return Access(write=True)
-            if self._sessions is not None and (found := self._sessions.find(credentials.decode("latin-1"))) is not None:
+            if (found := self._sessions.find(credentials.decode("latin-1"))) is not None:
                 return found
         return None
 

@@ -30,17 +30,14 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
 def install(app: FastAPI) -> None:
     """Make `app` answer every error as a problem."""
 
-    @app.exception_handler(RequestRefused)
-    def refused(_: Request, error: RequestRefused) -> Response:
+    @app.exception_handler(StreamJobError)
+    def refused(_: Request, error: StreamJobError) -> Response:
+        title, status = type(error).__name__, int(HTTPStatus.CONFLICT)
+        if isinstance(error, RequestRefused):
+            title, status = error.title, error.status
         errors: Sequence[FieldProblem] = getattr(error, "errors", ())
         return problem_response(
-            Problem(title=error.title, status=error.status, detail=error.what, fix=error.fix, errors=tuple(errors))
-        )
-
-    @app.exception_handler(StreamJobError)
-    def failed(_: Request, error: StreamJobError) -> Response:
-        return problem_response(
-            Problem(title=type(error).__name__, status=int(HTTPStatus.CONFLICT), detail=error.what, fix=error.fix)
+            Problem(title=title, status=status, detail=error.what, fix=error.fix, errors=tuple(errors))
         )
 
     @app.exception_handler(RequestValidationError)
