@@ -332,7 +332,7 @@ class RunningJob:
         self._take(trigger_id, lambda: self._coordination.post(event), "takes no savepoints")
         self._note_request(trigger_id, "a savepoint was requested")
 
-    def stop(self, *, savepoint: bool, location: str | None, drain: bool, trigger_id: TriggerId) -> None:
+    def stop(self, trigger_id: TriggerId, *, savepoint: bool, location: str | None, drain: bool) -> None:
         """Request a stop with a last checkpoint or savepoint. Raises StateConflict, InvalidChange."""
         if location is not None and not savepoint:
             raise InvalidChange("location", "requires savepoint: true", "add savepoint: true")

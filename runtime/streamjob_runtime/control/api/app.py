@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, get_args
 
@@ -221,10 +222,7 @@ def _add_requests(app: FastAPI, control: RunningJob, expect: Callable[[TriggerId
     ) -> Accepted:
         """Request a savepoint."""
         wanted = request or SavepointRequest()
-
-        def call(trigger_id: TriggerId) -> None:
-            control.trigger_savepoint(wanted.location, trigger_id)
-
+        call = partial(control.trigger_savepoint, wanted.location)
         return ask(response, "savepoint", wanted.trigger_id, call, traceparent)
 
     @app.post("/v1/stop", status_code=202, tags=["job"], responses=_CONFLICT | _INVALID)
@@ -233,12 +231,7 @@ def _add_requests(app: FastAPI, control: RunningJob, expect: Callable[[TriggerId
     ) -> Accepted:
         """Request a stop with a savepoint or a last checkpoint."""
         wanted = request or StopRequest()
-
-        def call(trigger_id: TriggerId) -> None:
-            control.stop(
-                savepoint=wanted.savepoint, location=wanted.location, drain=wanted.drain, trigger_id=trigger_id
-            )
-
+        call = partial(control.stop, savepoint=wanted.savepoint, location=wanted.location, drain=wanted.drain)
         return ask(response, "stop", wanted.trigger_id, call, traceparent)
 
     @app.post("/v1/start", status_code=202, tags=["job"])
