@@ -143,7 +143,7 @@ class RunningJob:
         before, self._look, self._looked = self._look, Look(job, checkpoints), now
         for each in events_between(before, self._look):
             at = now if each.at is None else each.at
-            self.events.add(at, each.kind, each.text, weight=each.weight.value, details=each.details)
+            self.events.add(at, each.kind, each.text, weight=each.weight, details=each.details)
 
     def _in_sinks(self, uid: ChainUid) -> dict[OperatorUid, float]:
         job = self._runner.job

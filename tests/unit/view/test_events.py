@@ -9,7 +9,7 @@ from tests.unit.view.samples import a_job, checkpoints, several_chains
 
 from streamjob.client.models import JobState, SnapshotKind
 from streamjob.ids import Epoch
-from streamjob_runtime.control.terminal.events import Look, Weight, events
+from streamjob_runtime.control.terminal.events import Look, events
 
 
 def _texts(before: Look | None, now: Look) -> list[str]:
@@ -45,7 +45,7 @@ def test_a_failure_is_told_in_one_line() -> None:
 
     (event,) = events(Look(a_job(), checkpoints()), now)
 
-    assert (event.text, event.weight) == ("flights is RESTARTING: disk full", Weight.BAD)
+    assert (event.text, event.weight) == ("flights is RESTARTING: disk full", "bad")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_checkpoints_are_told_once_when_they_end_oldest_first() -> None:
         "checkpoint 13 failed: a chain could not write its files to the store: 503 Slow Down",
         "savepoint 14 completed in 1.3 s, 3.6 MB written of 14 MB",
     ]
-    assert [event.weight for event in events(before, now)] == [Weight.BAD, Weight.NOTABLE]
+    assert [event.weight for event in events(before, now)] == ["bad", "notable"]
 
 
 def test_a_savepoint_that_waits_for_long_is_told_once() -> None:

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from streamjob.client import formatting
 from streamjob.client.diagnosing import savepoint_waits
 from streamjob.client.models import CheckpointDetail, CheckpointsView, JobState, JobView, SnapshotKind
-from streamjob.client.page_models import EventKind
-
-
-class Weight(StrEnum):
-    """The importance of an event for a person."""
-
-    ROUTINE = "routine"
-    NOTABLE = "notable"
-    BAD = "bad"
+from streamjob.client.page_models import EventKind, EventWeight
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +20,7 @@ class Event:
     """
 
     text: str
-    weight: Weight = Weight.NOTABLE
+    weight: EventWeight = "notable"
     is_end: bool = False
     kind: EventKind = "state"
     at: float | None = None
@@ -77,14 +68,14 @@ def _states(before: Look | None, now: Look) -> Iterator[Event]:
         # It was over before anybody looked.
         yield Event(
             f"{now.job.name} has restarted{': ' + why if why else ''}",
-            Weight.BAD,
+            "bad",
             kind="restart",
             details={"state": JobState.RESTARTING.value, "text": now.job.failure},
         )
     if state in _BAD_STATES:
         yield Event(
             f"{now.job.name} is {state}{': ' + why if why else ''}",
-            Weight.BAD,
+            "bad",
             is_end=state.terminal,
             kind="restart" if state is JobState.RESTARTING else "state",
             at=now.job.state_since,
@@ -122,7 +113,7 @@ def _savepoint_waits(look: Look) -> str | None:
 def _ended_inputs(before: Look | None, now: Look) -> Iterator[Event]:
     ended_before = _inputs_at_end(before.job) if before is not None else frozenset()
     for uid in sorted(_inputs_at_end(now.job) - ended_before):
-        yield Event(f"{uid} has reached its end", Weight.ROUTINE, kind="input", details={"source": uid})
+        yield Event(f"{uid} has reached its end", "routine", kind="input", details={"source": uid})
 
 
 def _inputs_at_end(job: JobView) -> frozenset[str]:
@@ -138,7 +129,7 @@ def _finished_chains(before: Look | None, now: Look) -> Iterator[Event]:
     finished_before = {chain.uid for chain in before.job.chains if chain.finished} if before is not None else set()
     for chain in now.job.chains:
         if chain.finished and chain.uid not in finished_before:
-            yield Event(f"chain {chain.uid} has finished", Weight.ROUTINE, details={"chain": chain.uid})
+            yield Event(f"chain {chain.uid} has finished", "routine", details={"chain": chain.uid})
 
 
 def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
@@ -155,7 +146,7 @@ def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
             why = formatting.first_line(entry.failure_message)
             yield Event(
                 f"{checkpoint_name(entry, now.job)} failed{': ' + why if why else ''}",
-                Weight.BAD,
+                "bad",
                 kind="checkpoint",
                 at=None if entry.failure_timestamp is None else entry.failure_timestamp / 1000,
                 details={"checkpoint": entry.id, "text": entry.failure_message},
@@ -165,7 +156,7 @@ def _ended_checkpoints(before: Look | None, now: Look) -> Iterator[Event]:
             yield Event(
                 f"{checkpoint_name(entry, now.job)} completed in {took}, "
                 f"{formatting.size(entry.checkpointed_size)} written of {formatting.size(entry.state_size)}",
-                Weight.NOTABLE if entry.is_savepoint else Weight.ROUTINE,
+                "notable" if entry.is_savepoint else "routine",
                 kind="checkpoint",
                 at=(entry.trigger_timestamp + entry.end_to_end_duration) / 1000,
                 details={"checkpoint": entry.id, "path": entry.external_path},

@@ -16,12 +16,12 @@ from rich.text import Text
 from streamjob.client import formatting
 from streamjob.client.models import CheckpointsView, JobView
 from streamjob.client.terminal import Canvas, draw
-from streamjob_runtime.control.terminal.events import Look, Weight, events
+from streamjob_runtime.control.terminal.events import Look, events
 
 _REDRAWS_PER_SECOND = 4
 _RATES_KEPT = 30
 _RATE_EVERY = 1.0
-_STYLES = {Weight.ROUTINE: "dim", Weight.NOTABLE: "", Weight.BAD: "red"}
+_STYLES = {"routine": "dim", "notable": "", "bad": "red"}
 
 
 class LiveView:
@@ -62,7 +62,7 @@ class LiveView:
         self._begin()
         for event in events(before, look):
             # The panel itself continues to show why the job failed for good.
-            if event.weight is not Weight.ROUTINE and not (event.is_end and event.weight is Weight.BAD):
+            if event.weight != "routine" and not (event.is_end and event.weight == "bad"):
                 self._above(event.text, _STYLES[event.weight])
         if not self._live.auto_refresh and not self._closed:
             self._live.refresh()

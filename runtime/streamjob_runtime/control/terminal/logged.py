@@ -6,7 +6,7 @@ import logging
 import threading
 
 from streamjob.client.models import CheckpointsView, JobView
-from streamjob_runtime.control.terminal.events import Look, Weight, events
+from streamjob_runtime.control.terminal.events import Look, events
 
 _log = logging.getLogger("streamjob.events")
 
@@ -23,7 +23,7 @@ class LoggedView:
         look = Look(job, checkpoints)
         with self._lock:
             for event in events(self._last, look):
-                level = logging.WARNING if event.weight is Weight.BAD else logging.INFO
+                level = logging.WARNING if event.weight == "bad" else logging.INFO
                 about = {name: event.details[name] for name in ("checkpoint", "chain") if name in event.details}
                 _log.log(level, "%s", event.text, extra=about)
             self._last = look

@@ -20,7 +20,7 @@ from streamjob.client.inputs import (
     unread_records,
 )
 from streamjob.client.models import ChainView, CheckpointsView, JobState, JobView
-from streamjob_runtime.control.terminal.events import Look, Weight, events
+from streamjob_runtime.control.terminal.events import Look, events
 
 _PROGRESS = frozenset({JobState.RUNNING, JobState.FINISHING, JobState.STOPPING})
 
@@ -49,7 +49,7 @@ class PlainView:
         with self._lock:
             for event in events(self._last, look):
                 # The line of progress has the last checkpoint.
-                if event.kind != "checkpoint" or event.weight is not Weight.ROUTINE:
+                if event.kind != "checkpoint" or event.weight != "routine":
                     self._write(event.text, now)
             self._last = look
             if job.state in _PROGRESS and now - self._progress_at >= self._every:
