@@ -449,4 +449,4 @@ def _last_checkpoint(status: JobStatus) -> LastCheckpointView | None:
     # Nothing starts after the final record. While that is being written, the last completed checkpoint has not changed.
     is_final = status.finished and not status.checkpoints.counts.in_progress
     kind = SnapshotKind.FINAL if is_final else SnapshotKind.CHECKPOINT
-    return last_checkpoint_view(last, SnapshotKind.SAVEPOINT if last.is_savepoint else kind, last.tasks)
+    return last_checkpoint_view(last, SnapshotKind.SAVEPOINT if last.is_savepoint else kind)

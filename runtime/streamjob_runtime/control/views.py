@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from streamjob.client.models import (
-    BatchTimesView,
     ChainView,
     ChannelView,
     CheckpointDetail,
@@ -18,7 +17,6 @@ from streamjob.client.models import (
     SinkView,
     SnapshotKind,
     TableView,
-    TaskStatistics,
 )
 from streamjob.ids import BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.connectors.options import option
@@ -133,18 +131,15 @@ def chain_view(
         busy=figures.busy,
         running_seconds=figures.running_seconds,
         running_records=figures.running_records,
-        batch_times=_batch_times(figures.times, one_output=len(plan.sinks) == 1 and not has_readers),
+        # Several outputs write what was computed before, for all of them.
+        batch_times=figures.times
+        and figures.times.model_copy(update={"sinks_compute": len(plan.sinks) == 1 and not has_readers}),
         records_dropped_late=late,
         rows_without_event_time=dict(figures.timeless),
         rows_failed={uid: rows for uid, rows in figures.not_decoded.items() if uid in operators},
         operator_figures=operator_figures(plan, figures, late=late, written=written or {}, graph=graph or {}),
         finished=finished,
     )
-
-
-def _batch_times(times: BatchTimesView | None, *, one_output: bool) -> BatchTimesView | None:
-    # Several outputs write what was computed before, for all of them.
-    return None if times is None else times.model_copy(update={"sinks_compute": one_output})
 
 
 def held_back_by(
@@ -301,16 +296,8 @@ def lookup_view(uid: OperatorUid, table: str, figures: LookupFigures) -> LookupV
     )
 
 
-def last_checkpoint_view(
-    last: CheckpointDetail, kind: SnapshotKind, tasks: Mapping[str, TaskStatistics]
-) -> LastCheckpointView:
-    """Return the view of the last completed checkpoint.
-
-    Args:
-        last: its statistics.
-        kind: its kind in the log.
-        tasks: each chain's part, if known.
-    """
+def last_checkpoint_view(last: CheckpointDetail, kind: SnapshotKind) -> LastCheckpointView:
+    """Return the view of the last completed checkpoint, given its statistics, and its kind in the log."""
     triggered = last.trigger_timestamp / 1000
     return LastCheckpointView(
         id=CheckpointId(last.id),
@@ -322,9 +309,9 @@ def last_checkpoint_view(
         state_size=last.state_size,
         path=last.external_path or "",
         unaligned=last.is_unaligned,
-        alignment_ms=max((max(0, task.alignment_duration) for task in tasks.values()), default=0),
+        alignment_ms=max((max(0, task.alignment_duration) for task in last.tasks.values()), default=0),
         persisted_data=last.persisted_data,
-        tasks={ChainUid(chain): task for chain, task in tasks.items()},
+        tasks={ChainUid(chain): task for chain, task in last.tasks.items()},
     )
 
 
