@@ -109,7 +109,7 @@ def match_state(
                 f"Chain {chain.uid!r} takes over only a part of its state in {restored.uri}, or in another order"
             )
         if changed:
-            graft_state(checkpoint, state.batch, found.numbers)
+            graft_state(checkpoint, found.numbers)
         begin_empty(spark, checkpoint, location, state.batch, found.empty, described)
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described)
         reason = ask(()) if planned else None

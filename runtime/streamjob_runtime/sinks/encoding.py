@@ -199,7 +199,7 @@ def with_keys(spec: SinkSpec, rows: DataFrame) -> DataFrame:
     """
     if not is_upsert(spec):
         return rows
-    rows = rows.withColumn("key", _key(spec, rows))
+    rows = rows.withColumn("key", _key(spec))
     if CHANGE_TYPE not in rows.columns:
         return rows
     return rows.withColumn(_DELETION, is_deletion(f"sink {spec.name}")).drop(CHANGE_TYPE)
@@ -214,7 +214,7 @@ def with_tombstones(rows: DataFrame) -> DataFrame:
     return rows.withColumn("value", f.when(~f.col(_DELETION), f.col("value"))).drop(_DELETION)
 
 
-def _key(spec: SinkSpec, rows: DataFrame) -> Column:
+def _key(spec: SinkSpec) -> Column:
     """Return the key of the rows of an upserting sink; fails the batch for a row without one."""
     from pyspark.sql import functions as f
 

@@ -74,7 +74,7 @@ def test_a_query_of_other_inputs_gets_an_id_of_its_own(checkpoint: Path) -> None
 
 
 def test_state_gets_another_number_and_what_is_left_out_is_gone(checkpoint: Path) -> None:
-    graft_state(checkpoint, BATCH, {0: 1})
+    graft_state(checkpoint, {0: 1})
 
     assert operator_names(checkpoint, BATCH) == {0: "dedupe"}
     assert read_commit(checkpoint, BATCH).state_ids == {0: (("b",),)}
@@ -84,7 +84,7 @@ def test_state_gets_another_number_and_what_is_left_out_is_gone(checkpoint: Path
 
 
 def test_without_state_nothing_of_it_is_left(checkpoint: Path) -> None:
-    graft_state(checkpoint, BATCH, {})
+    graft_state(checkpoint, {})
 
     assert not (checkpoint / "state").exists()
     assert not read_commit(checkpoint, BATCH).state_ids
@@ -98,7 +98,7 @@ def test_what_is_held_elsewhere_is_left_as_it_is(checkpoint: Path, tmp_path: Pat
     before = {file: link.read_text() for file, link in held.items()}
 
     graft_inputs(checkpoint, BATCH, [GraftedInput(0, "-")])
-    graft_state(checkpoint, BATCH, {0: 1})
+    graft_state(checkpoint, {0: 1})
 
     assert {file: link.read_text() for file, link in held.items()} == before
 

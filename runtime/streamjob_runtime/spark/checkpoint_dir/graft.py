@@ -65,12 +65,11 @@ def graft_inputs(checkpoint: Path, batch: BatchId, inputs: Sequence[GraftedInput
     write_anew(checkpoint / "metadata", json.dumps({"id": str(uuid.uuid4())}))
 
 
-def graft_state(checkpoint: Path, batch: BatchId, numbers: Mapping[int, int]) -> None:
+def graft_state(checkpoint: Path, numbers: Mapping[int, int]) -> None:
     """Renumber stateful operators, and drop the state of omitted ones.
 
     Args:
         checkpoint: Spark's checkpoint directory of a chain whose query is not running.
-        batch: the last committed batch.
         numbers: maps an operator's new number to its previous one.
 
     Raises:
@@ -81,7 +80,7 @@ def graft_state(checkpoint: Path, batch: BatchId, numbers: Mapping[int, int]) ->
         state.rename(former)
     for number, had in numbers.items():
         shutil.copytree(former / str(had), state / str(number), copy_function=_link)
-        _renumber(state / str(number), had, number)
+        _renumber(state / str(number), number)
     shutil.rmtree(former, ignore_errors=True)
     for each in batches(checkpoint / "commits"):
         file = checkpoint / "commits" / str(each)
@@ -98,7 +97,7 @@ def _link(source: str, target: str) -> None:
     Path(target).hardlink_to(source)
 
 
-def _renumber(operator: Path, had: int, number: int) -> None:
+def _renumber(operator: Path, number: int) -> None:
     for file in (operator / "_metadata" / "metadata", *(operator / "_metadata" / "v2").glob("[0-9]*")):
         if not file.exists():
             continue
