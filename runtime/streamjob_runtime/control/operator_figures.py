@@ -23,8 +23,6 @@ def operator_figures(
     """Return the figures of a chain's parts, in the order of `plan.uids()`.
 
     Args:
-        figures: figures observed for it.
-        late: the late rows that its operators dropped.
         written: the rows that each of its sinks has written; None if a sink does not count them.
         graph: the job's graph, which assigns state to operators.
     """

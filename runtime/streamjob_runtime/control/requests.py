@@ -50,7 +50,6 @@ class Requests:
         """Make the request, unless it was made before, and return its id.
 
         Args:
-            kind: of the request.
             requested: its id; None for a new one.
             call: passes the request on, which notes it.
 
@@ -100,7 +99,6 @@ class Requests:
         """Return the state of a request, or None if the id is unknown; the caller has then seen its outcome.
 
         Args:
-            trigger_id: the id of the request.
             status: its status in the coordinator; None if the coordinator does not know it yet.
         """
         with self._seen:

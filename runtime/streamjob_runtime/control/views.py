@@ -59,7 +59,6 @@ def chain_view(
     """Return the view of a chain.
 
     Args:
-        figures: figures observed for it.
         batch: its last emitted batch.
         finished: whether its work is finished.
         ended: those of its input chains that will send no more rows.
@@ -206,14 +205,7 @@ def _partitions(
 def channel_view(
     channel: ChannelPlan, backlog: Backlog, policy: ChannelPolicy, *, writer: ChainFigures, reader: ChainFigures
 ) -> ChannelView:
-    """Return the view of a channel.
-
-    Args:
-        backlog: its in-flight data.
-        policy: its capacity.
-        writer: figures of the writing chain.
-        reader: figures of the reading chain.
-    """
+    """Return the view of a channel."""
     # Writers never wait for room in a feedback channel: its capacity is the quota of its loop.
     most_records = None if channel.feedback else policy.capacity_records
     most_bytes = policy.feedback_bytes if channel.feedback else policy.capacity_bytes
@@ -238,7 +230,6 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
 
     Args:
         options: its options in the job's graph, without secrets.
-        figures: figures observed for it.
     """
     targets = (option(options, name) for name in _TARGETS)
     last = figures.last if sink.delivery == "exactly-once" else None
@@ -260,11 +251,7 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
 
 
 def table_view(table: TableSpec, figures: TableFigures) -> TableView:
-    """Return the view of a table.
-
-    Args:
-        figures: figures observed for it.
-    """
+    """Return the view of a table."""
     return TableView(
         name=table.name,
         format=table.format,
@@ -278,13 +265,7 @@ def table_view(table: TableSpec, figures: TableFigures) -> TableView:
 
 
 def lookup_view(uid: OperatorUid, table: str, figures: LookupFigures) -> LookupView:
-    """Return the view of an operator that asks a table for keys.
-
-    Args:
-        uid: the operator.
-        table: the table's name.
-        figures: what it has done.
-    """
+    """Return the view of an operator that asks a table for keys."""
     return LookupView(
         uid=uid,
         table=table,

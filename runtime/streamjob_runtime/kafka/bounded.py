@@ -84,8 +84,6 @@ def bound_topics(
     """Return the reader of a bounded Kafka source; fix the end if it is not known yet.
 
     Args:
-        uid: the source, for errors.
-        options: the source's options.
         known: the end in the restored manifest; None if there is none.
         position: the position in the manifest; None if nothing was read.
         latest: returns the current ends of topics.
@@ -112,7 +110,6 @@ def fix_end(uid: OperatorUid, latest: Offsets, wanted: str | None) -> KafkaEnd:
     """Return the end of a source that starts for the first time.
 
     Args:
-        uid: the source, for the error.
         latest: the current ends of its topics.
         wanted: its option `endingOffsets`.
 
@@ -143,7 +140,6 @@ def check_left(uid: OperatorUid, left: Offsets, latest: Offsets) -> None:
     """Check that unread records still exist.
 
     Args:
-        uid: the source, for the error.
         left: the ends of the partitions with unread records.
         latest: their current ends.
 
@@ -163,8 +159,6 @@ def latest_offsets(spark: SparkSession, uid: OperatorUid, *, known: bool) -> Lat
     """Return a function that asks the brokers for the ends of topics, as visible under a stream's isolation level.
 
     Args:
-        spark: a session with the connector.
-        uid: the source, for errors.
         known: whether the source has an end already; then a missing partition has been deleted and is left out.
     """
     who = f"Source {uid!r}"

@@ -59,7 +59,6 @@ def explaining(
     """Translate errors of the client inside this context.
 
     Args:
-        spark: the session in whose Java the client is.
         secrets: texts that the error must not show.
         explain: returns the error for a list of causes, outermost first.
     """

@@ -146,8 +146,6 @@ def explained(
 
     Args:
         causes: the causes of the error, outermost first.
-        at: the context.
-        explanations: the known explanations.
         otherwise: the class for an error without explanation.
     """
     for cause in causes:

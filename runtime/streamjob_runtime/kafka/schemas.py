@@ -80,7 +80,6 @@ class SchemaRegistry:
         """Return the id of a schema of a subject.
 
         Args:
-            schema: the schema's text.
             register: add the schema to the subject if it lacks it.
 
         Raises:
@@ -180,8 +179,6 @@ def encoder(
     Args:
         who: the sink, at the beginning of a message.
         rows: the columns of the rows.
-        encoding: the form.
-        schema: the schema to write.
         schema_id: its id in a registry, which is then written, too.
 
     Raises:

@@ -69,7 +69,6 @@ def kafka_inputs(loaded: LoadedJob, plan: Plan, restored: Restored | None) -> It
     """Yield the Kafka sources of the unfinished chains, each with its position.
 
     Args:
-        plan: its chains.
         restored: the snapshot to restore; None for a fresh start.
     """
     states = {} if restored is None else {each.uid: each for each in restored.manifest.sources}
@@ -100,7 +99,6 @@ def check_sources(
     """Check all Kafka sources of a job before its queries start, and return where they begin; see `check_input`.
 
     Args:
-        plan: its chains.
         restored: the snapshot to restore; None for a fresh start.
     """
 
@@ -119,7 +117,6 @@ def check_input(
     """Check that a source can be read from its position; return where it begins or continues.
 
     Args:
-        connect: opens a client for it.
         begin: returns the offsets at which it begins now, by its options.
 
     Raises:
@@ -171,7 +168,6 @@ def known_topics(
     """Return the topics that a job's Kafka sources read in an epoch.
 
     Args:
-        plan: its chains.
         starts: where the sources begin or continue.
         made_again: is told of a chain that reads a topic that was made again.
     """

@@ -61,7 +61,6 @@ def first_offsets(spark: SparkSession, options: Mapping[str, str], who: str) -> 
     """Return the offsets at which Spark's connector would begin to read now.
 
     Args:
-        spark: a session with the connector.
         options: the source's options; they say where it begins.
         who: the source, at the beginning of a message.
 

@@ -18,8 +18,6 @@ def subscribed(
     """Return the existing partitions that a source's options select.
 
     Args:
-        admin: asks the brokers.
-        options: the source's options.
         who: the source, at the beginning of a message.
         read_before: topics that the source has read; their positions show whether they are gone.
 

@@ -49,7 +49,6 @@ class KnownTopics:
         who: the source, at the beginning of a message.
         ids: the ids of its topics at the start.
         bounded: whether it reads no other topics.
-        connect: opens a client.
         made_again: is told if a topic was made again: the job must not continue.
     """
 

@@ -61,8 +61,6 @@ def follow(before: Followed, look: Look, interval: float) -> tuple[Followed, Seq
     """Return the new state and the events to send, oldest first.
 
     Args:
-        before: what was said before.
-        look: what is seen.
         interval: seconds between two RUNNING events.
     """
     due: list[Moment] = []

@@ -14,11 +14,6 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def read_committable(model: type[_Model], committable: JsonValue, sink: str) -> _Model:
     """Return a committable of a snapshot.
 
-    Args:
-        model: the model of the committable.
-        committable: its stored form.
-        sink: the sink's name in messages.
-
     Raises:
         UnreadableCommittable: it has an unknown form.
     """
@@ -35,10 +30,6 @@ def read_record(model: type[_Model], content: bytes | str, *, name: str, sink: s
     """Return a record that a sink keeps where it commits.
 
     Args:
-        model: the model of the record.
-        content: its stored form.
-        name: the record's name in messages.
-        sink: the sink's name in messages.
         fix: what the reader can do if the record is damaged.
 
     Raises:

@@ -316,10 +316,6 @@ def streaming_leaves(spark: SparkSession, frame: DataFrame) -> list[StreamingLea
 def check_for_streaming(spark: SparkSession, frame: DataFrame, output_mode: str) -> None:
     """Check a DataFrame as Spark does at the start of a query.
 
-    Args:
-        frame: the query's result.
-        output_mode: the query's output mode.
-
     Raises:
         PySparkException: Spark cannot run it as one query.
     """

@@ -36,11 +36,7 @@ def new_secret() -> str:
 
 
 def settings_of_page(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of Spark's page that a job cannot change; none if it is off.
-
-    Args:
-        conf: the job's settings.
-    """
+    """Return the settings of Spark's page that a job cannot change; none if it is off."""
     if not is_enabled(conf):
         return {}
     others = [each.strip() for each in conf.get("spark.ui.filters", "").split(",") if each.strip()]

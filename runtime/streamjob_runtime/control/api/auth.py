@@ -95,8 +95,6 @@ class BearerToken:
     the server does not have.
 
     Args:
-        app: the application for all other requests.
-        sessions: the sessions of the job's page.
         hosts: the names of the server; None for any.
     """
 

@@ -24,13 +24,7 @@ _CONNECTION = "streamjob.connection"
 
 
 class GuardedServer(uvicorn.Server):
-    """A server with limits, for a thread of its own: it leaves signals to the job.
-
-    Args:
-        app: the application.
-        listener: where callers connect.
-        limits: limits on the resources that callers can use.
-    """
+    """A server with limits, for a thread of its own: it leaves signals to the job."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket, limits: Limits = LIMITS) -> None:
         super().__init__(
@@ -159,11 +153,7 @@ def _connection(scope: Scope) -> _GuardedProtocol | None:
 
 
 class BoundedBody:
-    """Middleware that refuses a body that is too large while it is read.
-
-    Args:
-        app: the application.
-    """
+    """Middleware that refuses a body that is too large while it is read."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

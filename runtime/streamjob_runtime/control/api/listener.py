@@ -66,9 +66,7 @@ class Server:
         """Serve an application at the address of `listening_host`; return once it answers requests.
 
         Args:
-            app: the application.
             port: port; 0 for any free one.
-            limits: limits on the resources that callers can use.
 
         Raises:
             InvalidInput: the port is taken, or the address does not exist.

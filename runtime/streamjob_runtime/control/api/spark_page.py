@@ -86,10 +86,6 @@ class SparkPages:
     def issue(self, access: Access, base: str) -> Ticket:
         """Return a new ticket, which ends with its session.
 
-        Args:
-            access: the rights of the session.
-            base: see Ticket.
-
         Raises:
             ValueError: the base is no path.
         """
@@ -114,7 +110,6 @@ class SparkPages:
 
         Args:
             method: GET or HEAD.
-            token: of the ticket.
             path: below the page, without a slash at its beginning.
             query: the query of the address.
         """

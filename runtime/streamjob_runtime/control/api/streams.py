@@ -152,7 +152,6 @@ class Stream:
     """One stream, from `Streams.open` to `close`.
 
     Args:
-        streams: all streams of the server.
         known: the id of the last event that the reader knows.
         expires: when the reader's session ends, in seconds since 1970; None for never.
     """

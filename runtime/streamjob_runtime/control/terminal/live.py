@@ -28,7 +28,6 @@ class LiveView:
     """Draws the job's panel at the bottom of the terminal, from the first update until `close`.
 
     Args:
-        console: the terminal.
         clock: seconds since 1970.
         animate: also redraw between updates, so that ages advance; off in tests.
     """

@@ -29,7 +29,6 @@ class PlainView:
     """Writes lines that begin with the time of day.
 
     Args:
-        file: the output.
         every: seconds between two lines of progress.
         clock: seconds since 1970.
     """

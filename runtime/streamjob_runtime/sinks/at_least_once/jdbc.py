@@ -80,11 +80,7 @@ def database_said(error: Exception, options: Mapping[str, str]) -> DatabaseSaid 
 
 
 class JdbcSink(BatchSink):
-    """Appends each batch to a table.
-
-    Args:
-        name: the sink's name, for messages.
-    """
+    """Appends each batch to a table."""
 
     def __init__(self, name: str) -> None:
         super().__init__("jdbc")

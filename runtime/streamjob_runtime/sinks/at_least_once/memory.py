@@ -24,11 +24,7 @@ def memory_rows(name: str) -> list[Row]:
 
 
 class MemorySink(AtLeastOnceSink):
-    """Collects batches under the sink's name. A batch that runs again after a restart replaces its former rows.
-
-    Args:
-        name: the name for `memory_rows`.
-    """
+    """Collects batches under the sink's name. A batch that runs again after a restart replaces its former rows."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -57,12 +57,7 @@ def epoch_of(key: str) -> Epoch | None:
 
 
 def partition_directory(columns: Sequence[str], values: Sequence[str | None]) -> str:
-    """Return the directory of a partition with a slash at its end, as Spark names it; empty without columns.
-
-    Args:
-        columns: the names of the partition columns.
-        values: their values as text.
-    """
+    """Return the directory of a partition with a slash at its end, as Spark names it; empty without columns."""
     parts = (
         f"{_escaped(column)}={_escaped(value) if value else _NO_VALUE}"
         for column, value in zip(columns, values, strict=True)

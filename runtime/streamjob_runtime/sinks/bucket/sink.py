@@ -63,7 +63,6 @@ class BucketSink:
     """Writes each batch as objects that become visible when the checkpoint that covers the batch has completed.
 
     Args:
-        name: the sink's name, for messages.
         file_format: `parquet`, `csv`, `json` or `text`.
         path: `s3://bucket/path`.
         partition_by: columns that become directories.

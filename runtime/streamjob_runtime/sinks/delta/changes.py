@@ -68,8 +68,6 @@ def stage_changes(
     Args:
         batch: the rows; those that may leave out columns have the names of these in a column.
         table: the table's columns by name.
-        target: the target of the tasks' writes.
-        sink: the sink's name in messages.
     """
     from pyspark.sql import functions as f
 

@@ -73,7 +73,6 @@ class DeltaSink:
     """Adds each batch's rows to a table, or merges them by key, once the checkpoint that covers them has completed.
 
     Args:
-        name: the sink's name, for messages.
         partition_by: columns that partition the table, if the sink creates it.
         at_once: commit each batch when it is computed; after a failure, those since the last checkpoint come again.
         wait: sleeps between two attempts to commit; takes seconds.

@@ -67,12 +67,7 @@ class TableFiles:
 
 
 class Storage:
-    """A table's location.
-
-    Args:
-        label: the sink's name in messages.
-        options: the sink's resolved options.
-    """
+    """A table's location."""
 
     def __init__(self, label: str, options: Mapping[str, str]) -> None:
         self._label = label

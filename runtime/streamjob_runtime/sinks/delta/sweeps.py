@@ -8,12 +8,7 @@ from streamjob_runtime.sinks.lakes.lives import Life, has_directories
 
 
 class Sweeps:
-    """Empty files below the table, named after lives; VACUUM leaves such a directory alone. A lost one does no harm.
-
-    Args:
-        files: the table's directory.
-        identity: the sink's identity.
-    """
+    """Empty files below the table, named after lives; VACUUM leaves such a directory alone. A lost one does no harm."""
 
     def __init__(self, files: fs.FileSystem, identity: str) -> None:
         self._files = files

@@ -36,8 +36,6 @@ def read_owner(content: bytes, context: SinkContext, *, name: str, place: str) -
     """Return the owner of a path, which must be the sink that asks.
 
     Args:
-        content: the record.
-        context: the sink that asks.
         name: the record's name, relative to the path.
         place: the path's name in messages.
 

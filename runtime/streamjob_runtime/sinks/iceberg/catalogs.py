@@ -47,12 +47,7 @@ class CatalogUnreachable(StreamJobError):
 
 
 class Explainer:
-    """Translates errors of a catalog, its client and the file store into the sink's, without secrets.
-
-    Args:
-        label: the sink's name in messages.
-        options: the sink's resolved options.
-    """
+    """Translates errors of a catalog, its client and the file store into the sink's, without secrets."""
 
     def __init__(self, label: str, options: Mapping[str, str]) -> None:
         self._label = label

@@ -40,13 +40,7 @@ class ChangeFile(BaseModel):
 
 
 class ChangeFiles:
-    """Writes changes as files of their own.
-
-    Args:
-        target: the table.
-        directory: the location of the files.
-        key: the columns that identify a row.
-    """
+    """Writes changes as files of their own."""
 
     description = ChangeFile
 
@@ -90,10 +84,6 @@ def stage_changes(batch: DataFrame, target: Target, directory: str, key: Sequenc
 
     Args:
         batch: the rows; those that may leave out columns have the names of these in a column.
-        target: the table.
-        directory: the location of the files.
-        key: the columns that identify a row.
-        sink: the sink's name in messages.
     """
     from pyspark.sql import functions as f
 

@@ -64,7 +64,6 @@ class IcebergSink:
     """Adds each batch's rows to a table, or merges them by key, once the checkpoint that covers them has completed.
 
     Args:
-        name: the sink's name, for messages.
         wait: sleeps between two attempts to commit; takes seconds.
     """
 

@@ -235,9 +235,6 @@ def _without_bounds(metadata: TableMetadata) -> TableMetadata:
 def split(rows: pa.Table, metadata: TableMetadata, sink: str) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
     """Yield the rows of each partition with its key; if the table has no partitions, yield all rows without one.
 
-    Args:
-        sink: the sink's name in messages.
-
     Raises:
         RowsRefused: a transform gives a value that its type cannot hold.
     """

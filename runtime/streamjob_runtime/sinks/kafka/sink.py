@@ -85,10 +85,8 @@ class KafkaSink:
     """Produces each batch's rows in a transaction, once the checkpoint that covers them has completed.
 
     Args:
-        name: the sink's name, for messages.
         spark: starts Spark or returns its session, whose JVM has Kafka's client; None if only `preview` without a
             schema is to be called.
-        brokers: creates the connection to the brokers.
     """
 
     def __init__(

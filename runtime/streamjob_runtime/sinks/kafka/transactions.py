@@ -31,9 +31,6 @@ class Kafka:
 
     Args:
         spark: the session, whose Java has the client.
-        sink: the sink's name in messages.
-        options: the sink's options.
-        transactional_id: the transactional id of its transactions.
 
     Raises:
         UnusableSink: Spark was started without Kafka's client.
@@ -120,12 +117,7 @@ class Kafka:
 
 
 class Producer:
-    """Makes a sink's transactions, one after the other. After an error, only `close` may be called.
-
-    Args:
-        kafka: the brokers.
-        producer: the Java producer.
-    """
+    """Makes a sink's transactions, one after the other. After an error, only `close` may be called."""
 
     def __init__(self, kafka: Kafka, producer: Any) -> None:
         self._kafka = kafka

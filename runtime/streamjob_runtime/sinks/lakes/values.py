@@ -26,8 +26,6 @@ def refuse_rows(sink: str, rows: pa.Table, column: str, check: Check, fix: str) 
     """Refuse rows whose column fails a check; the error names the sink, the column and the first such row.
 
     Args:
-        sink: the sink's name in messages.
-        column: the column's name.
         fix: what to do about such a value.
 
     Raises:
@@ -49,10 +47,7 @@ def refused(sink: str, rows: pa.Table, column: str, what: str, number: int, fix:
     """Return the error for a row.
 
     Args:
-        sink: the sink's name in messages.
-        column: the column's name.
         what: what is wrong with the value, as the end of a sentence.
-        number: the row's index.
         fix: what to do about it.
     """
     return RowsRefused(f"{sink}: the column {column!r} {what}, in the row {_shown(rows, number)}", fix)
@@ -72,7 +67,6 @@ def refuse_nulls(sink: str, rows: pa.Table, columns: Iterable[str], role: str, f
     """Refuse rows with null in some of their columns.
 
     Args:
-        sink: the sink's name in messages.
         columns: the columns' names; rows may lack them.
         role: why null is not allowed, as in "is required".
         fix: what to do about it.
@@ -91,9 +85,6 @@ def refuse_nulls(sink: str, rows: pa.Table, columns: Iterable[str], role: str, f
 
 def refuse_unreadable(sink: str, rows: pa.Table) -> None:
     """Refuse rows with values that the files of a lake table or their readers cannot hold.
-
-    Args:
-        sink: the sink's name in messages.
 
     Raises:
         RowsRefused: there is such a value.

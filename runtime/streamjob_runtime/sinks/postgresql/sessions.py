@@ -39,13 +39,7 @@ _LOWER_SESSIONS: LiteralString = (
 
 
 class Server:
-    """A server for a sink.
-
-    Args:
-        label: the sink's name in messages.
-        options: the sink's options.
-        application_name: the name of its sessions.
-    """
+    """A server for a sink."""
 
     def __init__(self, label: str, options: PostgresqlOptions, application_name: str) -> None:
         self._label = label
@@ -108,7 +102,6 @@ def explained(label: str, sqlstate: str | None, message: str) -> StreamJobError:
     """Return the error for the server's message, or for a missing answer.
 
     Args:
-        label: the sink's name in messages.
         sqlstate: PostgreSQL's error code; None if there is none.
     """
     kind = (sqlstate or "")[:2]

@@ -53,11 +53,7 @@ log = logging.getLogger("streamjob")
 
 
 class PostgresqlSink:
-    """Inserts each batch's rows, or upserts them by key, once the checkpoint that covers them has completed.
-
-    Args:
-        name: the sink's name, for messages.
-    """
+    """Inserts each batch's rows, or upserts them by key, once the checkpoint that covers them has completed."""
 
     def __init__(self, name: str) -> None:
         self._label = f"sink {name}"

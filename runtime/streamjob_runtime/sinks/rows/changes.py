@@ -16,11 +16,7 @@ _KINDS = ", ".join((*WRITES, *DELETIONS))
 
 
 def is_deletion(sink: str) -> Column:
-    """Return whether a row deletes the one of its key; fails the batch for a kind of change that does not exist.
-
-    Args:
-        sink: the sink's name in messages.
-    """
+    """Return whether a row deletes the one of its key; fails the batch for a kind of change that does not exist."""
     from pyspark.sql import functions as f
 
     kind = f.lower(f.col(CHANGE_TYPE))

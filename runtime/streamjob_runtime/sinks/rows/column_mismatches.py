@@ -44,8 +44,6 @@ def no_column(name: str, columns: Iterable[str], *, exactly: bool = True) -> Mis
     """Return the misfit for a column that the table lacks.
 
     Args:
-        name: the rows' column.
-        columns: the table's columns.
         exactly: whether names are case-sensitive.
     """
     fix = did_you_mean(name, columns, "columns")
@@ -56,8 +54,6 @@ def does_not_hold(name: str, column: str, rows: str, fix: str = CAST) -> Mismatc
     """Return the misfit for a column that cannot hold all values of the rows.
 
     Args:
-        name: the column's name.
-        column: its type.
         rows: the rows' type, as Spark writes it.
     """
     return Mismatch(f"has column {name!r} of type {column}, which does not hold {rows.upper()} as it is", fix)

@@ -90,8 +90,6 @@ def write_task(batches: Batches, writer: FileWriter[File], *, few: int, many: in
     reach the driver as text, and only after Spark had tried the task again.
 
     Args:
-        batches: the rows.
-        writer: writes them.
         few: rows up to this size in memory, in bytes, are sent to the driver.
         many: size of a file's rows in memory, in bytes.
     """

@@ -62,10 +62,6 @@ def newest_known(names: Iterable[str], before: int) -> int:
 
 
 def files_to_remove(names: Iterable[str]) -> dict[int, tuple[int, str]]:
-    """Return the times and names of the `.read` files, by the last entries that they have, in order.
-
-    Args:
-        names: the existing files.
-    """
+    """Return the times and names of the `.read` files, by the last entries that they have, in order."""
     found = [(int(match[1]), (int(match[2]), name)) for name in names if (match := _READ.fullmatch(name))]
     return dict(sorted(found))
