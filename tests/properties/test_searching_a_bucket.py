@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamjob_runtime.discovery.known import Classified, Known
 from streamjob_runtime.discovery.objects import Found, Page
 from streamjob_runtime.discovery.search import Search
 
@@ -20,26 +23,6 @@ EVERY = 100.0
 """Seconds in which a sweep lists everything."""
 BETWEEN = 10.0
 """Seconds between two checks."""
-
-
-@dataclass
-class Classified:
-    new: Sequence[Found]
-    replaced: Sequence[Found]
-
-
-@dataclass
-class Known:
-    """The versions of what was found, by key."""
-
-    versions: dict[str, str] = field(default_factory=dict)
-
-    def classify(self, objects: Sequence[Found]) -> Classified:
-        known = self.versions
-        return Classified(
-            [each for each in objects if each.key not in known],
-            [each for each in objects if known.get(each.key, each.version) != each.version],
-        )
 
 
 @dataclass
@@ -56,7 +39,7 @@ class World:
     written: int = 0
 
     def __post_init__(self) -> None:
-        self.search = Search(EVERY, self.page_size)
+        self.search = Search((), 0, EVERY, self.page_size)
 
     def page(self, after: str) -> Page:
         self.requests += 1
@@ -77,20 +60,19 @@ class World:
         self.put(*keys)
         return keys
 
-    def check(self, pages: int | None = None, budget: int = 1000) -> tuple[list[str], bool]:
-        """Check as the source does, or end the check after some pages; return what was found, and whether all was."""
+    def check(self, pages: int | None = None, budget: int = 1000) -> list[str]:
+        """Check as the source does, or end the check after some pages; return what was found."""
         self.now += BETWEEN
         found: list[Found] = []
-        is_complete = False
         for checked in islice(self.search.check(self, self.known, self.now, budget), pages):
-            found += [*checked.new, *checked.replaced]
-            self.known.versions.update({each.key: each.version for each in found})
-            is_complete = checked.is_complete
+            for each in (*checked.new, *checked.replaced):
+                found.append(each)
+                self.known.add(each)
         self.found += found
-        return [each.key for each in found], is_complete
+        return [each.key for each in found]
 
     def restart(self) -> None:
-        self.search = Search.of(self.found[-3 * self.page_size :], len(self.known.versions), EVERY, self.page_size)
+        self.search = Search(self.found[-3 * self.page_size :], len(self.known), EVERY, self.page_size)
 
 
 def visible(world: World) -> set[Found]:
@@ -155,7 +137,7 @@ def test_whatever_happens_each_version_is_found_once_in_the_time_of_two_sweeps(
     assert visible(world) <= set(world.found)
     assert not visible(world) or max(Counter(world.found).values()) == 1
     world.requests = 0
-    assert world.check() == ([], True)
+    assert world.check() == []
 
 
 @settings(max_examples=100)
@@ -171,7 +153,7 @@ def test_what_comes_into_the_newest_directory_or_a_new_greatest_one_is_found_at_
         put = world.put_next(number)
         if restarts:
             world.restart()
-        assert set(put) <= set(world.check()[0])
+        assert set(put) <= set(world.check())
 
 
 @given(st.integers(4, 10), st.lists(st.integers(1, 30), max_size=10))
@@ -182,7 +164,7 @@ def test_where_names_are_random_all_of_the_newest_directory_is_read(page_size: i
     for number in numbers:
         put = [f"in/{chance.getrandbits(64):x}" for _ in range(number)]
         world.put(*put)
-        assert set(put) <= set(world.check()[0])
+        assert set(put) <= set(world.check())
 
 
 def steady(days: int = 30, of_a_day: int = 20) -> World:
@@ -200,7 +182,7 @@ def test_an_object_that_comes_anywhere_is_found_in_the_time_of_a_sweep(key: str)
     world.check()
     world.put(key)
 
-    assert [key] in [world.check()[0] for _ in range(int(EVERY / BETWEEN) + 1)]
+    assert [key] in [world.check() for _ in range(int(EVERY / BETWEEN) + 1)]
 
 
 def test_a_replaced_object_is_found_in_the_time_of_a_sweep() -> None:
@@ -209,7 +191,7 @@ def test_a_replaced_object_is_found_in_the_time_of_a_sweep() -> None:
     key = min(world.objects)
     world.put(key)
 
-    assert [found for _ in range(int(EVERY / BETWEEN) + 1) if (found := world.check()[0])] == [[key]]
+    assert [found for _ in range(int(EVERY / BETWEEN) + 1) if (found := world.check())] == [[key]]
 
 
 def test_a_small_listing_is_read_as_a_whole_at_each_check() -> None:
@@ -217,7 +199,7 @@ def test_a_small_listing_is_read_as_a_whole_at_each_check() -> None:
     for key in ("in/0", "in/day=10/x", "z"):
         world.put(key)
         world.requests = 0
-        assert world.check() == ([key], True)
+        assert world.check() == [key]
         assert world.requests <= 3
 
 
@@ -232,17 +214,13 @@ def test_many_objects_in_directories_that_are_not_read_on_are_found_as_fast_as_t
     assert checks <= 5
 
 
-def test_a_check_that_runs_out_of_requests_says_so_and_the_next_goes_on() -> None:
+def test_the_next_check_goes_on_where_one_ran_out_of_requests() -> None:
     world = steady()
-    world.put_next(100)
-    found, is_complete = world.check(budget=4)
-    assert not is_complete
-    assert len(found) < 100
-    while not is_complete:
-        more, is_complete = world.check(budget=4)
-        found += more
+    put = world.put_next(100)
+    found = [world.check(budget=4) for _ in range(10)]
 
-    assert len(found) == 100
+    assert len(found[0]) < 100
+    assert sorted(itertools.chain(*found)) == sorted(put)
 
 
 class Large:
@@ -263,14 +241,14 @@ class Large:
         return Page([self.found(key) for key in keys], keys[-1] if start + 1000 < len(self.keys) else None)
 
     def classify(self, objects: Sequence[Found]) -> Classified:
-        return Classified([each for each in objects if each.key in self.new], ())
+        return Classified([each for each in objects if each.key in self.new])
 
     def put(self, *keys: str) -> None:
         self.keys = sorted([*self.keys, *keys])
         self.new = set(keys)
 
     def check(self, search: Search, now: float) -> set[str]:
-        found = {each.key for checked in search.check(self, self, now) for each in checked.new}
+        found = {each.key for checked in search.check(self, cast("Known", self), now) for each in checked.new}
         self.new -= found
         return found
 
@@ -281,7 +259,7 @@ def by_days() -> Sequence[str]:
 
 
 def restarted(large: Large) -> Search:
-    return Search.of([large.found(key) for key in large.keys[-10_000:]], len(large.keys), 86_400.0)
+    return Search([large.found(key) for key in large.keys[-10_000:]], len(large.keys), 86_400.0)
 
 
 def settled(large: Large) -> Search:

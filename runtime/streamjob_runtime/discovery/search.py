@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
 from math import inf
-from typing import Protocol
 
+from streamjob_runtime.discovery.known import Classified, Known
 from streamjob_runtime.discovery.objects import Found, Lister, Page
 
 _NEWEST = 8
@@ -24,113 +23,60 @@ _SMALL = 2
 """Pages of a listing that each check reads as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What a page of a check brought.
-
-    Args:
-        new: objects that were not known.
-        replaced: known ones with another content.
-        requests: how many pages were listed for it.
-        is_complete: whether the check is at its end and has read all that it was to; only the last can be.
-    """
-
-    new: Sequence[Found]
-    replaced: Sequence[Found]
-    requests: int
-    is_complete: bool = False
-
-
-class Classified(Protocol):
-    """Objects by what is known of them; those that are known as they are belong nowhere."""
-
-    @property
-    def new(self) -> Sequence[Found]:
-        """Those that are not known."""
-        ...
-
-    @property
-    def replaced(self) -> Sequence[Found]:
-        """Those that are known with another content."""
-        ...
-
-
-class Knowledge(Protocol):
-    """Knows the objects that were found."""
-
-    def classify(self, objects: Sequence[Found]) -> Classified:
-        """Return objects by what is known of them."""
-        ...
-
-
-def check_all(lister: Lister, known: Knowledge, now: float) -> Iterator[Checked]:
+def check_all(lister: Lister, known: Known, now: float) -> Iterator[Classified]:
     """Yield what is new of everything, where listing costs little; arguments and errors as for `Search.check`."""
     end: str | None = ""
     while end is not None:
         page = lister.page(end)
-        classified = known.classify(page.objects)
-        yield Checked(classified.new, classified.replaced, 1)
+        yield known.classify(page.objects)
         end = page.end
 
 
 class Search:
-    """What a source knows about where its new objects appear.
+    """What a source knows about where its new objects appear; one that goes on begins by listing everything once more.
 
     Args:
+        recent: the objects that were found last, a thousand or more if there are as many; none begins anew.
+        number_known: how many objects were found.
         list_all_every: seconds in which the sweep lists everything once.
         page_size: objects in a page, at most.
     """
 
-    def __init__(self, list_all_every: float = 86_400.0, page_size: int = 1000) -> None:
+    def __init__(
+        self,
+        recent: Sequence[Found] = (),
+        number_known: int = 0,
+        list_all_every: float = 86_400.0,
+        page_size: int = 1000,
+    ) -> None:
         self._every = list_all_every
         self._page_size = page_size
         self._directories: dict[str, _Directory] = {}
-        self._number = 0
-        self._is_first = True
+        self._number = number_known
+        self._is_first = not recent
         self._idle = 0
         # Of the sweep: where it is, since when, its pages so far and in all, whether it or the one before found what
         # would not have been found otherwise.
         self._cursor = ""
         self._began: float | None = None
         self._swept = 0
-        self._pages = 0
+        self._pages = number_known // page_size + 1
         self._finds = self._found_before = False
         # Whether the sweep is the first one after a restart, which has cut another one short.
-        self._goes_on = False
-
-    @classmethod
-    def of(
-        cls, recent: Sequence[Found], number_known: int, list_all_every: float = 86_400.0, page_size: int = 1000
-    ) -> Search:
-        """Return the search of a source that goes on; its first sweep takes as many requests as each check may.
-
-        Args:
-            recent: the objects that were found last, a thousand or more if there are as many; none begins anew.
-            number_known: how many objects were found.
-            list_all_every: as for the class.
-            page_size: as for the class.
-        """
-        search = cls(list_all_every, page_size)
-        search._is_first = not recent
-        search._goes_on = bool(recent)
-        search._number = number_known
-        search._pages = number_known // page_size + 1
+        self._goes_on = bool(recent)
         for name, group in groupby(sorted(recent, key=lambda each: (_directory_of(each), each.key)), _directory_of):
             objects = list(group)
-            directory = search._directories[name] = _Directory(name, is_cut=True)
+            directory = self._directories[name] = _Directory(name, is_cut=True)
             for each in objects:
                 directory.add(each, True, max(1, min(page_size, len(objects)) // 2))
-        search._forget_directories()
-        return search
+        self._forget_directories()
 
-    def check(self, lister: Lister, known: Knowledge, now: float, budget: int = 100) -> Iterator[Checked]:
+    def check(self, lister: Lister, known: Known, now: float, budget: int = 100) -> Iterator[Classified]:
         """Yield what is new, a page after the other; the caller adds each to what is known before it asks for the next.
 
         The first check lists everything. One that is ended early goes on in the next.
 
         Args:
-            lister: lists the objects.
-            known: what was found.
             now: seconds.
             budget: requests, at most; those of the first check, and of a sweep that is to end in time, are not counted.
 
@@ -139,27 +85,24 @@ class Search:
         """
         if self._began is None:
             self._began = now
-        found, left, is_complete = 0, budget, True
+        found, left = 0, budget
         if self._is_first or self._pages <= _SMALL:
             if not self._is_first:
                 self._restart_sweep(now)
             for checked in self._sweep(lister, known, now, inf if self._is_first else budget):
                 found += len(checked.new)
                 yield checked
-            is_complete = not self._cursor
         else:
             for checked in self._read_on(lister, known, budget):
                 found += len(checked.new)
                 left -= 1
                 yield checked
-            is_complete = all(each.resume is None for each in self._directories.values())
             for checked in self._sweep(lister, known, now, self._due(now, left)):
                 found += len(checked.new)
                 yield checked
         self._idle = 0 if found else self._idle + 1
-        yield Checked((), (), 0, is_complete)
 
-    def _read_on(self, lister: Lister, known: Knowledge, budget: int) -> Iterator[Checked]:
+    def _read_on(self, lister: Lister, known: Known, budget: int) -> Iterator[Classified]:
         """Read on in the directories where new objects are likely."""
         directories = self._directories.values()
         if not directories:
@@ -188,7 +131,7 @@ class Search:
                     yield checked
                 directory.resume = None
 
-    def _sweep(self, lister: Lister, known: Knowledge, now: float, pages: float) -> Iterator[Checked]:
+    def _sweep(self, lister: Lister, known: Known, now: float, pages: float) -> Iterator[Classified]:
         """List everything, from where the sweep is."""
         while pages > 0:
             read_on = set(self._directories)
@@ -216,7 +159,7 @@ class Search:
         at_once = part >= 1 or self._finds or self._found_before or self._goes_on
         return max(due, left if at_once else 0)
 
-    def _take(self, page: Page, after: str, known: Knowledge) -> Checked:
+    def _take(self, page: Page, after: str, known: Known) -> Classified:
         classified = known.classify(page.objects)
         new = {each.key for each in classified.new}
         self._number += len(new)
@@ -227,7 +170,7 @@ class Search:
                 directory = self._directories[name] = _Directory(name, is_cut=after > name)
             directory.add(each, each.key in new, max(1, self._page_size // 2))
         self._forget_directories()
-        return Checked(classified.new, classified.replaced, 1)
+        return classified
 
     def _forget_directories(self) -> None:
         if len(self._directories) > _NEWEST + 1:

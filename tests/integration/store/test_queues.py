@@ -78,7 +78,7 @@ class World:
         )
         search = Discoverer(
             who="Source 'in'",
-            search=lambda recent, known: partial(Search.of(recent, known).check, self),
+            search=lambda recent, known: partial(Search(recent, known).check, self),
             inbox=inbox,
             judge=Lines(),
             given=FileSourceFields(),

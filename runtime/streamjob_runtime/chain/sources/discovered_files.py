@@ -312,7 +312,7 @@ class DiscoveredFiles:
     def _search(self, recent: Sequence[Found], known: int) -> Check:
         from streamjob_runtime.discovery.search import Search, check_all
 
-        check = Search.of(recent, known, self._given.list_all_every).check if self._is_in_bucket else check_all
+        check = Search(recent, known, self._given.list_all_every).check if self._is_in_bucket else check_all
         return partial(check, self._lister())
 
     def _notifications(self, clock: Clock) -> Notifications | None:

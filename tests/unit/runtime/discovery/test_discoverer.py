@@ -85,7 +85,7 @@ class Searching:
         given = FileSourceFields.model_validate({"checkInterval": "10ms", **options})
         self.discoverer = Discoverer(
             who="Source 'rows'",
-            search=lambda recent, known: partial(Search.of(recent, known, given.list_all_every).check, bucket),
+            search=lambda recent, known: partial(Search(recent, known, given.list_all_every).check, bucket),
             inbox=self.inbox,
             judge=Judge(),
             given=given,

@@ -9,8 +9,8 @@ from streamjob.errors import CannotRestore, ExitCode, InvalidInput, JobFailed, S
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.chain.sources.discovered_files import SourceMoved
 from streamjob_runtime.chain.sources.lake.changes import LakeTable, Position, TableChange, TableColumns
+from streamjob_runtime.discovery.known import Classified
 from streamjob_runtime.discovery.objects import Found, Refused
-from streamjob_runtime.discovery.search import Checked
 from streamjob_runtime.spark.text.error_positions import error_text, position_in
 
 _AT_ONCE = 1_000  # files
@@ -53,7 +53,7 @@ class TableSearch:
                 "give the source the path of these files; or give it another uid, and it starts from the beginning",
             ) from None
 
-    def __call__(self, known: object, now: float) -> Iterator[Checked]:
+    def __call__(self, known: object, now: float) -> Iterator[Classified]:
         """Yield the files that are new, in their order.
 
         Raises:
@@ -68,7 +68,7 @@ class TableSearch:
                 part = enumerate(change.files[start : start + _AT_ONCE], start + 1)
                 # The caller offers these files before it begins the next check, also if this one ends here.
                 self._position = change.after(start + _AT_ONCE)
-                yield Checked([file.before(change.after(number)) for number, file in part], (), 0)
+                yield Classified([file.before(change.after(number)) for number, file in part])
             self._position = change.position
 
     def _changes(self) -> Iterator[TableChange]:
