@@ -43,12 +43,10 @@ class UnsafePath(CannotRestore):
 
 @dataclass(frozen=True, slots=True)
 class DownloadStatistics:
-    """The work of a restore: files and bytes from the store, and files that were still held locally."""
+    """The work of a restore: files, and bytes from the store; files that were still held locally cost none."""
 
     files: int
     downloaded_bytes: int
-    local_files: int
-    local_bytes: int
 
 
 def download(
@@ -93,13 +91,7 @@ def download(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    downloaded = sum(ref.length for ref in remote)
-    return DownloadStatistics(
-        files=len(files),
-        downloaded_bytes=downloaded,
-        local_files=len(files) - len(missing),
-        local_bytes=sum(ref.length for ref in refs) - downloaded,
-    )
+    return DownloadStatistics(len(files), sum(ref.length for ref in remote))
 
 
 def merge_reads(

@@ -71,14 +71,12 @@ class UploadPlan:
         alone: files that become separate objects.
         packs: groups of files; each group becomes one object, in this order.
         twins: files with the same content as another file of the plan: by position, with the position of the other.
-        repacked: packed files that are already in the store, in packs to be given up.
     """
 
     reused: tuple[FileRef, ...]
     alone: tuple[HeldFile, ...]
     packs: tuple[tuple[HeldFile, ...], ...]
     twins: Mapping[FilePosition, FilePosition]
-    repacked: int = 0
 
     @property
     def size(self) -> int:
@@ -174,7 +172,6 @@ def plan_upload(
         alone=tuple(file for file in new if file.size >= pack_below),
         packs=(*_packs(lasting, pack_target), *_packs(passing, pack_target)),
         twins=twins,
-        repacked=len(again),
     )
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from streamjob.errors import StreamJobError
@@ -40,23 +40,15 @@ class HeldFileChanged(StreamJobError):
 
 @dataclass(frozen=True, slots=True)
 class UploadStatistics:
-    """The progress of an upload, and its savings.
+    """The work of an upload.
 
     Args:
-        files: files of the cut.
-        reused_files: files that were in the store already.
-        repacked_files: files that were there too, but in packs with too little living data, and are uploaded again.
         objects: created objects.
-        uploaded_bytes: bytes uploaded so far.
         upload_bytes: bytes to upload: Flink's checkpointed size.
         total_bytes: bytes of all files of the cut: Flink's full size.
     """
 
-    files: int = 0
-    reused_files: int = 0
-    repacked_files: int = 0
     objects: int = 0
-    uploaded_bytes: int = 0
     upload_bytes: int = 0
     total_bytes: int = 0
 
@@ -68,8 +60,6 @@ class Progress:
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self._statistics = UploadStatistics()
-        self._uploaded = 0
-        self._objects: set[Key] = set()
 
     def cancel(self) -> None:
         """Make the upload stop before its next object."""
@@ -81,39 +71,20 @@ class Progress:
         return self._cancelled.is_set()
 
     def statistics(self) -> UploadStatistics:
-        """Return the progress of the upload."""
-        with self._lock:
-            return replace(self._statistics, uploaded_bytes=self._uploaded)
+        """Return the work of this upload, and of those of other processes for the same checkpoint."""
+        return self._statistics
 
-    def objects(self) -> frozenset[Key]:
-        """Return the objects that the upload has created or may have: they are listed before they are written."""
+    def include(self, more: UploadStatistics) -> None:
+        """Add the work of an upload for the checkpoint."""
         with self._lock:
-            return frozenset(self._objects)
+            one = self._statistics
+            sums = (getattr(one, each.name) + getattr(more, each.name) for each in fields(UploadStatistics))
+            self._statistics = UploadStatistics(*sums)
 
-    def _begin(self, statistics: UploadStatistics) -> None:
-        with self._lock:
-            self._statistics = _sum(self._statistics, statistics)
-
-    def include(self, statistics: UploadStatistics) -> None:
-        """Add what another process has uploaded for the same checkpoint."""
-        with self._lock:
-            self._statistics = _sum(self._statistics, statistics)
-            self._uploaded += statistics.upload_bytes
-
-    def announce(self, key: Key) -> None:
-        """Note that an object is about to be created. Raises UploadCancelled if the upload was cancelled."""
+    def check(self) -> None:
+        """Raise UploadCancelled if the upload was cancelled."""
         if self.cancelled:
             raise UploadCancelled("The upload was cancelled because its checkpoint was aborted")
-        with self._lock:
-            self._objects.add(key)
-
-    def _add(self, count: int) -> None:
-        with self._lock:
-            self._uploaded += count
-
-
-def _sum(one: UploadStatistics, other: UploadStatistics) -> UploadStatistics:
-    return UploadStatistics(*(getattr(one, each.name) + getattr(other, each.name) for each in fields(UploadStatistics)))
 
 
 @dataclass(frozen=True)
@@ -187,16 +158,7 @@ class Uploader:
         progress = progress or Progress()
         files = held_files(hold)
         plan = plan_upload(files, known, pack_below=pack_below, pack_target=pack_target)
-        progress._begin(
-            UploadStatistics(
-                files=len(files),
-                reused_files=len(plan.reused),
-                repacked_files=plan.repacked,
-                objects=plan.objects,
-                upload_bytes=plan.size,
-                total_bytes=sum(file.size for file in files),
-            )
-        )
+        progress.include(UploadStatistics(plan.objects, plan.size, sum(file.size for file in files)))
         # Large ones first: the last one to end decides the duration of the upload.
         alone = sorted(plan.alone, key=lambda file: file.size, reverse=True)
         tasks = [
@@ -217,18 +179,16 @@ class Uploader:
         content = _content(directory, file) if file.size <= PACK_TARGET else directory / file.path
         sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else file_sha256(content)
         key = key_of(sha256)
-        progress.announce(key)
+        progress.check()
         self._store.put(key, content)
-        progress._add(file.size)
         return [FileRef(path=file.path, object=key, length=file.size, sha256=sha256, at=file.at)]
 
     def _pack(self, directory: Path, files: tuple[HeldFile, ...], key_of: KeyOf, progress: Progress) -> list[FileRef]:
         contents = [_content(directory, file) for file in files]
         whole = b"".join(contents)
         key = key_of(hashlib.sha256(whole).hexdigest())
-        progress.announce(key)
+        progress.check()
         self._store.put(key, whole)
-        progress._add(len(whole))
         refs = []
         offset = 0
         for file, content in zip(files, contents, strict=True):

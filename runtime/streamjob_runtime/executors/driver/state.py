@@ -356,14 +356,7 @@ class StateOnExecutors(StateElsewhere):
     def _allocate(self, name: str, instance: str, body: bytes) -> BaseModel:
         asked = Allocate.model_validate_json(body)
         self._fleet.check(asked.executor, instance)
-        transfer = self._transfer(asked.transfer)
-        key = transfer.target.key_of(asked.sha256)
-        try:
-            # Before it is written: a failed savepoint is deleted by this list.
-            transfer.progress.announce(key)
-        except UploadCancelled as error:
-            raise RefusedByDriver(error.what) from None
-        return Allocated(key=key)
+        return Allocated(key=self._transfer(asked.transfer).target.key_of(asked.sha256))
 
     def _transfer(self, transfer: str) -> _Transfer:
         with self._lock:
