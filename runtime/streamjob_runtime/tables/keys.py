@@ -1,14 +1,16 @@
-"""Finds the columns of a join, and compares the types of its keys."""
+"""Finds the columns of a join, compares the types of its keys, and returns the columns of its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
 from streamjob.job.model.suggest import did_you_mean
+from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField, StructType
 
 _KEYS = ("tinyint", "smallint", "int", "bigint", "string", "boolean", "date", "decimal")
@@ -74,3 +76,14 @@ def check_added(label: str, rows: StructType, added: StructType) -> None:
             what = f"{label}: its rows have a column {field.name!r} already"
             raise InvalidJoin(what, f"give the other one a name: select: [{field.name} AS …]")
         taken.add(field.name.lower())
+
+
+def with_metadata(frame: DataFrame, columns: Iterable[StructField]) -> DataFrame:
+    """Return the columns of a join with their metadata, such as event time, which rows from Java have lost."""
+    from pyspark.sql import functions as f
+
+    def column(field: StructField) -> Column:
+        own = f.col(quoted(field.name))
+        return own.alias(field.name, metadata=field.metadata) if field.metadata else own
+
+    return frame.select(*map(column, columns))

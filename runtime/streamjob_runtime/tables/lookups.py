@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import OperatorSpec
 from streamjob_runtime.spark.gateway import frame_of, java_context, java_frame, java_schema, our_java
-from streamjob_runtime.spark.text.quoting import quoted
-from streamjob_runtime.tables.keys import check_added, check_key, field_of
+from streamjob_runtime.tables.keys import check_added, check_key, field_of, with_metadata
 from streamjob_runtime.tables.reading import batch_frame, reading_table
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ def look_up(spark: SparkSession, job: LoadedJob, operator: OperatorSpec, rows: D
         StreamJobError: the database does not tell the columns of the table; see `reading_table`.
         PySparkException: Spark refuses the rows.
     """
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StructField, StructType
 
     lookup = operator.lookup
@@ -102,9 +100,4 @@ def look_up(spark: SparkSession, job: LoadedJob, operator: OperatorSpec, rows: D
         )
     joined = StructType([*(StructField(each.name, each.dataType, True) for each in rows.schema), *added])
     frame = frame_of(spark, java.join(java_frame(rows), java_schema(spark, joined)))
-    # Rows from Java have lost the event time, which is in the metadata of a column.
-    tagged = [
-        f.col(quoted(each.name)).alias(each.name, metadata=each.metadata) if each.metadata else f.col(quoted(each.name))
-        for each in (*rows.schema, *added)
-    ]
-    return frame.select(*tagged), Lookup(table.name, java)
+    return with_metadata(frame, (*rows.schema, *added)), Lookup(table.name, java)

@@ -7,6 +7,8 @@ key until the watermark has passed their times; see `TemporalJoin.java`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from streamjob.job.connectors.changes import CHANGE_TYPE, DELETIONS, WRITES
@@ -14,7 +16,7 @@ from streamjob.job.model.spec import OperatorSpec
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns, without_event_time
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_schema, our_java
 from streamjob_runtime.spark.text.quoting import quoted
-from streamjob_runtime.tables.keys import InvalidJoin, check_added, check_key, field_of
+from streamjob_runtime.tables.keys import InvalidJoin, check_added, check_key, field_of, with_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -136,6 +138,7 @@ def joined(
     added = without_event_time(versions.select(*select).schema)
     check_added(label, rows.schema, added)
     key = StructType([StructField(f"key{number}", own.dataType, True) for number, (own, _) in enumerate(keys)])
+    is_known = reduce(and_, (f.col(name).isNotNull() for name in key.names), f.lit(True))
     row = _nullable(without_event_time(rows.schema))
     version = _nullable(added)
     left = rows.select(
@@ -147,7 +150,7 @@ def joined(
         f.col(quoted(at)).alias(_TIME),
     )
     if inner:
-        left = left.where(f.col(_TIME).isNotNull() & _are_known(key))
+        left = left.where(f.col(_TIME).isNotNull() & is_known)
     right = versions.select(
         f.unix_micros(quoted(begins)).alias("at"),
         _change(label, versions).alias("kind"),
@@ -156,7 +159,7 @@ def joined(
         *(_key(own, there, there.name, number) for number, (own, there) in enumerate(keys)),
         # Without event time here, Spark does not drop versions that come late: they count for later rows.
         f.lit(None).cast("timestamp").alias(_TIME),
-    ).where(f.col("at").isNotNull() & _are_known(key))
+    ).where(f.col("at").isNotNull() & is_known)
     java = our_java(spark).TemporalJoin.join(
         java_frame(left.union(right)),
         java_schema(spark, key),
@@ -165,21 +168,7 @@ def joined(
         inner,
         _NEVER if valid_for is None else round(valid_for * 1_000_000),
     )
-    # Rows from Java have lost the event time, which is in the metadata of a column.
-    tagged = [
-        f.col(quoted(each.name)).alias(each.name, metadata=each.metadata) if each.metadata else f.col(quoted(each.name))
-        for each in (*rows.schema, *added)
-    ]
-    return frame_of(spark, java).select(*tagged)
-
-
-def _are_known(key: StructType) -> Column:
-    from pyspark.sql import functions as f
-
-    known = f.lit(True)
-    for name in key.names:
-        known = known & f.col(name).isNotNull()
-    return known
+    return with_metadata(frame_of(spark, java), (*rows.schema, *added))
 
 
 def _key(own: StructField, there: StructField, column: str, number: int) -> Column:
