@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId, ChainUid
@@ -17,22 +17,7 @@ class QueryEndedEarly(StreamJobError):
     """A query ended by itself before its input did."""
 
 
-class End(Protocol):
-    """The end of a bounded source."""
-
-    def unread(self, checkpoint: Path, batch: BatchId | None, line: int, directory: int) -> str | None:
-        """Return one thing that a query should have read but has not; None if it has come to the end.
-
-        Args:
-            checkpoint: Spark's checkpoint directory.
-            batch: the last committed batch; None for none.
-            line: the number of the source's line in the offset log.
-            directory: the number of its directory below `sources/`.
-        """
-        ...
-
-
-def read_end(value: Any) -> End:
+def read_end(value: Any) -> KafkaEnd | BoundedEnd:
     """Parse the manifest's form of an end."""
     return KafkaEnd.from_json(value) if "offsets" in value else BoundedEnd.from_json(value)
 
