@@ -19,7 +19,7 @@ from streamjob.telemetry.logs import process_fields
 from streamjob_runtime.executors.build_id import this_build
 from streamjob_runtime.executors.credentials import Credentials, secret_of
 from streamjob_runtime.executors.driver.fleet import Executor, Fleet
-from streamjob_runtime.executors.driver.launcher import Launcher, LaunchSettings
+from streamjob_runtime.executors.driver.launcher import Launcher
 from streamjob_runtime.executors.driver.loads import Loads, read_totals
 from streamjob_runtime.executors.driver.lost_and_joined import BetweenEpochs, EpochOnExecutors
 from streamjob_runtime.executors.driver.options import ExecutorOptions
@@ -79,9 +79,7 @@ class DriverSide:
         self._java_loads: Any = None
         self._launcher: Launcher | None = None
         if options.address is None:
-            directory = workdir / "executors"
-            settings = LaunchSettings(options.instances, options.cores, options.memory, directory, secret)
-            self._launcher = Launcher(settings, environment)
+            self._launcher = Launcher(options, workdir / "executors", secret, environment)
         self._closing = threading.Event()
         self.fleet.listen(BetweenEpochs(self.fleet))
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from streamjob_runtime.executors.credentials import SECRET_VARIABLE
+from streamjob_runtime.executors.driver.options import ExecutorOptions
 
 _COMMAND = "from streamjob.cli.main import main; main()"
 _AGAIN_SECONDS = 1.0
@@ -21,31 +20,19 @@ _END_SECONDS = 15.0
 log = logging.getLogger("streamjob")
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchSettings:
-    """The executors to start.
+class Launcher:
+    """Keeps executors running from `start` to `stop`.
 
     Args:
-        instances: their number.
-        cores: of each.
-        memory: of each, as Java takes it.
-        workdir: each gets a directory of its own below it.
+        workdir: each executor gets a directory of its own below it.
         secret: the secret that the job's processes share.
+        environment: that of the executors' processes.
     """
 
-    instances: int
-    cores: int
-    memory: str
-    workdir: Path
-    secret: str
-
-
-class Launcher:
-    """Keeps executors running from `start` to `stop`."""
-
-    def __init__(self, settings: LaunchSettings, environment: Mapping[str, str] = os.environ) -> None:
-        self._settings = settings
-        self._environment = dict(environment)
+    def __init__(self, options: ExecutorOptions, workdir: Path, secret: str, environment: Mapping[str, str]) -> None:
+        self._options = options
+        self._workdir = workdir
+        self._environment = {**environment, SECRET_VARIABLE: secret}
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -53,7 +40,7 @@ class Launcher:
 
     def start(self, url: str) -> None:
         """Start the executors for a driver's control API."""
-        for number in range(self._settings.instances):
+        for number in range(self._options.instances):
             thread = threading.Thread(target=self._keep, args=(f"executor-{number}", url), daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -72,8 +59,7 @@ class Launcher:
                 process.kill()
 
     def _keep(self, name: str, url: str) -> None:
-        settings = self._settings
-        directory = settings.workdir / name
+        directory = self._workdir / name
         while not self._stopped.is_set():
             # Again, if somebody has emptied the work directory meanwhile.
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,12 +75,11 @@ class Launcher:
             self._stopped.wait(_AGAIN_SECONDS)
 
     def _spawn(self, name: str, url: str, directory: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
-        settings = self._settings
         options = {
             "--driver": url,
             "--name": name,
-            "--cores": str(settings.cores),
-            "--memory": settings.memory,
+            "--cores": str(self._options.cores),
+            "--memory": self._options.memory,
             "--work-dir": str(directory / "work"),
         }
         return subprocess.Popen(
@@ -110,6 +95,6 @@ class Launcher:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env={**self._environment, SECRET_VARIABLE: settings.secret},
+            env=self._environment,
             start_new_session=True,
         )
