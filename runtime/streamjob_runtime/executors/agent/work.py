@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from streamjob.ids import BatchId, Key
 from streamjob.protocol.placement import StateStore
@@ -60,6 +62,16 @@ class ExecutorWork:
         self._client = client
         self._disk = ExecutorDisk(root)
         self._segments = SegmentWork(executor, client, self._disk, home, self._references)
+        self._commands: dict[str, tuple[type[BaseModel], Callable[[Any], BaseModel | None]]] = {
+            "hold": (HoldStores, self._hold),
+            "retain": (HeldCheckpoint, lambda held: self._disk.retain(held.epoch, held.checkpoint)),
+            "release": (HeldCheckpoint, lambda held: release(self._disk.hold(held.epoch, held.checkpoint))),
+            "holdings": (Nothing, lambda _: Holdings(partitions=holdings(self._disk))),
+            "has": (HasFiles, self._segments.has),
+            "keep": (KeepSegments, self._segments.keep),
+            "share": (ShareSegment, self._segments.share),
+            "drop": (DropSegments, self._segments.drop),
+        }
         self._home = home
         self._lock = threading.Lock()
         self._stores: dict[str, References] = {}
@@ -84,31 +96,11 @@ class ExecutorWork:
 
     def perform(self, command: Command) -> dict[str, Any]:
         """Do what the driver asks for, and return the answer."""
-        match command.kind:
-            case "hold":
-                return self._hold(HoldStores.model_validate(command.body)).model_dump(mode="json")
-            case "retain":
-                held = HeldCheckpoint.model_validate(command.body)
-                self._disk.retain(held.epoch, held.checkpoint)
-                return {}
-            case "release":
-                held = HeldCheckpoint.model_validate(command.body)
-                release(self._disk.hold(held.epoch, held.checkpoint))
-                return {}
-            case "holdings":
-                return Holdings(partitions=holdings(self._disk)).model_dump(mode="json")
-            case "has":
-                return self._segments.has(HasFiles.model_validate(command.body)).model_dump(mode="json")
-            case "keep":
-                self._segments.keep(KeepSegments.model_validate(command.body))
-                return {}
-            case "share":
-                return self._segments.share(ShareSegment.model_validate(command.body)).model_dump(mode="json")
-            case "drop":
-                self._segments.drop(DropSegments.model_validate(command.body))
-                return {}
-            case _:
-                raise ValueError(f"{command.kind} is not known")
+        if command.kind not in self._commands:
+            raise ValueError(f"{command.kind} is not known")
+        message, do = self._commands[command.kind]
+        done = do(message.model_validate(command.body))
+        return {} if done is None else done.model_dump(mode="json")
 
     def close(self) -> None:
         """Release what it has opened."""
