@@ -12,7 +12,7 @@ from streamjob.protocol.emissions.channels import Entry, EntryKind, Segment
 from streamjob.protocol.emissions.emitted import ChainCut
 from streamjob.snapshot.manifest import ChannelState, FileRef, Manifest
 from streamjob_runtime.chain.channels.in_flight import channel_states, names_in_flight, restored_log
-from streamjob_runtime.checkpointing.state_elsewhere import Kept
+from streamjob_runtime.checkpointing.segment_holds import Kept
 from streamjob_runtime.checkpointing.upload.uploader import Progress
 from streamjob_runtime.restoring.restoration import RestoredSegments
 

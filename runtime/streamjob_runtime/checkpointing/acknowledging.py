@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue
 
@@ -26,8 +26,7 @@ from streamjob.snapshot.manifest import (
 from streamjob_runtime.chain.chain import Chain
 from streamjob_runtime.chain.channels.in_flight import channel_states, is_segment, names_in_flight
 from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
-from streamjob_runtime.checkpointing.segment_holds import keep_segments, with_segments
-from streamjob_runtime.checkpointing.state_elsewhere import Kept, StateElsewhere
+from streamjob_runtime.checkpointing.segment_holds import Kept, keep_segments, with_segments
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
 from streamjob_runtime.kafka.positions import by_topic
 from streamjob_runtime.kafka.positions import read_offsets as topic_offsets
@@ -36,6 +35,9 @@ from streamjob_runtime.spark.checkpoint_dir.forced_batch import NO_WATERMARK_MS
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold, hold
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_commit, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
+
+if TYPE_CHECKING:
+    from streamjob_runtime.executors.driver.state import StateOnExecutors
 
 _POLL_SECONDS = 0.005
 
@@ -82,7 +84,7 @@ class Acknowledger:
         nodes: Nodes,
         segments: Mapping[ChainUid, Path],
         emission: EmissionLock,
-        state: StateElsewhere | None = None,
+        state: StateOnExecutors | None = None,
         topics: Mapping[OperatorUid, KnownTopics] | None = None,
     ) -> None:
         self._state = state

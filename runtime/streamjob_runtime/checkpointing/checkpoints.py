@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
@@ -37,10 +38,12 @@ from streamjob_runtime.checkpointing.log_work import (
     WriteSavepoint,
 )
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
-from streamjob_runtime.checkpointing.state_elsewhere import StateElsewhere
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled, Uploader
 from streamjob_runtime.spark.checkpoint_dir.hold import release
 from streamjob_runtime.spark.text.error_text import describe
+
+if TYPE_CHECKING:
+    from streamjob_runtime.executors.driver.state import StateOnExecutors
 
 ManifestOf = Callable[[m.CompleteCheckpoint], Manifest]
 
@@ -83,7 +86,7 @@ class Checkpoints:
         holds: Path,
         clock: Clock,
         listener: CheckpointListener,
-        state: StateElsewhere | None = None,
+        state: StateOnExecutors | None = None,
     ) -> None:
         self._state = state
         self._acknowledgers = dict(acknowledgers)

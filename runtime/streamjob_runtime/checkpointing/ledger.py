@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from streamjob.clock import Clock
 from streamjob.ids import CheckpointId, Epoch, Key, OperatorUid
@@ -13,12 +13,15 @@ from streamjob.protocol.log.claiming import CreateOutside
 from streamjob.protocol.log.committing import Abort, Commit, Recovered
 from streamjob.protocol.log.ownership import Identity, claim_log
 from streamjob.protocol.log.restore import ClaimMode, Resolution
-from streamjob.snapshot.manifest import Manifest, SinkState
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
 from streamjob.store.effects import StoreEffect, drive
 from streamjob.store.opening import References, open_object
 from streamjob.stored.start_snapshot import home_of
 from streamjob_runtime.checkpointing.epoch_log import EpochLog
+
+if TYPE_CHECKING:
+    from streamjob_runtime.chain.emissions.outputs import FormerOutputs
 
 T = TypeVar("T")
 
@@ -40,18 +43,6 @@ class RestoreFrom:
     mode: ClaimMode = ClaimMode.CLAIM
     require_snapshot: bool = False
     allow_non_restored_state: bool = False
-
-
-class Committer(Protocol):
-    """Commits and aborts in any sink in the log."""
-
-    def commit(self, checkpoint: CheckpointId, output: Sequence[SinkState]) -> None:
-        """Commit the output that a completed checkpoint covers; idempotent."""
-        ...
-
-    def abort(self, sink: OperatorUid) -> None:
-        """Discard output that earlier epochs staged and no process will commit."""
-        ...
 
 
 class Ledger:
@@ -89,14 +80,14 @@ class Ledger:
         """Return the manifest of the newest completion, or None."""
         return drive(self.store, self.log.newest_manifest(), fetch=self._fetch)
 
-    def recover(self, committer: Committer, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
+    def recover(self, outputs: FormerOutputs, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
         """Commit the newest completion again, and discard output staged after it: the first step of an epoch."""
 
         def perform(effect: object) -> None:
             if isinstance(effect, Commit):
-                committer.commit(effect.checkpoint, effect.output)
+                outputs.commit(effect.checkpoint, effect.output)
             elif isinstance(effect, Abort):
-                committer.abort(effect.sink)
+                outputs.abort(effect.sink)
 
         return drive(self.store, self.log.recover(sinks, fork=fork), fetch=self._fetch, perform=perform)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,9 @@ from streamjob.protocol.segment_places import SegmentNames
 from streamjob_runtime.chain.channels.in_flight import segment_folder, segment_path
 from streamjob_runtime.spark.checkpoint_dir.files import CutFiles
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
+
+Kept = Mapping[str, SegmentNames]
+"""The segments in flight that other processes hold for a checkpoint, by process."""
 
 
 def keep_segments(segments: SegmentNames, directory_of: Callable[[ChainUid], Path], hold: Path) -> None:

@@ -101,11 +101,6 @@ class Target:
     known: Mapping[FileIdentity, FileRef]
     key_of: KeyOf
 
-    @property
-    def uri(self) -> str:
-        """The URI of its store."""
-        return self.uploader.uri
-
     def upload(self, hold: Hold, progress: Progress | None = None) -> tuple[FileRef, ...]:
         """Upload the files of a cut; see `Uploader.upload`."""
         return self.uploader.upload(hold, self.known, self.key_of, progress)
@@ -121,12 +116,8 @@ class Uploader:
 
     def __init__(self, store: Store, threads: int = 4) -> None:
         self._store = store
+        self.uri = store.uri
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="upload")
-
-    @property
-    def uri(self) -> str:
-        """The URI of the store."""
-        return self._store.uri
 
     def upload(
         self,

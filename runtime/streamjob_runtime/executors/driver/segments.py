@@ -13,7 +13,7 @@ from streamjob.clock import Clock
 from streamjob.ids import ChainUid, CheckpointId, Epoch, Key
 from streamjob.protocol.segment_places import SegmentFile, SegmentNames, SegmentPlaces, SegmentRefused
 from streamjob.snapshot.manifest import FileRef
-from streamjob_runtime.checkpointing.state_elsewhere import Kept
+from streamjob_runtime.checkpointing.segment_holds import Kept
 from streamjob_runtime.checkpointing.upload.uploader import Progress
 from streamjob_runtime.executors.driver.asking import ask_all, result_of
 from streamjob_runtime.executors.driver.fleet import Executor, ExecutorLost, Fleet, RefusedByDriver, slots_of
@@ -242,12 +242,7 @@ class StreamOnExecutors:
     def __init__(self, segments: SegmentsOnExecutors, producer: ChainUid, location: str) -> None:
         self._segments = segments
         self._producer = producer
-        self._location = location
-
-    @property
-    def location(self) -> str:
-        """The directory, which is another one on each executor."""
-        return self._location
+        self.location = location
 
     def written(self, executors: Mapping[str, str]) -> None:
         """Note by which executors new segments were written. Raises ExecutorLost if one is gone with them."""

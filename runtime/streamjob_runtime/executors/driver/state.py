@@ -18,7 +18,7 @@ from streamjob.protocol.placement import Counts, Owners, StateStore, StoreNotOpe
 from streamjob.protocol.segment_places import SegmentNames
 from streamjob.snapshot.manifest import FileRef
 from streamjob_runtime.chain.channels.in_flight import is_segment
-from streamjob_runtime.checkpointing.state_elsewhere import Kept, StateElsewhere
+from streamjob_runtime.checkpointing.segment_holds import Kept
 from streamjob_runtime.checkpointing.upload.packing import FileIdentity
 from streamjob_runtime.checkpointing.upload.uploader import Progress, Target, UploadCancelled
 from streamjob_runtime.executors.driver.asking import ask_all, result_of
@@ -75,7 +75,7 @@ class _Transfer:
     progress: Progress
 
 
-class StateOnExecutors(StateElsewhere):
+class StateOnExecutors:
     """The state of one epoch after the other; any thread may call it.
 
     Args:
@@ -245,7 +245,7 @@ class StateOnExecutors(StateElsewhere):
             return sizes
 
     def keep(self, checkpoint: CheckpointId, chain: ChainUid, segments: SegmentNames, progress: Progress) -> Kept:
-        """See `StateElsewhere`."""
+        """See `SegmentsOnExecutors.keep`."""
         return self.segments.keep(checkpoint, chain, segments, progress)
 
     def store(
@@ -258,7 +258,13 @@ class StateOnExecutors(StateElsewhere):
         target: Target,
         progress: Progress,
     ) -> Callable[[], tuple[FileRef, ...]]:
-        """See `StateElsewhere`; the returned function raises UploadCancelled, and the errors of `Fleet.ask`."""
+        """Ask the owners to hold and upload the files of a cut; return a function that waits for the files.
+
+        The function raises UploadCancelled, and the errors of `Fleet.ask`.
+
+        Args:
+            batch: the batch of the cut.
+        """
         versions = {store.path: store for store in stores}
         parts = self._owners_of(chain, list(versions), progress)
         transfer = uuid.uuid4().hex
@@ -271,7 +277,7 @@ class StateOnExecutors(StateElsewhere):
                 "hold",
                 HoldStores(
                     transfer=transfer,
-                    store=target.uri,
+                    store=target.uploader.uri,
                     epoch=epoch,
                     checkpoint=checkpoint,
                     chain=chain,
@@ -312,12 +318,12 @@ class StateOnExecutors(StateElsewhere):
             time.sleep(_LOOK_SECONDS)
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """See `StateElsewhere`."""
+        """Ask the owners to hold the files of a completed checkpoint, and none of earlier ones."""
         self._tell_all("retain", checkpoint)
         self.segments.tell_dropped()
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """See `StateElsewhere`."""
+        """Ask the owners to drop the files that they hold for a checkpoint."""
         self._tell_all("release", checkpoint)
 
     def _tell_all(self, kind: str, checkpoint: CheckpointId) -> None:
