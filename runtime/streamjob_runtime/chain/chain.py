@@ -146,7 +146,8 @@ class Chain:
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
-        self._event_time = EventTime(dataflow.watermark_nodes, start.watermarks)
+        self.event_time = EventTime(dataflow.watermark_nodes, start.watermarks)
+        """Its event time before it came to its end."""
         self._ahead: dict[OperatorUid, int] = {}
         self.event_times = EventTimes(dataflow, self._watermarks, start.partitions, start.batch, clock)
         self._idle = IdleInputs(plan.uid, dataflow, self._watermarks, idle_chains or IdleChains(emission), clock)
@@ -155,13 +156,15 @@ class Chain:
         self._draining = threading.Event()
         self._reading = True
         self._flush_behind: BatchId | None = None
-        self._drained = False
+        self.drained = False
+        """Whether everything that was read is processed and flushed, though the input has not ended for good."""
         self._query: StreamingQuery | None = None
         self._batch_error: Exception | None = None
         self._query_known = threading.Event()
         self._queries: list[StreamingQuery] = []
-        self._ended = threading.Event()
-        self._finished = False
+        self._stopped = threading.Event()
+        self.ended = False
+        """Whether all input has ended and has been processed."""
         self._thread = threading.Thread(
             target=within, args=({"chain": plan.uid}, self._run), name=f"chain-{plan.uid}", daemon=True
         )
@@ -170,21 +173,6 @@ class Chain:
     def queries(self) -> Sequence[StreamingQuery]:
         """The queries of this epoch, the last one possibly running; the flush is a query of its own."""
         return tuple(self._queries)
-
-    @property
-    def ended(self) -> bool:
-        """Whether all input has ended and has been processed."""
-        return self._finished
-
-    @property
-    def drained(self) -> bool:
-        """Whether everything that was read is processed and flushed, though the input has not ended for good."""
-        return self._drained
-
-    @property
-    def event_time(self) -> EventTime:
-        """Its event time before it came to its end."""
-        return self._event_time
 
     @property
     def last_emitted(self) -> BatchId:
@@ -200,7 +188,7 @@ class Chain:
     @property
     def idle_inputs(self) -> frozenset[OperatorUid]:
         """The inputs that are idle, and do not hold the watermark back."""
-        return self._idle.now
+        return self._idle.idle
 
     def advance_event_time(self, watermarks: Mapping[OperatorUid, int]) -> None:
         """Raise watermarks to the given ones, in ms since 1970, with the next batch; they never fall."""
@@ -217,12 +205,12 @@ class Chain:
         Call it for all chains under one hold of the emission lock, so that their event time continues from one moment.
         """
         with self._emission.lock:
-            self._event_time.freeze_behind(self.last_emitted)
+            self.event_time.freeze_behind(self.last_emitted)
         self._draining.set()
 
     def stop(self, timeout: float) -> bool:
         """Stop the query; return whether it has ended within `timeout` seconds."""
-        self._ended.set()
+        self._stopped.set()
         self._emission.wake()
         query = self._query
         if query is not None:
@@ -259,7 +247,7 @@ class Chain:
 
     def _remember_watermarks(self, batch: BatchId, watermarks: Mapping[OperatorUid, int]) -> None:
         self._watermarks_behind[batch] = dict(watermarks)
-        self._event_time.note(batch, watermarks)
+        self.event_time.note(batch, watermarks)
         for old in list(self._watermarks_behind)[:-_REMEMBERED_BATCHES]:
             del self._watermarks_behind[old]
 
@@ -293,7 +281,7 @@ class Chain:
             if self._over():
                 return
             self._emission.committed(self.uid, self.last_emitted)
-            self._finished, self._drained = not drained, drained
+            self.ended, self.drained = not drained, drained
             self._emission.end(self.uid, self._over, drained=drained)
             self._listener.status_changed(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
         except Exception as error:
@@ -329,7 +317,7 @@ class Chain:
         self._query = writer.start()
         self._queries.append(self._query)
         self._query_known.set()
-        if self._ended.is_set():
+        if self._stopped.is_set():
             # `stop` was called before the query existed.
             self._query.stop()
             return
@@ -430,7 +418,7 @@ class Chain:
         return round(self._clock() * 1000)
 
     def _over(self) -> bool:
-        return self._ended.is_set()
+        return self._stopped.is_set()
 
     def _has_state(self, batch: BatchId) -> bool:
         return bool(read_commit(self.checkpoint, batch).state_ids)

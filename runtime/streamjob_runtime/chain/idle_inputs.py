@@ -69,17 +69,13 @@ class IdleInputs:
         self._others = others
         self._clock = clock
         self._silence = Silence(dataflow.idle_timeouts)
-        self._idle: frozenset[OperatorUid] = frozenset()
+        self.idle: frozenset[OperatorUid] = frozenset()
+        """The inputs that are idle."""
 
     @property
     def watches(self) -> bool:
         """Whether an input may become idle."""
         return self._others.possible and bool(self._inputs)
-
-    @property
-    def now(self) -> frozenset[OperatorUid]:
-        """The inputs that are idle."""
-        return self._idle
 
     def pass_in_batch(self, query: StreamingQuery, brought: Iterable[OperatorUid], begun: float) -> None:
         """Let the watermark pass the idle inputs at the end of the running batch.
@@ -90,21 +86,21 @@ class IdleInputs:
             begun: when the batch had found its rows, in seconds.
         """
         self._listen(brought, begun)
-        if self._idle:
+        if self.idle:
             self._watermarks.advance(query, self._past(self._watermarks.preview(query)))
 
     def pass_between_batches(self, query: StreamingQuery) -> None:
         """Advance the watermark past the idle inputs while the query has found no rows to read; call it repeatedly."""
         self._listen((), self._clock())
-        if self._idle:
+        if self.idle:
             self._watermarks.advance_waiting(query, self._past(self._watermarks.read(query)))
 
     def _listen(self, brought: Iterable[OperatorUid], now: float) -> None:
         idle = self._silence.listen(brought, now)
         silent = {uid for uid, producer in self._channels.items() if self._others.is_silent(producer, self._chain)}
-        self._idle = idle | silent
+        self.idle = idle | silent
         sources = [each for each in self._inputs if each not in self._channels]
         self._others.note(self._chain, silent=idle.issuperset(sources), read=self._channels.values())
 
     def _past(self, watermarks: Mapping[OperatorUid, int]) -> dict[OperatorUid, int]:
-        return past_idle_inputs(self._inputs, watermarks, self._idle)
+        return past_idle_inputs(self._inputs, watermarks, self.idle)

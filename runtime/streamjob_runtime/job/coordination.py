@@ -71,10 +71,12 @@ class Coordination:
 
     def __init__(self, chains: Sequence[ChainUid], policy: CheckpointingPolicy, clock: Clock) -> None:
         self._chains = tuple(chains)
-        self._policy = policy
+        self.policy = policy
+        """The checkpointing policy in force."""
         self._clock = clock
         self._lock = threading.RLock()
-        self._lifecycle = Lifecycle.created(clock())
+        self.lifecycle = Lifecycle.created(clock())
+        """The job's state, the time of its last change, and the number of restarts."""
         self._failure: str | None = None
         self._statistics = StatisticsTracker()
         self._triggers = Triggers()
@@ -84,30 +86,12 @@ class Coordination:
         self._stop: m.StopRequested | None = None
         self._stop_ids: list[TriggerId] = []
         self._stop_asked = threading.Event()
-        self._stop_completed = False
-        self._has_run = False
+        self.stop_completed = False
+        """Whether the job was stopped with the log's newest completion, so that only its commit is left."""
+        self.has_run = False
+        """Whether an epoch of this process was ready to run."""
         self._on_completed: OnCompleted = lambda action, manifest: None
         self._on_handled: OnHandled | None = None
-
-    @property
-    def lifecycle(self) -> Lifecycle:
-        """The job's state, the time of its last change, and the number of restarts."""
-        return self._lifecycle
-
-    @property
-    def policy(self) -> CheckpointingPolicy:
-        """The checkpointing policy in force."""
-        return self._policy
-
-    @property
-    def has_run(self) -> bool:
-        """Whether an epoch of this process was ready to run."""
-        return self._has_run
-
-    @property
-    def stop_completed(self) -> bool:
-        """Whether the job was stopped with the log's newest completion, so that only its commit is left."""
-        return self._stop_completed
 
     def status(self, requests: Collection[TriggerId] = ()) -> JobStatus:
         """Return the status of the job and of some requests, all of the same moment."""
@@ -117,9 +101,9 @@ class Coordination:
             checkpoints = self._statistics.overview()
             known = {each: self._triggers.status(each) for each in requests}
             return JobStatus(
-                lifecycle=self._lifecycle,
+                lifecycle=self.lifecycle,
                 failure=self._failure,
-                policy=self._policy,
+                policy=self.policy,
                 epoch=None if self._ledger is None else self._ledger.epoch,
                 finished=finished,
                 checkpoints=checkpoints,
@@ -175,7 +159,7 @@ class Coordination:
     def change_policy(self, policy: CheckpointingPolicy) -> None:
         """Put another checkpointing policy in force."""
         with self._lock:
-            self._policy = policy
+            self.policy = policy
             if self._ledger is not None:
                 self._ledger.num_retained = policy.num_retained
             self.post(m.PolicyChanged(now=self._clock(), policy=policy))
@@ -196,12 +180,12 @@ class Coordination:
     def enter(self, state: JobState, *, planned: bool = False) -> None:
         """Enter a state; a planned restart is not counted. Raises IllegalTransition."""
         with self._lock:
-            self._lifecycle = self._lifecycle.enter(state, self._clock(), planned=planned)
+            self.lifecycle = self.lifecycle.enter(state, self._clock(), planned=planned)
 
     def enter_if_possible(self, state: JobState) -> None:
         """Enter a state if it can follow the current one."""
         with self._lock:
-            if state in TRANSITIONS[self._lifecycle.state]:
+            if state in TRANSITIONS[self.lifecycle.state]:
                 self.enter(state)
 
     def failed(self, message: str) -> None:
@@ -236,7 +220,7 @@ class Coordination:
     def restored(self, restored: Restored | None) -> None:
         """Record that an epoch is ready to run, and the snapshot that it was restored from."""
         with self._lock:
-            self._has_run = True
+            self.has_run = True
             if restored is not None:
                 self._statistics.restored(
                     restored.manifest.id,
@@ -256,7 +240,7 @@ class Coordination:
             before = CheckpointId(0) if self._coordinator is None else self._coordinator.last_id
             self._coordinator = Coordinator(
                 chains=self._chains,
-                policy=self._policy,
+                policy=self.policy,
                 highest_id=max(last_id, before),
                 triggers=self._triggers,
                 statistics=self._statistics,
@@ -301,7 +285,7 @@ class Coordination:
         # Once the log names the snapshot with which the job stops, the job ends with it, even if its commit needs a
         # restart.
         properties = action.properties
-        self._stop_completed = properties.stopping and (properties.is_savepoint or properties.drained)
+        self.stop_completed = properties.stopping and (properties.is_savepoint or properties.drained)
         self._on_completed(action, manifest)
 
     def discarded(self, checkpoint: CheckpointId) -> None:

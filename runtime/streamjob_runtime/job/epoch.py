@@ -169,7 +169,8 @@ class Epoch(ChainListener, CheckpointListener):
         self._wake_at: float | None = None
         self._stopping = False
         self._view = EpochView()
-        self._left: tuple[str, ...] = ()
+        self.left: tuple[str, ...] = ()
+        """The parts of it that could not be stopped; no other epoch may begin before they have ended."""
         self._cause: StreamJobError | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: OffsetReporter | None = None
@@ -181,11 +182,6 @@ class Epoch(ChainListener, CheckpointListener):
     def held(self) -> Path | None:
         """The files of the epoch's last completed checkpoint; None if it completed none."""
         return self._checkpoints.held if self._checkpoints else None
-
-    @property
-    def left(self) -> tuple[str, ...]:
-        """The parts of it that could not be stopped; no other epoch may begin before they have ended."""
-        return self._left
 
     def view(self) -> EpochView:
         """Return its running parts."""
@@ -373,7 +369,7 @@ class Epoch(ChainListener, CheckpointListener):
                 chain.start()
             return self._loop()
         finally:
-            self._left = end_chains(
+            self.left = end_chains(
                 spark, assembled.chains.values(), _STOP_SECONDS, lambda: self._job.unfit(0.0) is not None
             )
             self._checkpoints.close()

@@ -64,22 +64,19 @@ class Runner:
     """
 
     def __init__(self, job: Job, store: Store, options: RunOptions) -> None:
-        self._job = job
+        self.job = job
         self._store = store
         self._options = options
         self._owner = options.owner or Owner(uuid.uuid4().hex)
         self._restarts = Restarts(options.restarts)
-        self._started = job.clock()
+        self.started = job.clock()
+        """When the runner was created, in seconds since 1970."""
         chains = [chain.uid for chain in job.plan.chains]
-        self._coordination = Coordination(chains, job.loaded.spec.checkpointing, job.clock)
+        self.coordination = Coordination(chains, job.loaded.spec.checkpointing, job.clock)
+        """The job's coordinator and state."""
         self._ledger: Ledger | None = None
         self._epoch: Epoch | None = None
         self._has_rearranged = False
-
-    @property
-    def job(self) -> Job:
-        """The job."""
-        return self._job
 
     @property
     def location(self) -> str:
@@ -90,16 +87,6 @@ class Runner:
     def attempt(self) -> Attempt:
         """The controller's number for this pod."""
         return self._options.attempt
-
-    @property
-    def started(self) -> float:
-        """When the runner was created, in seconds since 1970."""
-        return self._started
-
-    @property
-    def coordination(self) -> Coordination:
-        """The job's coordinator and state."""
-        return self._coordination
 
     @property
     def epoch(self) -> EpochView | None:
@@ -132,34 +119,34 @@ class Runner:
                 except NeedsOneDisk as error:
                     outcome = self._rearrange(restore_from, error)
             except Superseded as error:
-                self._coordination.end(JobState.SUPERSEDED, error.what)
+                self.coordination.end(JobState.SUPERSEDED, error.what)
                 raise
             except Exception as error:
                 self._check_process(error)
                 outcome = self._failed(error)
             match outcome.end:
                 case EpochEnd.FINISHED:
-                    self._coordination.end(JobState.FINISHED, None)
+                    self.coordination.end(JobState.FINISHED, None)
                     return ExitCode.OK
                 case EpochEnd.STOPPED:
                     self._stop(outcome.message)
                     return ExitCode.OK
                 case EpochEnd.RESTARTED:
-                    self._coordination.enter(JobState.RESTARTING, planned=True)
+                    self.coordination.enter(JobState.RESTARTING, planned=True)
                     if self._options.once:
                         self._stop("")
                         return ExitCode.OK
                     log.info("The job continues from a checkpoint in another epoch: %s", outcome.message)
-                    if self._coordination.stop_asked:
+                    if self.coordination.stop_asked:
                         self._stop("The job stopped behind a checkpoint that was under way already")
                         return ExitCode.OK
                 case EpochEnd.SUPERSEDED:
-                    self._coordination.end(JobState.SUPERSEDED, outcome.message)
+                    self.coordination.end(JobState.SUPERSEDED, outcome.message)
                     raise Superseded(outcome.message)
                 case EpochEnd.FAILED:
                     self._check_process()
                     if not self._wait_for_restart(outcome.message):
-                        return ExitCode.FAILED if self._coordination.lifecycle.state is JobState.FAILED else ExitCode.OK
+                        return ExitCode.FAILED if self.coordination.lifecycle.state is JobState.FAILED else ExitCode.OK
 
     def leave(self) -> ExitCode:
         """End a job that was stopped before it has run; return the process's exit code."""
@@ -169,35 +156,35 @@ class Runner:
     def _check_process(self, error: Exception | None = None) -> None:
         """Raise the error to end with if no other epoch can run in this process, which a failure is a sign of."""
         broken = error is not None and any(is_broken_connection(each) for each in causes(error))
-        unfit = self._job.unfit(_DEATH_SECONDS if broken else 0.0)
+        unfit = self.job.unfit(_DEATH_SECONDS if broken else 0.0)
         if unfit is not None:
-            self._coordination.end(JobState.FAILED, unfit.what)
+            self.coordination.end(JobState.FAILED, unfit.what)
             raise unfit from error
 
     def _failed(self, error: Exception) -> EpochOutcome:
         """Return the outcome of an epoch that ended with an error; raise the error if another would end with it too."""
         # A refusal lasts until somebody changes a right or a key, and a process reads its keys only once.
-        lasting = isinstance(error, (InvalidInput, StoreDenied)) and not self._coordination.has_run
+        lasting = isinstance(error, (InvalidInput, StoreDenied)) and not self.coordination.has_run
         if lasting or isinstance(error, (CannotRestore, JobFailed)):
             assert isinstance(error, StreamJobError)
-            self._coordination.end(JobState.FAILED, error.what)
+            self.coordination.end(JobState.FAILED, error.what)
             raise error
         if isinstance(error, StreamJobError):
             # The same job was valid when it ran, so something that it needs, such as a sink's path, is temporarily
             # missing.
             return EpochOutcome(EpochEnd.FAILED, error.what)
         log.error("The epoch failed", exc_info=error)
-        return EpochOutcome(EpochEnd.FAILED, describe(error, self._job.workdir))
+        return EpochOutcome(EpochEnd.FAILED, describe(error, self.job.workdir))
 
     def _claim(self) -> Ledger:
         identity = Identity(
-            job=JobId(namespace=self._job.namespace, name=self._job.name),
+            job=JobId(namespace=self.job.namespace, name=self.job.name),
             owner=self._owner,
             attempt=self.attempt,
         )
-        policy = self._coordination.policy
+        policy = self.coordination.policy
         ledger = Ledger.claim(
-            self._store, identity, self._job.clock, policy.num_retained, again=self._ledger is not None
+            self._store, identity, self.job.clock, policy.num_retained, again=self._ledger is not None
         )
         ledger.log.incremental = policy.incremental
         return ledger
@@ -207,7 +194,7 @@ class Runner:
         if self._options.on_one_disk is None or self._has_rearranged:
             raise needed
         log.warning("%s: another process on this machine rearranges it first, with all state on its disk", needed.what)
-        if not self._options.on_one_disk(restore_from, self._owner, lambda: self._coordination.stop_asked):
+        if not self._options.on_one_disk(restore_from, self._owner, lambda: self.coordination.stop_asked):
             return EpochOutcome(EpochEnd.STOPPED, "The job was stopped while its state was rearranged")
         self._has_rearranged = True
         return EpochOutcome(EpochEnd.RESTARTED, needed.what)
@@ -215,32 +202,32 @@ class Runner:
     def _run_epoch(
         self, ledger: Ledger, restore_from: RestoreFrom, held: Path | None
     ) -> tuple[EpochOutcome, Path | None]:
-        epoch = Epoch(self._job, ledger, restore_from, held, self._coordination)
+        epoch = Epoch(self.job, ledger, restore_from, held, self.coordination)
         self._ledger, self._epoch = ledger, epoch
         if self._options.once:
-            epoch.post(m.RestartRequested(now=self._job.clock(), message="only a checkpoint was asked for"))
+            epoch.post(m.RestartRequested(now=self.job.clock(), message="only a checkpoint was asked for"))
         describe_process(epoch=ledger.epoch)
-        self._coordination.claimed(ledger)
+        self.coordination.claimed(ledger)
         # Including one with the same number of another location's log, and remains of failed restores on a full disk.
-        drop_epochs(self._job.workdir, () if held is None else (epoch_of(held, self._job.workdir),))
+        drop_epochs(self.job.workdir, () if held is None else (epoch_of(held, self.job.workdir),))
         return epoch.run(), epoch.held
 
     def _wait_for_restart(self, message: str) -> bool:
         """Wait until the job may be restarted; return False if it may not, or was stopped meanwhile."""
-        coordination = self._coordination
+        coordination = self.coordination
         coordination.failed(message)
         log.warning("The job failed: %s", message)
-        self._restarts, decision = self._restarts.after_failure(self._job.clock(), random.random)
+        self._restarts, decision = self._restarts.after_failure(self.job.clock(), random.random)
         if isinstance(decision, GiveUp):
             coordination.end(JobState.FAILED, message)
             return False
         coordination.enter(JobState.RESTARTING)
-        if coordination.wait_for_stop(max(0.0, decision.time - self._job.clock())):
+        if coordination.wait_for_stop(max(0.0, decision.time - self.job.clock())):
             self._stop(message)
             return False
         return True
 
     def _stop(self, message: str) -> None:
         """End the job between two epochs; requests that came while none ran get the message."""
-        self._coordination.end(JobState.STOPPED, message or None)
-        self._coordination.resolve_stops(message)
+        self.coordination.end(JobState.STOPPED, message or None)
+        self.coordination.resolve_stops(message)

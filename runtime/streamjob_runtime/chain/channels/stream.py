@@ -69,12 +69,8 @@ class LocalSegments:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self.location = str(directory)
         directory.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def location(self) -> str:
-        """The directory's path."""
-        return str(self._directory)
 
     def written(self, executors: Mapping[str, str]) -> None:
         """Do nothing: there is one place only."""
