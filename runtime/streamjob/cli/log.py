@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjob.errors import ExitCode, InvalidInput
-from streamjob.ids import Key, Owner
+from streamjob.ids import Owner
 
 if TYPE_CHECKING:
     from streamjob.protocol.log.repair import Plan
@@ -77,18 +77,13 @@ def repair_command(
         raise InvalidInput(f"there are several jobs: {names}", "say which one with --namespace and --name")
     (root,) = roots
     references = References(root.store)
-
-    def fetch(uri: str) -> bytes:
-        store, key = references.find(uri)
-        return store.get(Key(key))
-
     try:
         told = None if newest is None else normalise(newest, root.store.uri)
-        plan = drive(root.store, plan_repair(root.job, told), fetch=fetch)
+        plan = drive(root.store, plan_repair(root.job, told), fetch=references.get)
         if not as_json:
             _show(plan)
         if yes:
-            drive(root.store, repair(plan, Owner(uuid.uuid4().hex), time.time()), fetch=fetch)
+            drive(root.store, repair(plan, Owner(uuid.uuid4().hex), time.time()), fetch=references.get)
         done = yes or plan.empty
         if as_json:
             typer.echo(json.dumps({**_fields(plan), "done": done}, ensure_ascii=False))

@@ -83,26 +83,18 @@ def opened(
     store = job_location(loaded, location).job(job.namespace, job.name).store()
     references = References(store)
 
-    def fetch(uri: str) -> bytes:
-        found, key = references.find(uri)
-        return found.get(key)
-
-    def fetch_range(uri: str, offset: int, length: int) -> bytes:
-        found, key = references.find(uri)
-        return found.get_range(key, offset, length)
-
     def explain(problem: str) -> CannotRestore | None:
         record = resolution.record
         if record is None or record != view.newest:
             return None
         program = unusable(view, record, [problem])
-        return drive(store, program, fetch=fetch, fetch_range=fetch_range, progress=progress)
+        return drive(store, program, fetch=references.get, fetch_range=references.get_range, progress=progress)
 
     try:
         named = wanted if wanted in (LATEST, NONE) else snapshot_reference(wanted)
         view = drive(store, read(job))
         program = resolve(view, named, root=store.uri, mode=ClaimMode.NO_CLAIM, require_snapshot=require_snapshot)
-        resolution = drive(store, program, fetch=fetch, fetch_range=fetch_range, progress=progress)
+        resolution = drive(store, program, fetch=references.get, fetch_range=references.get_range, progress=progress)
         if resolution.manifest is None:
             yield None
             return

@@ -78,7 +78,7 @@ class Ledger:
 
     def newest_manifest(self) -> Manifest | None:
         """Return the manifest of the newest completion, or None."""
-        return drive(self.store, self.log.newest_manifest(), fetch=self._fetch)
+        return drive(self.store, self.log.newest_manifest(), fetch=self.references.get)
 
     def recover(self, outputs: FormerOutputs, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
         """Commit the newest completion again, and discard output staged after it: the first step of an epoch."""
@@ -89,7 +89,7 @@ class Ledger:
             elif isinstance(effect, Abort):
                 outputs.abort(effect.sink)
 
-        return drive(self.store, self.log.recover(sinks, fork=fork), fetch=self._fetch, perform=perform)
+        return drive(self.store, self.log.recover(sinks, fork=fork), fetch=self.references.get, perform=perform)
 
     def explain_unusable(self, resolution: Resolution, problem: str) -> Exception | None:
         """Return the error for a newest completion with unusable files; None for another snapshot."""
@@ -120,19 +120,11 @@ class Ledger:
         return drive(
             self.store,
             program,
-            fetch=self._fetch,
-            fetch_range=self._fetch_range,
+            fetch=self.references.get,
+            fetch_range=self.references.get_range,
             progress=log.info,
             perform=self._create_outside,
         )
-
-    def _fetch_range(self, uri: str, offset: int, length: int) -> bytes:
-        store, key = self.references.find(uri)
-        return store.get_range(key, offset, length)
-
-    def _fetch(self, uri: str) -> bytes:
-        store, key = self.references.find(uri)
-        return store.get(key)
 
     def _create_outside(self, effect: CreateOutside) -> bool:
         store, key = open_object(effect.uri)

@@ -56,7 +56,7 @@ class FilesAtHand:
         newest = view.newest
         if newest is None or newest.manifest is None or newest.manifest == self._manifest:
             return None
-        manifest = drive(self._store, read_completed(newest), fetch=self._fetch)
+        manifest = drive(self._store, read_completed(newest), fetch=self._references.get)
         coming = self._directory / _NEXT
         shutil.rmtree(coming, ignore_errors=True)
         self._download(manifest, newest.manifest, coming)
@@ -86,7 +86,3 @@ class FilesAtHand:
             if savepoint:
                 references.close()
                 home.close()
-
-    def _fetch(self, uri: str) -> bytes:
-        store, key = self._references.find(uri)
-        return store.get(key)
