@@ -28,40 +28,34 @@ _DAMAGES = (
 """What readers say of a damaged file. Anything else may be the store's fault, and another attempt may read the file."""
 
 
-class RecordNotDecoded(JobFailed):
-    """A record of a source does not have the declared form; the job's last completed checkpoint is intact."""
+class BadInput(JobFailed):
+    """A record, row or file cannot be processed; the job's last completed checkpoint is intact."""
 
     exit_code = ExitCode.INVALID_INPUT
 
 
-class HeaderDiffers(JobFailed):
-    """The header of a CSV file has other columns than the schema; the job's last completed checkpoint is intact."""
-
-    exit_code = ExitCode.INVALID_INPUT
+class RecordNotDecoded(BadInput):
+    """A record of a source does not have the declared form."""
 
 
-class FileUnreadable(JobFailed):
-    """A file of a source is damaged, or of another format; the job's last completed checkpoint is intact."""
-
-    exit_code = ExitCode.INVALID_INPUT
+class HeaderDiffers(BadInput):
+    """The header of a CSV file has other columns than the schema."""
 
 
-class ObjectReplaced(JobFailed):
-    """An object that a source has read was replaced; the job's last completed checkpoint is intact."""
-
-    exit_code = ExitCode.INVALID_INPUT
+class FileUnreadable(BadInput):
+    """A file of a source is damaged, or of another format."""
 
 
-class RowFailed(JobFailed):
-    """An operator cannot compute a row; the job's last completed checkpoint is intact."""
-
-    exit_code = ExitCode.INVALID_INPUT
+class ObjectReplaced(BadInput):
+    """An object that a source has read was replaced."""
 
 
-class EventTimeMissing(JobFailed):
-    """The event time of a row is NULL; the job's last completed checkpoint is intact."""
+class RowFailed(BadInput):
+    """An operator cannot compute a row."""
 
-    exit_code = ExitCode.INVALID_INPUT
+
+class EventTimeMissing(BadInput):
+    """The event time of a row is NULL."""
 
 
 def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
