@@ -25,7 +25,6 @@ from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
 from streamjob.store.s3_connection import S3Connection
 from streamjob.store.s3_errors import status_of, translate
-from streamjob_runtime.discovery.covering import due
 from streamjob_runtime.discovery.entries import entry_files, read_entry
 from streamjob_runtime.discovery.objects import Found, base_of
 from streamjob_runtime.spark.checkpoint_dir.file_entries import files_to_remove, newest_known
@@ -105,9 +104,9 @@ class AfterReading:
             self.list_until(self._covered)
         lists = files_to_remove(entry_files(self._folder))
         failed: list[tuple[str, str]] = []
-        made = {last: time for last, (time, _) in lists.items()}
-        for last in due(made, self._covered, self._age, self._clock()):
-            _, name = lists[last]
+        for last, (made, name) in lists.items():
+            if last > self._covered or made + self._age > self._clock():
+                continue
             if last not in self._done and self._remove_all(read_entry(self._folder, name), failed):
                 self._done.add(last)
             if last in self._done and last != max(lists):

@@ -43,15 +43,3 @@ class Covered:
 def read_by(manifest: Manifest) -> dict[OperatorUid, int]:
     """Return the last entry of each source that a checkpoint has read."""
     return {each.uid: entry for each in manifest.sources if (entry := last_read(each.position)) is not None}
-
-
-def due(until: Mapping[int, float], covered: int, age: float, now: float) -> list[int]:
-    """Return the lists of objects that may go, named by the last entry that each has.
-
-    Args:
-        until: the time at which each was made, in seconds since 1970.
-        covered: the last entry that all retained checkpoints have read.
-        age: seconds that an object stays after that.
-        now: seconds since 1970.
-    """
-    return [last for last, made in until.items() if last <= covered and made + age <= now]

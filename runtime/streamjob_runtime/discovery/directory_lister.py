@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
 from stat import S_ISREG
-from typing import Protocol
+from typing import TypeAlias
 
 from streamjob.errors import InvalidInput
+from streamjob_runtime.discovery.hadoop_directories import HadoopEntry
 from streamjob_runtime.discovery.objects import Found, Page
 from streamjob_runtime.discovery.patterns import SourceFiles, UnreadableKey
 
@@ -22,26 +23,8 @@ class UnreadableDirectory(InvalidInput):
     """A directory of a source does not exist, or cannot be listed."""
 
 
-class Stat(Protocol):
-    """What a file system says of a file: `os.stat_result`."""
-
-    @property
-    def st_mode(self) -> int: ...
-    @property
-    def st_size(self) -> int: ...
-    @property
-    def st_mtime_ns(self) -> int: ...
-
-
-class Entry(Protocol):
-    """A file or directory in a directory: `os.DirEntry`."""
-
-    @property
-    def name(self) -> str: ...
-    def is_dir(self) -> bool: ...
-    def stat(self) -> Stat: ...
-
-
+Entry: TypeAlias = os.DirEntry[str] | HadoopEntry
+Stat: TypeAlias = os.stat_result | HadoopEntry
 Scan = Callable[[str], Iterable[Entry]]
 """Returns what is in a directory; raises FileNotFoundError, NotADirectoryError and other OSErrors."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HadoopEntry:
-    """A file or directory; see `directory_lister.Entry` and `Stat`."""
+    """A file or directory, as `os.DirEntry` and `os.stat_result` show one."""
 
     name: str
     directory: bool

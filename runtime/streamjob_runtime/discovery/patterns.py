@@ -52,13 +52,12 @@ class SourceFiles:
         path: `s3://bucket/key`, an absolute path, or a URI of another file system of Hadoop; it may be a pattern.
         options: the source's; `recursiveFileLookup`, `pathGlobFilter`, `modifiedAfter`, `modifiedBefore`, `timeZone`
             and `basePath` count here.
-        time_zone: of times without one, unless the options name it.
 
     Raises:
         InvalidPattern: the path or one of these options cannot be used.
     """
 
-    def __init__(self, path: str, options: Mapping[str, str], time_zone: str = "UTC") -> None:
+    def __init__(self, path: str, options: Mapping[str, str]) -> None:
         self.base, key = _split(path)
         """What the URIs of all files begin with, before their keys; `/` for local ones, whose URIs are paths."""
         key = _normal(key)
@@ -84,7 +83,7 @@ class SourceFiles:
         root = option(options, "basePath")
         self._base = None if root is None else f"{_normal(_split(root)[1])}/".removeprefix("/")
         self._entered = _entered(key, directories, path)
-        zone = option(options, "timeZone") or time_zone
+        zone = option(options, "timeZone") or "UTC"
         self._after = _time(options, "modifiedAfter", zone, float("-inf"))
         self._before = _time(options, "modifiedBefore", zone, float("inf"))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.snapshot.manifest import Manifest, SourceState
-from streamjob_runtime.discovery.covering import Covered, due
+from streamjob_runtime.discovery.covering import Covered
 
 FILES = OperatorUid("files")
 
@@ -70,13 +69,6 @@ def test_a_savepoint_alone_lets_nothing_go() -> None:
     assert covered.completed(manifest(1, 4, "savepoint"), ids()) == {}
     assert covered.completed(manifest(2, 4), ids(2)) == {FILES: 4}
     assert covered.completed(manifest(3, 8, "savepoint"), ids(2)) == {FILES: 4}
-
-
-@pytest.mark.parametrize(
-    ("covered", "now", "gone"), [(1, 1e6, []), (4, 109.0, []), (4, 110.0, [2]), (9, 999.0, [2, 5])]
-)
-def test_a_list_goes_when_it_is_covered_and_old_enough(covered: int, now: float, gone: list[int]) -> None:
-    assert due({2: 100.0, 5: 200.0}, covered, 10.0, now) == gone
 
 
 @dataclass(frozen=True)
