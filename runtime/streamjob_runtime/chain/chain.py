@@ -142,7 +142,7 @@ class Chain:
         self._batch_duration = batch_duration
         self._limits: BatchLimits | None = None
         self._placed: StreamingQuery | None = None
-        self._discoveries = Discoveries(dataflow.discovered, dataflow.sources, dataflow.directories, start.checkpoint)
+        self.discoveries = Discoveries(dataflow.discovered, dataflow.sources, dataflow.directories, start.checkpoint)
         self._has_output = False
         self._watermarks = InputWatermarks(spark, dataflow.watermark_nodes, dataflow.output_delay_ms)
         self._watermarks_behind: dict[BatchId, dict[OperatorUid, int]] = {start.batch: dict(start.watermarks)}
@@ -260,9 +260,9 @@ class Chain:
                 settle_intervals(self.checkpoint, DEFAULT_INTERVAL if wanted is None else int(wanted))
                 if self._has_state(self._start.batch):
                     force_batch(self.checkpoint, self._now_ms())
-            self._discoveries.start(self._start.batch, self._clock)
+            self.discoveries.start(self._start.batch, self._clock)
             self._execute(by_itself=self._ends_by_itself)
-            if self._over():
+            if self._stopped.is_set():
                 return
             self._reading = False
             drained = self._is_drained()
@@ -278,27 +278,18 @@ class Chain:
                 # The flush runs as another query, which does not know the watermarks of this one.
                 self._note_watermarks(self.last_emitted)
             self._flush()
-            if self._over():
+            if self._stopped.is_set():
                 return
             self._emission.committed(self.uid, self.last_emitted)
             self.ended, self.drained = not drained, drained
-            self._emission.end(self.uid, self._over, drained=drained)
+            self._emission.end(self.uid, self._stopped.is_set, drained=drained)
             self._listener.status_changed(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
         except Exception as error:
             # After a stop, the end of the query is expected, whatever its cause.
-            if not self._over():
+            if not self._stopped.is_set():
                 self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
         finally:
-            self._discoveries.stop()
-
-    @property
-    def checks(self) -> Sequence[int]:
-        """How many checks for new files have ended, of each of its sources of files."""
-        return self._discoveries.checks
-
-    def covered(self, entries: Mapping[OperatorUid, int], completed: Mapping[OperatorUid, int]) -> None:
-        """Note the last entries of sources that all retained checkpoints have read, and the newest; returns at once."""
-        self._discoveries.covered(entries, completed)
+            self.discoveries.stop()
 
     @property
     def _ends_by_itself(self) -> bool:
@@ -405,7 +396,7 @@ class Chain:
             if self._gate.closed:
                 self._gate.open_for(flush)
             self._execute(by_itself=True)
-            if self._over() or not self._has_more_to_fire(flush):
+            if self._stopped.is_set() or not self._has_more_to_fire(flush):
                 return
             # A timer in processing time that sets the next one would ask for flush after flush.
             now = 0
@@ -416,9 +407,6 @@ class Chain:
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)
-
-    def _over(self) -> bool:
-        return self._stopped.is_set()
 
     def _has_state(self, batch: BatchId) -> bool:
         return bool(read_commit(self.checkpoint, batch).state_ids)
@@ -434,8 +422,8 @@ class Chain:
         self._query_known.wait()
         query = self._query
         assert query is not None
-        self._emission.wait_while_held(self._over)
-        if self._over():
+        self._emission.wait_while_held(self._stopped.is_set)
+        if self._stopped.is_set():
             raise JobFailed(f"chain {self.uid!r} was stopped before its batch began")
         self._before_batch()
         with self._emission.lock:
@@ -456,7 +444,7 @@ class Chain:
         consumed = self._consumed(batch)
         self._watermarks.advance(query, {**self._watermarks_of_channels(consumed), **ahead})
         if self.output.has_readers:
-            self._emission.wait_for_room(self.uid, self._over)
+            self._emission.wait_for_room(self.uid, self._stopped.is_set)
         if self._placed is not query:
             self._place(query, batch)
             self._placed = query
@@ -465,7 +453,7 @@ class Chain:
         self.event_times.begin(query)
         written = self.output.write(frame, batch)
         if self._reading:
-            self._discoveries.check_read(batch, previous, self._over)
+            self.discoveries.check_read(batch, previous, self._stopped.is_set)
         if self._limits is not None:
             self._limits.ran(self._clock() - computing)
         if self._reading:
@@ -479,7 +467,7 @@ class Chain:
         if self._reads_nothing_more(batch, previous):
             self._let_flush(query, batch)
         emitted = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
-        self._emission.emit(self.uid, emitted, self._over)
+        self._emission.emit(self.uid, emitted, self._stopped.is_set)
         if written.staged and not self._has_output:
             self._has_output = True
             self._listener.has_output()

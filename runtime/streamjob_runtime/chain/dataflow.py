@@ -340,19 +340,20 @@ class DataflowBuilder:
     def _check_access(self) -> None:
         """Refuse two ways to access a bucket: Spark has one for all of a job."""
         for uid, mine in self._discovered.items():
+            own = mine.given.access
             for other in self._job.spec.connectors():
                 of_spark = not isinstance(other, SinkSpec) or other.delivery == "at-least-once"
-                options = self._job.options(other) if of_spark and mine.access is not None else {}
+                options = self._job.options(other) if of_spark and own is not None else {}
                 path, access = option(options, "path") or "", option(options, "access")
-                if in_bucket(path) and base_of(bucket_and_prefix(path)[0]) == mine.base and access != mine.access:
+                if in_bucket(path) and base_of(bucket_and_prefix(path)[0]) == mine.base and access != own:
                     raise InvalidOperator(
-                        f"Source {uid!r} has access: {mine.access}, and {other.name!r} another access to its bucket",
+                        f"Source {uid!r} has access: {own}, and {other.name!r} another access to its bucket",
                         "give both the same access, or copy the objects of one to another bucket",
                     )
 
     def _check_removal(self, sources: tuple[OperatorUid, ...], directories: tuple[int, ...]) -> None:
         for uid, mine in self._discovered.items():
-            if not mine.removes and mine.queue_url is None:
+            if not mine.given.removes and mine.given.queue_url is None:
                 continue
             readings = {number for each, number in zip(sources, directories, strict=True) if each == uid}
             if len(readings) > 1:
@@ -363,12 +364,12 @@ class DataflowBuilder:
                 )
             for other in self._job.spec.sources:
                 files = None if other.uid == uid else DiscoveredFiles.of(self._spark, other, self._job.options(other))
-                if files is not None and mine.queue_url and files.queue_url == mine.queue_url:
+                if files is not None and mine.given.queue_url and files.given.queue_url == mine.given.queue_url:
                     raise InvalidOperator(
                         f"Sources {uid!r} and {other.name!r} have one queueUrl, and each message goes to one of them",
                         "give each source a queue of its own, such as by SNS; or let both read through one source",
                     )
-                if files is not None and mine.removes and files.overlaps(mine):
+                if files is not None and mine.given.removes and files.overlaps(mine):
                     raise InvalidOperator(
                         f"Source {uid!r} has archiveTo or deleteAfter, and source {other.name!r} reads the same "
                         "objects: the job would remove them before that source has read them",

@@ -90,8 +90,10 @@ class Coordination:
         """Whether the job was stopped with the log's newest completion, so that only its commit is left."""
         self.has_run = False
         """Whether an epoch of this process was ready to run."""
-        self._on_completed: OnCompleted = lambda action, manifest: None
-        self._on_handled: OnHandled | None = None
+        self.on_completed: OnCompleted = lambda action, manifest: None
+        """Hears of each completed checkpoint, on another thread."""
+        self.on_handled: OnHandled | None = None
+        """Hears of each handled event with its actions, under the state lock."""
 
     def status(self, requests: Collection[TriggerId] = ()) -> JobStatus:
         """Return the status of the job and of some requests, all of the same moment."""
@@ -163,14 +165,6 @@ class Coordination:
             if self._ledger is not None:
                 self._ledger.num_retained = policy.num_retained
             self.post(m.PolicyChanged(now=self._clock(), policy=policy))
-
-    def listen(self, on_completed: OnCompleted) -> None:
-        """Report each completed checkpoint to a function, which another thread calls."""
-        self._on_completed = on_completed
-
-    def follow(self, on_handled: OnHandled) -> None:
-        """Report each handled event with its actions to a function, which is called under the state lock."""
-        self._on_handled = on_handled
 
     def claimed(self, ledger: Ledger) -> None:
         """Record the claim of the starting epoch."""
@@ -257,8 +251,8 @@ class Coordination:
 
     def _handle(self, coordinator: Coordinator, event: m.Event) -> Sequence[m.Action]:
         actions = coordinator.handle(event)
-        if self._on_handled is not None and self._ledger is not None:
-            self._on_handled(self._ledger.epoch, event, actions)
+        if self.on_handled is not None and self._ledger is not None:
+            self.on_handled(self._ledger.epoch, event, actions)
         return actions
 
     def is_stopping(self) -> bool | None:
@@ -286,7 +280,7 @@ class Coordination:
         # restart.
         properties = action.properties
         self.stop_completed = properties.stopping and (properties.is_savepoint or properties.drained)
-        self._on_completed(action, manifest)
+        self.on_completed(action, manifest)
 
     def discarded(self, checkpoint: CheckpointId) -> None:
         """Record that a checkpoint is no longer retained."""

@@ -416,7 +416,7 @@ class Epoch(ChainListener, CheckpointListener):
         retained = [each.id for each in self._ledger.log.claim.retained if each.id is not None]
         covered = self._covered.completed(manifest, retained)
         for chain in self._view.chains.values():
-            chain.covered(covered, read_by(manifest))
+            chain.discoveries.covered(covered, read_by(manifest))
 
     def discarded(self, checkpoint: CheckpointId) -> None:
         """Record that a checkpoint is no longer retained."""

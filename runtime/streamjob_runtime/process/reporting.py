@@ -56,7 +56,7 @@ class Reporting:
         """
         self._coordination = coordination
         if self.recorder is not None:
-            coordination.follow(self.recorder.handled)
+            coordination.on_handled = self.recorder.handled
         if self._telemetry is not None:
             self._telemetry.send_metrics(collect, started)
 

@@ -208,7 +208,7 @@ def _run_job(
     from streamjob_runtime.control.profiled_processes import recorders
     from streamjob_runtime.control.running_job import RunningJob
     from streamjob_runtime.control.start_gate import StartGate
-    from streamjob_runtime.control.terminal import open_view
+    from streamjob_runtime.control.terminal import StandardErrorHandler, open_view
     from streamjob_runtime.job.epoch import Job
     from streamjob_runtime.job.runner import Runner, RunOptions
     from streamjob_runtime.lineage.starting import lineage_of
@@ -224,7 +224,7 @@ def _run_job(
 
     if log_format() is LogFormat.TEXT:
         # With JSON, the log is set up already, since no panel must stay below it.
-        _log_to_standard_error()
+        log_to(StandardErrorHandler(), LogFormat.TEXT)
     metered = MeteredStore(store)
     files = JobFiles(work)
     lock = RunningLock(work)
@@ -278,7 +278,7 @@ def _run_job(
     lineage = probes.enter_context(lineage_of(runner, os.environ))
     watcher = Watcher(control, view, metrics, lineage, job.clock)
     job.sink_meters.on_call = metrics.observe_sink
-    runner.coordination.listen(watcher.note_completion)
+    runner.coordination.on_completed = watcher.note_completion
     reporting.begin(runner.coordination, metrics.registry.collect, runner.started)
     stopper = Stopper(runner.coordination, view, options.grace, termination)
     probes.enter_context(MonitoringServer(control, metrics=metrics.render))
@@ -351,9 +351,3 @@ def _make_scratch(work: Path) -> Path:
             f"The work directory {work} cannot be used: {error.strerror}", "name another one with --workdir"
         ) from error
     return scratch
-
-
-def _log_to_standard_error() -> None:
-    from streamjob_runtime.control.terminal import StandardErrorHandler
-
-    log_to(StandardErrorHandler(), LogFormat.TEXT)

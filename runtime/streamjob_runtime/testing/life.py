@@ -141,10 +141,10 @@ class Life:
 
     def _wait_for_files(self) -> None:
         """Wait until the sources have found the files that are there: the second check from now begins after it."""
-        before = {uid: [each + 2 for each in chain.checks] for uid, chain in self.chains.items()}
+        before = {uid: [each + 2 for each in chain.discoveries.checks] for uid, chain in self.chains.items()}
 
         def found() -> bool:
-            return all(all(map(ge, self.chains[uid].checks, wanted)) for uid, wanted in before.items())
+            return all(all(map(ge, self.chains[uid].discoveries.checks, wanted)) for uid, wanted in before.items())
 
         self.wait_for(found, "the job to find its rows")
 

@@ -107,7 +107,7 @@ class DiscoveredFiles:
         self._spark = spark
         self._source = source
         self._who = f"Source {source.name!r}"
-        self._given: FileSourceFields = fields_of(options)
+        self.given: FileSourceFields = fields_of(options)
         self._path = option(options, "path") or ""
         # As Spark reads `modifiedAfter` without a zone.
         zone = str(spark.conf.get("spark.sql.session.timeZone"))
@@ -124,11 +124,11 @@ class DiscoveredFiles:
         self.base = self._place.base
         self._cheap = not self._is_in_bucket
         self._archive: tuple[str, str] | None = None
-        if self._given.archive_to is not None:
-            self._archive = bucket_and_prefix(self._given.archive_to)
+        if self.given.archive_to is not None:
+            self._archive = bucket_and_prefix(self.given.archive_to)
             if self._overlaps(base_of(self._archive[0]), self._archive[1]):
                 raise ArchiveNotApart(
-                    f"{self._who}: archiveTo, {self._given.archive_to}, and path overlap",
+                    f"{self._who}: archiveTo, {self.given.archive_to}, and path overlap",
                     "name a prefix beside that of the path, or another bucket",
                 )
         self._sample: tuple[Found, ...] | None = None
@@ -174,7 +174,7 @@ class DiscoveredFiles:
             PySparkException: Spark refuses the schema, the options or the directories.
         """
         self._check_log()
-        if self._given.access is not None:
+        if self.given.access is not None:
             for name, value in settings_of_bucket(self._bucket, self._environment()).items():
                 self._spark.conf.set(name, value)
         sample = "\n".join(self.line(each) for each in self._first_page())
@@ -268,21 +268,6 @@ class DiscoveredFiles:
         figures = [int(each) for each in self._java.unread(directory).split()]
         return UnreadFiles(*figures) if figures else None
 
-    @property
-    def queue_url(self) -> str | None:
-        """The queue that tells of new objects; None without one."""
-        return self._given.queue_url
-
-    @property
-    def access(self) -> str | None:
-        """The prefix of the variables with the access to the bucket; None for the snapshot store's own variables."""
-        return self._given.access
-
-    @property
-    def removes(self) -> bool:
-        """Whether the files go after they were read."""
-        return self._given.removes
-
     def discoverer(self, folder: Path, offset: str, clock: Clock) -> Discoverer:
         """Return what finds the files for a query.
 
@@ -299,7 +284,7 @@ class DiscoveredFiles:
             search=self._search,
             inbox=self._java.inbox(int(folder.name)),
             judge=self,
-            given=self._given,
+            given=self.given,
             folder=folder,
             of_spark=_of_spark(offset),
             clock=clock,
@@ -312,13 +297,13 @@ class DiscoveredFiles:
     def _search(self, recent: Sequence[Found], known: int) -> Check:
         from streamjob_runtime.discovery.search import Search, check_all
 
-        check = Search(recent, known, self._given.list_all_every).check if self._is_in_bucket else check_all
+        check = Search(recent, known, self.given.list_all_every).check if self._is_in_bucket else check_all
         return partial(check, self._lister())
 
     def _notifications(self, clock: Clock) -> Notifications | None:
         from streamjob_runtime.discovery.notifications import Notifications, queue_client
 
-        url = self._given.queue_url
+        url = self.given.queue_url
         if url is None:
             return None
         client, look = queue_client(url, self._environment(), self._credentials()), self._s3_lister(self._place).find
@@ -327,7 +312,7 @@ class DiscoveredFiles:
     def _after_reading(self, folder: Path, clock: Clock) -> AfterReading | None:
         from streamjob_runtime.discovery.after_reading import AfterReading, BucketRemover, forget_lists
 
-        if not self.removes:
+        if not self.given.removes:
             forget_lists(folder)
             return None
         root = self._place.prefix[: self._place.prefix.rfind("/") + 1]
@@ -335,7 +320,7 @@ class DiscoveredFiles:
             who=self._who,
             folder=folder,
             remove=BucketRemover(self._s3(), self._bucket, root, self._archive),
-            age=self._given.delete_after or 0.0,
+            age=self.given.delete_after or 0.0,
             clock=clock,
         )
 
@@ -394,12 +379,12 @@ class DiscoveredFiles:
         raise Refused(error_text(_KIND, {"source": self._source.name, "object": found.key}))
 
     def _environment(self) -> Mapping[str, str]:
-        return access_of(self._who, self._given.access, os.environ)
+        return access_of(self._who, self.given.access, os.environ)
 
     def _credentials(self) -> S3Credentials | None:
         from streamjob.store.s3_connection import S3Credentials
 
-        return None if self._given.access is None else S3Credentials.from_environment(self._environment())
+        return None if self.given.access is None else S3Credentials.from_environment(self._environment())
 
     def _s3(self) -> S3Connection:
         from streamjob.store.s3_connection import S3Connection, S3Settings

@@ -41,7 +41,7 @@ class DiscoveredTable(DiscoveredFiles):
         self._start: LakeSourceOptions = parse(options, self._who)
         # The position alone tells what was read: no file needs to be known, and their order is that of the table.
         interval = self._start.check_interval
-        self._given = FileSourceFields(check_interval=interval, order="name", forget_after=1.0)
+        self.given = FileSourceFields(check_interval=interval, order="name", forget_after=1.0)
         self._columns: TableColumns | None = None
         self._begin: Position | None = None
         self._whole = None
