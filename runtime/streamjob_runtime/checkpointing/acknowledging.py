@@ -107,7 +107,6 @@ class Acknowledger:
         directory: Path,
         target: Target,
         progress: Progress,
-        clock: Callable[[], float] = time.monotonic,
     ) -> ChainAcknowledgement:
         """Hold what is in flight, wait for Spark's commit, hold and upload; return the acknowledgement. Blocks.
 
@@ -115,7 +114,6 @@ class Acknowledger:
             directory: the directory for the hold, on the file system of the chain's checkpoint; it must not exist yet.
             target: the store for its files.
             progress: reports progress, and cancels.
-            clock: the time in seconds, for the figures.
 
         Raises:
             UploadCancelled: `progress.cancel` was called.
@@ -124,14 +122,14 @@ class Acknowledger:
             TopicMadeAgain: what was read up to the cut may be of another topic.
             KafkaUnreachable, KafkaRefuses: Kafka does not tell which topic it is.
         """
-        begun = clock()
+        begun = time.monotonic()
         segments = names_in_flight(cut)
         kept = self._keep_in_flight(checkpoint, cut, segments, directory, progress)
-        linked = clock() - begun
+        linked = time.monotonic() - begun
         held = None
         if cut.batch != NO_BATCH:
             self._await_commit(cut, progress)
-            begun = clock()
+            begun = time.monotonic()
             held = hold(
                 self._chain.checkpoint,
                 cut.batch,
@@ -139,8 +137,8 @@ class Acknowledger:
                 self._chain.dataflow.directories,
                 state_elsewhere=self._state is not None,
             )
-            linked += clock() - begun
-        begun = clock()
+            linked += time.monotonic() - begun
+        begun = time.monotonic()
         files: tuple[FileRef, ...] = ()
         elsewhere = self._store_elsewhere(checkpoint, cut, held, kept, target, progress)
         here = {} if self._state is not None else segments
@@ -152,7 +150,7 @@ class Acknowledger:
             checkpointed_size=statistics.upload_bytes,
             state_size=statistics.total_bytes,
             sync_duration=linked,
-            async_duration=clock() - begun,
+            async_duration=time.monotonic() - begun,
             alignment_duration=cut.alignment_duration,
             start_delay=cut.start_delay,
             processed_data=cut.processed_bytes,

@@ -206,7 +206,10 @@ class Assembler:
                 streams[chain.uid] = self._open_stream(spark, chain)
                 readings.update(self._feedback_readings(chain, streams[chain.uid]))
         for chain in plan.chains:
-            dataflow = self._dataflow(spark, chain, readings, tables)
+            mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
+            before = self._restoration.sources_before(chain)
+            builder = DataflowBuilder(spark, self._loaded, chain, before, mine, tables.frames, self._starts)
+            dataflow = builder.build()
             if plan.readers(chain.uid):
                 if chain.uid not in streams:
                     streams[chain.uid] = self._open_stream(spark, chain)
@@ -282,25 +285,6 @@ class Assembler:
         if not spec.batch_duration:
             return 0
         return channel_bounds(spec.channels.max_batch_records, spec.parallelism).first
-
-    def _dataflow(
-        self,
-        spark: SparkSession,
-        chain: ChainPlan,
-        readings: Mapping[tuple[ChainUid, str], Reading],
-        tables: StaticTables,
-    ) -> Dataflow:
-        mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
-        builder = DataflowBuilder(
-            spark,
-            self._loaded,
-            chain,
-            self._restoration.sources_before(chain),
-            mine,
-            tables.frames,
-            self._starts,
-        )
-        return builder.build()
 
 
 def _nodes(chain: ChainPlan) -> Nodes:

@@ -32,18 +32,9 @@ def begin_empty(
         return
     partitions = read_offsets(place, batch).partitions
     assert partitions is not None, "a checkpoint that a job wrote names its number of partitions"
-    with tempfile.TemporaryDirectory(prefix="empty-", dir=place.parent) as scratch:
-        empty = _write_empty_store(spark, Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="empty-", dir=place.parent) as directory:
+        # A state store without rows, with the session's settings, and a directory for Spark's scratch files.
+        empty, scratch = Path(directory, "store"), Path(directory, "scratch")
+        scratch.mkdir()
+        our_java(spark).EmptyStore.write(java_session(spark), str(empty), str(scratch))
         put_empty_state(place, location, batch, numbers, described, empty, partitions)
-
-
-def _write_empty_store(spark: SparkSession, directory: Path) -> Path:
-    """Write a state store without rows, with the session's settings; return the directory of its one snapshot.
-
-    Args:
-        directory: an empty directory for the store and for Spark's scratch files.
-    """
-    store, scratch = directory / "store", directory / "scratch"
-    scratch.mkdir()
-    our_java(spark).EmptyStore.write(java_session(spark), str(store), str(scratch))
-    return store

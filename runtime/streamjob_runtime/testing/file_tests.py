@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from streamjob.job.loading.job_tests import JobTestSpec, StepSpec
 from streamjob.job.loading.load import LoadedJob
 from streamjob_runtime.testing.job_test import JobTest
 from streamjob_runtime.testing.session import Session
-
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,6 @@ def run_tests(
     directory: Path,
     *,
     kills: bool = False,
-    clock: Clock = time.monotonic,
 ) -> Iterator[Result]:
     """Run tests one after the other, each with a job of its own.
 
@@ -53,16 +50,15 @@ def run_tests(
         session: the Spark to run on.
         directory: an existing directory below the session's.
         kills: kill and restore the job in every step.
-        clock: seconds.
     """
     for test in tests:
-        begun = clock()
+        begun = time.monotonic()
         try:
             with JobTest(loaded, session, directory / uuid.uuid4().hex[:8]) as job:
                 failures = tuple(_failures(job, test, kills))
         except StreamJobError as error:
             failures = (str(error),)
-        yield Result(test.name, clock() - begun, failures)
+        yield Result(test.name, time.monotonic() - begun, failures)
 
 
 def _failures(job: JobTest, test: JobTestSpec, kills: bool) -> Iterator[str]:

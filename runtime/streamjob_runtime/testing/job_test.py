@@ -86,11 +86,9 @@ class JobTest:
         self._collected = {
             sink.name: Collected(f"{sink.name} {uuid.uuid4().hex}", whole=sink.input in whole) for sink in spec.sinks
         }
-        ddl = {source.name: columns_of(source, self._ask) for source in spec.sources}
-        self._columns = {name: fields_of(each) for name, each in ddl.items()}
+        self._columns: dict[str, StructType] = {}
+        self._under_test = self._tested(self._loaded)
         self._feeds = {source.name: Feed(directory / "feeds" / source.name) for source in spec.sources}
-        collected = {name: each.name for name, each in self._collected.items()}
-        self._under_test = replace(self._loaded, spec=under_test(spec, directory / "feeds", ddl, collected))
         self._tables: dict[str, StructType] = {}
         self._fed: dict[str, list[Row]] = {}
         self._seen = dict.fromkeys(self._collected, 0)
@@ -256,11 +254,8 @@ class JobTest:
             self._known(sink.name, self._collected, "sink")
         if self._lives:
             self.stop()
-        ddl = {source.name: columns_of(source, self._ask) for source in loaded.spec.sources}
-        self._columns.update({name: fields_of(each) for name, each in ddl.items()})
-        collected = {name: each.name for name, each in self._collected.items()}
+        self._under_test = self._tested(loaded)
         self._loaded = loaded
-        self._under_test = replace(loaded, spec=under_test(loaded.spec, self._directory / "feeds", ddl, collected))
         self._stand_in_for_tables()
 
     def rows(self, sink: str) -> list[Row]:
@@ -327,6 +322,13 @@ class JobTest:
     ) -> None:
         self.close()
 
+    def _tested(self, loaded: LoadedJob) -> LoadedJob:
+        """Return a job with the test's sources and sinks; the columns of its sources are known from now on."""
+        ddl = {source.name: columns_of(source, self._ask) for source in loaded.spec.sources}
+        self._columns |= {name: fields_of(each) for name, each in ddl.items()}
+        collected = {name: each.name for name, each in self._collected.items()}
+        return replace(loaded, spec=under_test(loaded.spec, self._directory / "feeds", ddl, collected))
+
     def _stand_in_for_tables(self) -> None:
         spec = with_tables(self._under_test.spec, self._directory / "tables", self._tables)
         self._under_test = replace(self._under_test, spec=spec)
@@ -390,12 +392,10 @@ class JobTest:
             self._lives += 1
             workdir = self._directory / "work" / str(self._lives)
             workdir.mkdir(parents=True)
-            self._life = Life(self._under_test, self._spark, self._files, workdir, self._location(), self._within)
+            snapshots = str(self._directory / "snapshots")
+            self._life = Life(self._under_test, self._spark, self._files, workdir, snapshots, self._within)
             self._life.settle()
         return self._life
-
-    def _location(self) -> str:
-        return str(self._directory / "snapshots")
 
     def _checkpoint(self) -> None:
         life = self._running()

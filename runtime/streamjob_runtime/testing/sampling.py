@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,6 @@ def sample(
     limit: int,
     directory: Path,
     within: float,
-    clock: Callable[[], float] = time.monotonic,
 ) -> list[Mapping[str, Any]]:
     """Return the first rows of a source, in the columns of its format.
 
@@ -63,7 +62,6 @@ def sample(
         limit: the number of rows.
         directory: an unused path for the query's checkpoint.
         within: the longest time to wait for rows, in seconds; then those that came are returned.
-        clock: seconds.
 
     Raises:
         UnreadableSource: Spark cannot read it, or a record is broken.
@@ -88,9 +86,9 @@ def sample(
         if source.format not in _ONLY_CONTINUOUS:
             writer = writer.trigger(availableNow=True)
         query = writer.start()
-        deadline = clock() + within
+        deadline = time.monotonic() + within
         try:
-            while query.isActive and len(taken) < limit and clock() < deadline:
+            while query.isActive and len(taken) < limit and time.monotonic() < deadline:
                 time.sleep(_LOOK_SECONDS)
         finally:
             query.stop()

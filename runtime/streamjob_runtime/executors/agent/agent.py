@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,12 +93,11 @@ class Agent:
 
     Args:
         settings: the options.
-        environment: the environment for Java.
     """
 
-    def __init__(self, settings: AgentSettings, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
-        self._environment = dict(environment)
+        self._environment = dict(os.environ)
         self._client = DriverClient(settings.driver.rstrip("/"), settings.name, settings.secret)
         self._draining = threading.Event()
         self._stopped = threading.Event()

@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,6 @@ class DriverSide:
         workdir: the job's work directory; processes of this machine get directories below it.
         store: the URI of the job's root in its store.
         clock: seconds since 1970.
-        environment: the environment, for the secret and for executors that are started.
 
     Raises:
         NoSecret: executors come from elsewhere, and the environment has no secret.
@@ -65,11 +64,10 @@ class DriverSide:
         workdir: Path,
         store: str,
         clock: Clock,
-        environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._options = options
         self._store = store
-        secret = secrets.token_hex(32) if options.address is None else secret_of(environment)
+        secret = secrets.token_hex(32) if options.address is None else secret_of()
         self._credentials = Credentials.derive(secret, uuid.uuid4().hex)
         self.fleet = Fleet(options.instances, this_build(), clock)
         self.segments = SegmentsOnExecutors(self.fleet, store, clock)
@@ -79,7 +77,7 @@ class DriverSide:
         self._java_loads: Any = None
         self._launcher: Launcher | None = None
         if options.address is None:
-            self._launcher = Launcher(options, workdir / "executors", secret, environment)
+            self._launcher = Launcher(options, workdir / "executors", secret, os.environ)
         self._closing = threading.Event()
         self.fleet.listen(BetweenEpochs(self.fleet))
 

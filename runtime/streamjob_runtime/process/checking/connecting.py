@@ -7,7 +7,7 @@ these calls beforehand.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +43,6 @@ def connect(
     spark: SparkSession,
     files: JobFiles,
     directory: Path,
-    clock: Callable[[], float] = time.time,
 ) -> None:
     """Ask Kafka about the job's sources, read a record of each, plan its chains, and rehearse its sinks.
 
@@ -53,7 +52,6 @@ def connect(
         spark: a session of its own.
         files: gives directories the names by which Spark knows them.
         directory: an unused directory below that of `files`.
-        clock: seconds since 1970.
 
     Raises:
         StreamJobError: a system refuses something, which the start would report.
@@ -85,4 +83,4 @@ def connect(
         return iter(())
 
     workdir = Workdir(directory / "epoch", None, files)
-    Assembler(loaded, planned, Restoration(planned, None, workdir), workdir, clock).judge(spark, rehearse)
+    Assembler(loaded, planned, Restoration(planned, None, workdir), workdir, time.time).judge(spark, rehearse)
