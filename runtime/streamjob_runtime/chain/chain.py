@@ -94,12 +94,7 @@ class Chain:
     """One chain of a job, from its start or restore to the end of its epoch.
 
     Args:
-        dataflow: the query.
-        output: the targets of its batches.
-        emission: the emission lock and the state that it guards.
-        start: its starting point.
         clock: seconds since 1970.
-        listener: is notified by the chain.
         place: decides where its queries open their state.
         before_batch: is called before each batch computes; an error fails the chain.
         batch_duration: seconds that a batch is to take.

@@ -53,9 +53,6 @@ class IdleInputs:
     """The idle inputs of one chain.
 
     Args:
-        dataflow: its query.
-        watermarks: those of its inputs.
-        others: the idle chains of the job.
         clock: seconds.
     """
 

@@ -50,10 +50,6 @@ def describe_state(spark: SparkSession, chain: ChainUid, dataflow: Dataflow, che
 def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> tuple[StateForm, ...]:
     """Plan a query's first batch; return the forms of its state, in the order of Spark's numbers of its operators.
 
-    Args:
-        frame: the query's result.
-        output_mode: the query's output mode.
-
     Raises:
         PySparkException, Py4JJavaError: Spark cannot plan any batch of it.
     """
@@ -72,8 +68,6 @@ def why_state_does_not_fit(
     """Return why Spark would not continue a query with the state of a restored checkpoint; None if it would.
 
     Args:
-        chain: the chain that the query runs.
-        dataflow: the query.
         batch: its last committed batch.
 
     Raises:

@@ -71,7 +71,6 @@ class Acknowledger:
     """The part of a running chain.
 
     Args:
-        nodes: its operators.
         segments: directories with the segments of the streams that it reads, and of its own if it feeds back.
         emission: releases in-flight segments once they are held.
         state: the processes that have the chain's state and segments; None if this one has.
@@ -257,7 +256,6 @@ class FinishedChain:
 
     Args:
         state: the chain in the restored snapshot.
-        nodes: its operators.
         sources: the ends of its sources.
     """
 

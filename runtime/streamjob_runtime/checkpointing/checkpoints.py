@@ -64,14 +64,9 @@ class Checkpoints:
     """The checkpoints of one epoch; methods are called by the coordinator's thread and return at once.
 
     Args:
-        acknowledgers: those of all chains.
-        emission: the emission lock and the state that it guards.
-        ledger: the job's log and store in this epoch.
-        outputs: the sinks.
         manifest_of: creates the manifest of a checkpoint that all chains have acknowledged.
         holds: directory for the files that the chains hold.
         clock: seconds since 1970.
-        listener: is notified about checkpoints.
         state: the processes that have the chains' state; None if this one has.
     """
 

@@ -165,7 +165,6 @@ class EpochLog:
         """Make a snapshot real; all its files must be in the store.
 
         Args:
-            manifest: the snapshot.
             now: seconds since 1970.
             savepoint: for a savepoint, the log's reference to its manifest, which must be in the store, too.
 

@@ -86,7 +86,6 @@ class LogWork:
     Args:
         manifest_of: makes the manifest of a checkpoint that all chains have acknowledged.
         clock: seconds since 1970.
-        listener: is notified about the checkpoints.
     """
 
     def __init__(

@@ -19,7 +19,6 @@ class ManifestAssembler:
 
     Args:
         name: the job's name in the store.
-        graph: the running job's graph.
         clock: seconds since 1970.
         targets: the ids of what the sinks write to, as far as they are known.
     """

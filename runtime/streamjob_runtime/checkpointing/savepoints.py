@@ -54,8 +54,6 @@ def savepoint_location(root: str, location: str | None, job: str, checkpoint: Ch
     Args:
         root: the absolute URI of the job's root, with a slash at its end.
         location: a directory for savepoints, as URI or path; None for the job's own.
-        job: the job's name.
-        checkpoint: the savepoint's id.
         suffix: random.
 
     Raises:

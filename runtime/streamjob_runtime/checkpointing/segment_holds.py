@@ -38,7 +38,6 @@ def with_segments(held: Hold | None, segments: SegmentNames, hold: Path) -> Hold
 
     Args:
         held: the files of Spark's checkpoint; None if there are none.
-        hold: the directory of the hold.
     """
     hold.mkdir(parents=True, exist_ok=True)
     if _beside(hold).exists():

@@ -23,12 +23,7 @@ def this_build() -> dict[str, str]:
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:
-    """Return in words how the build of an executor differs from the driver's; nothing if it does not.
-
-    Args:
-        ours: the driver's build.
-        theirs: the executor's.
-    """
+    """Return in words how the build of an executor differs from the driver's; nothing if it does not."""
     return tuple(
         f"{name} is {theirs.get(name, 'unknown')} and not {value}"
         for name, value in ours.items()

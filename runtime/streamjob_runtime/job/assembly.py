@@ -68,13 +68,10 @@ class Assembler:
     """Builds the running parts of an epoch.
 
     Args:
-        plan: its chains.
         restoration: the state that the chains take over; its files must have been downloaded.
-        workdir: the epoch's directory.
         clock: seconds since 1970.
         state: the processes that have the chains' state and segments; None if this one has.
         starts: where the Kafka sources begin; one that is missing begins by its options.
-        topics: the topics that they read.
     """
 
     def __init__(
@@ -102,10 +99,6 @@ class Assembler:
 
     def build(self, spark: SparkSession, outputs: Outputs, listener: ChainListener) -> Assembled:
         """Return the chains; nothing runs yet.
-
-        Args:
-            outputs: the job's sinks, opened.
-            listener: is notified by the chains.
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.

@@ -59,11 +59,7 @@ class EventTimeMissing(BadInput):
 
 
 def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
-    """Return the error for the record, row or file that the text of one of Spark's errors is about; None without one.
-
-    Args:
-        text: the text of the error.
-    """
+    """Return the error for the record, row or file that the text of one of Spark's errors is about; None without one."""
     if (undecoded := undecoded_in(text)) is not None:
         return record_not_decoded(undecoded, loaded)
     if (record := unread_record_in(text)) is not None:
@@ -88,11 +84,7 @@ def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
 
 
 def record_not_decoded(undecoded: Undecoded, loaded: LoadedJob) -> RecordNotDecoded:
-    """Return the error for a record that could not be decoded.
-
-    Args:
-        undecoded: the record.
-    """
+    """Return the error for a record that could not be decoded."""
     source = loaded.spec.source(undecoded.source)
     encoding = source.key if undecoded.part == "key" else source.value
     assert encoding is not None

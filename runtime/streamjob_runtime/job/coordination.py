@@ -65,7 +65,6 @@ class Coordination:
     by `post` and `stop`.
 
     Args:
-        policy: its initial checkpointing policy.
         clock: seconds since 1970.
     """
 

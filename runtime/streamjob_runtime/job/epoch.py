@@ -92,9 +92,7 @@ class Job:
     """The parts of a job that all its epochs in this process share.
 
     Args:
-        plan: its chains.
         name: the job's name in the store.
-        workdir: its local directory.
         files: gives the directories below it the names by which Spark knows them.
         clock: seconds since 1970.
         spark: returns the Spark session with the given number of state partitions; the first call starts it.
@@ -128,7 +126,6 @@ class EpochView:
     """The running parts of an epoch; empty until its chains are assembled.
 
     Args:
-        emission: their emissions, cuts and channels.
         restored: the snapshot that it was restored from; None for a fresh start.
         rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
         partitions: the number of state partitions; None until it is known.
@@ -149,10 +146,7 @@ class Epoch(ChainListener, CheckpointListener):
     """One epoch. `run` blocks until it ends; all other methods may be called from other threads meanwhile.
 
     Args:
-        ledger: the claimed log.
-        restore_from: the snapshot to start from.
         held: files that the previous epoch still holds locally, with a directory per chain; None if there are none.
-        coordination: the job's coordinator and state.
     """
 
     def __init__(

@@ -11,7 +11,6 @@ def drop_epochs(workdir: Path, kept: Collection[int]) -> None:
     """Delete the directories of epochs.
 
     Args:
-        workdir: the job's work directory.
         kept: the epochs whose directories stay.
     """
     for directory in workdir.iterdir():

@@ -39,9 +39,6 @@ def check_published(ledger: Ledger, outputs: Outputs, resolution: Resolution, wa
     If a person has chosen the snapshot, the start goes on, and ids of new checkpoints are above all published ones.
 
     Args:
-        ledger: the claimed log.
-        outputs: the job's sinks.
-        resolution: the job's starting point.
         wanted: the snapshot that was asked for: `latest`, `none`, or a reference.
 
     Raises:
@@ -119,8 +116,6 @@ def recover_output(
     """Commit the newest completion, even in sinks that have changed or been removed since.
 
     Args:
-        ledger: the claimed log.
-        outputs: the job's sinks.
         sinks: their descriptions in its graph.
         surroundings: for building sinks of the completion that the job has changed or removed.
         resolution: the job's starting point. In a fork, an unreadable newest completion is given up.

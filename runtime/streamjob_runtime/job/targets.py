@@ -19,7 +19,6 @@ def check_targets(manifest: Manifest, sinks: Sequence[Mapping[str, Any]], target
     """Check that the sinks which the job has not changed write to the same things as before.
 
     Args:
-        manifest: the snapshot to start from.
         sinks: the sinks in the job's graph.
         targets: the ids of what they write to now, as far as they are known.
 

@@ -26,9 +26,7 @@ def start(
     """Start a process that runs a job; it ends when its standard input is closed.
 
     Args:
-        options: the options of the job.
         ended: the file in which it records how it ended.
-        environment: its variables.
         stdout: where its output goes; None for this process's.
     """
     process = subprocess.Popen(

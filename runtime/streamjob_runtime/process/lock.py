@@ -15,9 +15,6 @@ class RunningLock:
 
     It only says when a process that stands by begins. Whoever takes it too early, or runs without it, is still fenced
     by the claim in the log.
-
-    Args:
-        workdir: the job's work directory.
     """
 
     def __init__(self, workdir: Path) -> None:

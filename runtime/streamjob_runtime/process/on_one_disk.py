@@ -54,8 +54,6 @@ class OnOneDisk:
         """Take a checkpoint from a snapshot; return whether there is one.
 
         Args:
-            restore_from: the snapshot.
-            owner: the process in the log.
             stopped: whether the job has been stopped, so that the checkpoint is not needed any more.
 
         Raises:
@@ -104,7 +102,6 @@ def succeeded(code: int, ended: Path) -> None:
     """Check that the other process has taken a checkpoint.
 
     Args:
-        code: its exit code.
         ended: its termination log.
 
     Raises:

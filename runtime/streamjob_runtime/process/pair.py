@@ -191,7 +191,6 @@ class Established:
 
     Args:
         store: the store at the job's root.
-        owner: the process in the log.
         clock: seconds.
     """
 

@@ -54,8 +54,6 @@ class PreparedProcess:
 
     Args:
         options: of the start that is prepared.
-        loaded: the job.
-        job: its identity in the store.
         spark: this process's Spark; the first step starts it.
         files: gives directories the names by which Spark knows them.
         at_hand: keeps the files of the newest checkpoint.

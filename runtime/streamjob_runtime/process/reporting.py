@@ -26,8 +26,6 @@ class Reporting:
 
     Args:
         attempt: the controller's number for this pod.
-        owner: the process in the log.
-        environment: the environment of the process.
 
     Raises:
         InvalidTelemetry: a variable of the environment has no usable value.
@@ -50,8 +48,6 @@ class Reporting:
         """Follow the job.
 
         Args:
-            coordination: its coordinator.
-            collect: returns its metrics.
             started: when the process began, in seconds since 1970.
         """
         self._coordination = coordination

@@ -22,7 +22,6 @@ class Stopper:
     """Stops the job on SIGTERM or SIGINT: first with a last checkpoint, then, or after the grace period, at once.
 
     Args:
-        job: the job, which is asked to stop.
         view: closed before the process exits.
         grace: seconds for the last checkpoint.
         termination: receives an end without a last checkpoint.

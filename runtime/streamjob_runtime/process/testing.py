@@ -28,7 +28,6 @@ def session_for(loaded: LoadedJob, connectors: tuple[str, ...] = ()) -> Iterator
     """Yield a Spark with the settings of a job, and a directory for its files; both end with the context.
 
     Args:
-        loaded: the job.
         connectors: the formats of the connectors to load; a job under test needs those of its records.
 
     Raises:

@@ -24,8 +24,6 @@ class Watcher:
     """Reads the queries' progress and updates the view, from `start` to `stop`.
 
     Args:
-        view: the view to update.
-        metrics: the metrics to update with batches and completions.
         lineage: says what the job reads and writes; None if nobody asks for it.
         clock: seconds since 1970.
     """

@@ -154,7 +154,6 @@ class _Directory:
     """The directory of the files; files in pieces, which are written in any order, are created here.
 
     Args:
-        path: the directory.
         in_pieces: paths of files that are written in pieces.
     """
 

@@ -95,9 +95,7 @@ class Restoration:
     """The state that a plan's chains take over from a snapshot.
 
     Args:
-        plan: the job's chains.
         restored: the snapshot; None for a fresh start.
-        workdir: the epoch's directory.
         failed_before: whether an epoch of this process has failed from the same snapshot, so that its state may be the
             reason.
         state_elsewhere: whether other processes bring the files of state and the segments of channels, so that this
@@ -205,7 +203,6 @@ class Restoration:
 
         Args:
             chain: the chain; its files must have been downloaded.
-            dataflow: its query.
 
         Raises:
             CannotRestore: an input cannot be continued.

@@ -57,8 +57,6 @@ class RestoredChain:
     """A chain with a restored checkpoint, whose query is not running.
 
     Args:
-        uid: the chain.
-        checkpoint: Spark's checkpoint directory.
         location: the URI by which Spark opens that.
         batch: the last committed batch.
     """
@@ -76,7 +74,6 @@ def rewrite_state(spark: SparkSession, chains: Iterable[RestoredChain], partitio
 
     Args:
         chains: the chains; those with the right number of partitions stay unchanged.
-        partitions: the number of partitions.
 
     Raises:
         StateNotRewritable: an operator's state cannot be rewritten.

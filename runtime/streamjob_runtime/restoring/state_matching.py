@@ -57,9 +57,7 @@ def match_state(
     """Put a restored checkpoint's state where the new query looks for it; return the findings for its owners.
 
     Args:
-        restored: the snapshot.
         state: the state that the chain takes over.
-        dataflow: its query.
         checkpoint: its checkpoint directory, which already has the query's inputs.
         location: the URI by which Spark opens that.
         state_elsewhere: whether other processes have the state, which must stay as it is.

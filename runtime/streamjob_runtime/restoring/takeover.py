@@ -44,7 +44,6 @@ class Takeover:
     """The take-over of one chain of the job.
 
     Args:
-        restored: the snapshot.
         checkpoint: its directory for Spark's checkpoint.
         location: the URI by which Spark opens that.
         beside: a directory for files from other chains of the snapshot.

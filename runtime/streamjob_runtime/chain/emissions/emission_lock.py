@@ -34,7 +34,6 @@ class EmissionLock:
 
     Args:
         emissions: the guarded state; nothing else accesses it.
-        policy: limits of the channels.
 
     `on_cut` may be set before anything runs: it receives each cut, under the lock, and must not block.
     """

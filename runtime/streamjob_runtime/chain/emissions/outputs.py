@@ -41,7 +41,6 @@ class ChainOutput:
     Args:
         sinks: the chain's sinks by uid, opened.
         stream: the stream for other chains; None if there are none.
-        meters: count the work of the sinks.
 
     `rows` counts the written rows; it is None once the number was unknown for a batch.
     """
@@ -97,7 +96,6 @@ class Outputs:
 
     Args:
         sinks: by uid, opened.
-        meters: count their work.
     """
 
     def __init__(self, sinks: Mapping[OperatorUid, Sink], meters: SinkMeters | None = None) -> None:
@@ -157,7 +155,6 @@ class FormerOutputs:
     """The sinks for the commit of a completed checkpoint: the job's own if they are unchanged.
 
     Args:
-        outputs: the job's sinks.
         unchanged: uids of the unchanged ones.
         former: builds a sink of the checkpoint that the job has no longer or has changed; None if there was none.
     """

@@ -35,7 +35,6 @@ def end_chains(
     """Stop chains; return the parts that still run, empty if all went well.
 
     Args:
-        spark: the session of their queries.
         timeout: seconds for stopping, and the same again for chains that could not be stopped at first.
         is_dead: whether Spark's process has ended, and all queries with it.
         clock: monotonic time in seconds.

@@ -28,8 +28,6 @@ def check_that_all_is_read(
     """Check what Spark does not: a query may end before its input without an error, for example if its thread dies.
 
     Args:
-        dataflow: its query.
-        checkpoint: Spark's checkpoint directory.
         bounded: whether all its input is bounded.
         channels_ended: whether it has consumed all future content of its channels.
 
@@ -50,7 +48,6 @@ def first_unread(dataflow: Dataflow, checkpoint: Path, batch: BatchId | None) ->
 
     Args:
         dataflow: the query; its channels do not count.
-        checkpoint: its checkpoint directory.
         batch: the batch, which is planned or committed; None before the first.
     """
     for index, uid in enumerate(dataflow.sources):

@@ -31,7 +31,6 @@ def is_at_the_end(dataflow: Dataflow, checkpoint: Path, batch: BatchId, previous
 
     Args:
         dataflow: the query, which reads bounded sources only.
-        checkpoint: Spark's checkpoint directory of the chain.
         batch: the batch, which is planned.
         previous: the batch before it.
     """
@@ -53,7 +52,6 @@ def has_run_flush(checkpoint: Path, begun_behind: BatchId, last: BatchId) -> boo
     count: timers that were set in it may wait for another one.
 
     Args:
-        checkpoint: Spark's checkpoint directory of the chain.
         begun_behind: the batch behind which the chain began.
         last: its last committed batch.
     """

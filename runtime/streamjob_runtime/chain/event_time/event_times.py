@@ -116,8 +116,6 @@ class EventTimes:
     """The event time of one chain's inputs.
 
     Args:
-        dataflow: its query.
-        watermarks: those of its inputs.
         before: the watermarks of partitions in the restored snapshot.
         batch: the batch behind which the chain starts.
         clock: seconds.
@@ -157,7 +155,6 @@ class EventTimes:
 
         Args:
             query: the query; the action that has read all rows of the batch is over.
-            checkpoint: its checkpoint directory.
             begun: when the batch had found its rows, in seconds.
         """
         brought, positions = set(), self._positions(checkpoint, batch)

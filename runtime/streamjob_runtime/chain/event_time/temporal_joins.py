@@ -72,8 +72,6 @@ def event_time(label: str, name: str, frame: DataFrame) -> str:
 
     Args:
         label: the operator in messages.
-        name: the input.
-        frame: its rows.
 
     Raises:
         InvalidJoin: its rows have no event time, or several, or one that is no TIMESTAMP.

@@ -21,9 +21,6 @@ _INNER = {"INNER": True, "LEFT OUTER": False}
 def query_result(spark: SparkSession, operator: OperatorSpec) -> DataFrame:
     """Return the result of an operator's query over the views of the session.
 
-    Args:
-        operator: an operator with a query.
-
     Raises:
         InvalidJoin: a join with versions cannot be computed.
         PySparkException: Spark refuses the query.

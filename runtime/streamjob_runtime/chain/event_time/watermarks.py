@@ -28,7 +28,6 @@ class InputWatermarks:
     """Reads and raises the watermarks of a query's inputs.
 
     Args:
-        spark: the session of the query.
         nodes: the id of each input's watermark node, see `spark.gateway.watermark_node`.
         output_delay_ms: how far the event time of the query's output may be behind its watermark.
     """
@@ -124,8 +123,6 @@ def marked(frame: DataFrame, names: Sequence[str], delays: Mapping[str, int]) ->
     """Return some columns of a DataFrame, some of them marked as event time.
 
     Args:
-        frame: the DataFrame.
-        names: the columns.
         delays: the delay of each column with event time, in milliseconds.
     """
     from pyspark.sql import functions

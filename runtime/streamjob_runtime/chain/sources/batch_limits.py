@@ -36,7 +36,6 @@ def with_first_limit(form: str, options: Mapping[str, str], slots: int) -> tuple
     Args:
         form: the format of the source, in the job's words.
         options: of the source.
-        slots: task slots of the job.
     """
     given = {name.lower(): value for name, value in options.items()}
     if form == KAFKA:
@@ -56,12 +55,7 @@ def with_first_limit(form: str, options: Mapping[str, str], slots: int) -> tuple
 
 
 def channel_bounds(max_records: int, slots: int) -> Bounds:
-    """Return the bounds of what a chain reads from one of its channels.
-
-    Args:
-        max_records: the job's limit.
-        slots: task slots of the job.
-    """
+    """Return the bounds of what a chain reads from one of its channels."""
     return Bounds(_first(FIRST_RECORDS * slots, max_records), max_records)
 
 

@@ -70,11 +70,7 @@ def envelope_of(source: SourceSpec) -> SourceSpec:
 
 
 def is_envelope(source: SourceSpec, value: Column) -> Column:
-    """Return whether a decoded value describes a change of a row; NULL does not.
-
-    Args:
-        value: the fields of Debezium.
-    """
+    """Return whether a decoded value describes a change of a row; NULL does not."""
     from pyspark.sql import functions as f
 
     operation, after, before = (_field(source, value, name) for name in ("op", "after", "before"))

@@ -22,7 +22,6 @@ class Discoveries:
         discovered: the files of the sources in buckets.
         sources: the uids of all sources, in the order of Spark's positions.
         directories: Spark's numbers of their directories below `sources/`.
-        checkpoint: Spark's checkpoint directory of the chain.
     """
 
     def __init__(

@@ -32,7 +32,6 @@ def decoded_files(spark: SparkSession, source: SourceSpec, options: Mapping[str,
     Args:
         source: the source, for which `is_decoded`.
         options: its options, resolved.
-        load: loads the text of the files.
 
     Raises:
         UnusableSchema: its schema has other types than the form, or an option makes no sense.

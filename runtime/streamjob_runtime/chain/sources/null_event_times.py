@@ -35,10 +35,6 @@ def with_event_times(frame: DataFrame, part: SourceSpec | OperatorSpec) -> DataF
 
     Such a row fails the query, or is dropped and counted, as the watermark says. With dead letters, the rows that
     arrive here have an event time.
-
-    Args:
-        frame: the rows.
-        part: the source or operator.
     """
     from pyspark.sql import functions as f
 

@@ -52,10 +52,6 @@ def with_failed_rows(spark: SparkSession, operator: OperatorSpec, rows: DataFram
     Such a row fails the query with a message that `failed_row_in` reads, or is dropped and counted, or is in the result
     with nothing but itself and the error in a further column.
 
-    Args:
-        rows: its input.
-        result: what it returns for them.
-
     Raises:
         RowsNotSeparable: it does more than to select and to filter.
     """

@@ -92,9 +92,7 @@ class Target:
     """The destination of a snapshot's files.
 
     Args:
-        uploader: writes to its store.
         known: files that need no upload.
-        key_of: returns the keys of new objects.
     """
 
     uploader: Uploader
@@ -136,7 +134,6 @@ class Uploader:
         Args:
             hold: the cut; do not release it before this returns.
             known: reusable files of earlier completed checkpoints.
-            key_of: returns the keys of new objects.
             progress: reports progress, and cancels.
             pack_below: files smaller than this are packed, in bytes.
             pack_target: see `plan_upload`.

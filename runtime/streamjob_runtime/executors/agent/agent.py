@@ -89,11 +89,7 @@ class AgentSettings:
 
 
 class Agent:
-    """Offers an executor from `run` to `stop`.
-
-    Args:
-        settings: the options.
-    """
+    """Offers an executor from `run` to `stop`."""
 
     def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
@@ -343,7 +339,6 @@ def run_agent(settings: AgentSettings, *, with_parent: bool = False) -> None:
     """Run an agent until SIGTERM or SIGINT; a second one ends it at once.
 
     Args:
-        settings: the options.
         with_parent: end, too, when standard input ends, which whoever started the agent holds open.
     """
     agent = Agent(replace(settings, workdir=settings.workdir.absolute()))

@@ -48,7 +48,6 @@ class DriverClient:
 
     Args:
         url: of the driver's control API, without a slash at its end.
-        name: the executor's name.
         secret: the secret that the job's processes share.
     """
 

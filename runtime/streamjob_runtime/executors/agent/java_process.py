@@ -50,7 +50,6 @@ def java_of_agent(root: Path, environment: Mapping[str, str]) -> Java:
 
     Args:
         root: the agent's work directory.
-        environment: the environment of the agent.
 
     Raises:
         NoJava: there is no suitable Java.
@@ -74,11 +73,9 @@ def start_java(
     """Start an executor's Java.
 
     Args:
-        java: the agent's Java.
         welcome: the driver's answer to the registration.
         spark_secret: authenticates it to Spark's driver.
         socket: the Unix socket on which the agent waits.
-        environment: the environment of the agent.
     """
     shutil.rmtree(settings.scratch, ignore_errors=True)
     settings.scratch.mkdir(mode=0o700, parents=True)

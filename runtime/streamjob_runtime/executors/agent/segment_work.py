@@ -33,7 +33,6 @@ class SegmentWork:
 
     Args:
         executor: the executor's number in Spark.
-        client: asks the driver.
         home: the URI of the job's root in its store.
         references: returns the stores of a snapshot, by the URI of its own.
     """

@@ -52,7 +52,6 @@ class ExecutorWork:
 
     Args:
         executor: the executor's number in Spark.
-        client: asks the driver.
         root: the directory with the files of `job:/…` paths.
         home: the URI of the job's root in its store.
     """

@@ -109,7 +109,6 @@ class Fleet:
 
     Args:
         wanted: the number of executors that the job asks for.
-        build: the driver's build.
         clock: seconds since 1970.
     """
 
@@ -148,7 +147,6 @@ class Fleet:
 
         Args:
             instance: its agent's process.
-            offer: what it offers.
 
         Raises:
             RefusedByDriver: it is of another build.

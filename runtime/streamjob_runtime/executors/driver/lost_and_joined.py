@@ -73,11 +73,7 @@ class EpochOnExecutors(FleetListener):
 
 
 class BetweenEpochs(FleetListener):
-    """Follows the executors while no epoch runs.
-
-    Args:
-        fleet: the executors.
-    """
+    """Follows the executors while no epoch runs."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet

@@ -44,8 +44,6 @@ class AgentRoutes:
     """The routes below `/v1/agents/`; all other requests go to another application.
 
     Args:
-        fleet: the job's executors.
-        credentials: the attempt's keys.
         more: handlers of further requests, by the last part of the path; they may block.
     """
 

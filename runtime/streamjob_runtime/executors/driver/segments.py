@@ -49,7 +49,6 @@ class SegmentsOnExecutors:
     """The segments of one epoch after the other; any thread may call it.
 
     Args:
-        fleet: the executors.
         store: the URI of the job's root in its store.
         clock: seconds since 1970.
 

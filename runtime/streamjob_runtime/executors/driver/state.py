@@ -76,11 +76,7 @@ class _Transfer:
 
 
 class StateOnExecutors:
-    """The state of one epoch after the other; any thread may call it.
-
-    Args:
-        segments: the segments of the job's channels.
-    """
+    """The state of one epoch after the other; any thread may call it."""
 
     def __init__(self, fleet: Fleet, segments: SegmentsOnExecutors) -> None:
         self._fleet = fleet

@@ -16,7 +16,6 @@ def executors_view(
     """Return the view of a job's executors.
 
     Args:
-        fleet: the executors.
         counts: open partitions and stores, by executor.
         sizes: bytes of state in the last checkpoint, by executor.
         load_of: returns the work of an executor.

@@ -69,8 +69,6 @@ class Commits:
     """The output of a job's newest completion, whose log this process has claimed. Created by `opened_commits`.
 
     Args:
-        ledger: the claimed log.
-        newest: the newest completion.
         sinks: its sinks with something to commit, opened.
         unopened: those that cannot be opened.
     """
@@ -98,7 +96,6 @@ class Commits:
         nothing can publish are given up. Until the log names the new checkpoint, nothing is given up: repeat the call.
 
         Args:
-            uid: the sink.
             target: a file for JSON lines that passes `check_rows_file`.
 
         Raises:
@@ -209,7 +206,6 @@ def opened_commits(loaded: LoadedJob, store: Store, job: JobId) -> Iterator[Comm
 
     Args:
         store: the store at the job's root.
-        job: the job's identity in its store.
 
     Raises:
         CannotGiveUp: the job has completed nothing, or its newest completion is a savepoint.

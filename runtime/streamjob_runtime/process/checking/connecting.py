@@ -47,8 +47,6 @@ def connect(
     """Ask Kafka about the job's sources, read a record of each, plan its chains, and rehearse its sinks.
 
     Args:
-        loaded: the job.
-        job: its identity in the store.
         spark: a session of its own.
         files: gives directories the names by which Spark knows them.
         directory: an unused directory below that of `files`.

@@ -38,11 +38,7 @@ AskSpark = Callable[[LoadedJob, int], "tuple[SparkSession, Path]"]
 
 
 class SparkToAsk:
-    """A Spark that starts when it is asked first, and serves all comparisons of a process.
-
-    Args:
-        start: starts it.
-    """
+    """A Spark that starts when it is asked first, and serves all comparisons of a process."""
 
     def __init__(self, start: AskSpark) -> None:
         self._start = start
@@ -83,7 +79,6 @@ def examine(
         found: the snapshot; None for a start from nothing.
         compared: the comparison of the graphs.
         allow: discard state for which the job has no operator.
-        job: the job's identity in its store.
         ask: returns the Spark that plans the job; None to ask only sinks that need none.
         location: the location of the job's snapshots; None for the job file's.
         latest: whether the job starts from the newest completion of its log.
@@ -123,7 +118,6 @@ def compare_with_output(
     Args:
         location: the location of the job's snapshots; None for the job file's.
         compared: the comparison with the log's newest snapshot.
-        job: the job's identity in its store.
         spark: a session; None if Kafka sinks are not to be asked.
 
     Raises:

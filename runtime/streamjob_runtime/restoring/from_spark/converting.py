@@ -28,7 +28,6 @@ def give_ids(
     Args:
         checkpoint: a local copy of the checkpoint.
         operators: the stateful operators by number.
-        partitions: number of state partitions.
         uri: the checkpoint's name in messages.
 
     Raises:

@@ -55,7 +55,6 @@ class Fetching:
 
     Args:
         store: the store, at the checkpoint's root.
-        listing: its files.
         target: the local directory.
         uri: the checkpoint's name in messages.
         tables: False to create empty files in place of RocksDB's tables, which contain the state and no description of

@@ -36,8 +36,6 @@ def check_query(
 
     Args:
         named: see `take_over`.
-        plan: its chains.
-        job: the job's identity in the store.
         allow: discard state for which the job has no operator.
         examine: asks the sinks and Spark; None to skip this.
         clock: seconds since 1970.

@@ -116,7 +116,6 @@ def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path,
 
     Args:
         source: the store, at the checkpoint's root.
-        chain: its only chain.
         target: an empty directory.
         whole: False to omit the content of the state: its tables are then empty files.
 

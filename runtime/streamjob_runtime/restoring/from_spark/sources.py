@@ -71,7 +71,6 @@ def match_sources(
 
     Args:
         options: their options for connectors, by uid.
-        uri: the checkpoint.
 
     Raises:
         OtherSources: numbers or kinds differ, or the query has read data that no source of the job reads.

@@ -42,7 +42,6 @@ def check_state(
         static: the names, in lower case, of the job's tables.
         operators: Spark's names of the query's stateful operators.
         offsets: the plan of its last batch, with the settings fixed by the checkpoint.
-        uri: the checkpoint.
 
     Raises:
         OtherState: the query's state differs from that of the job's SQL.

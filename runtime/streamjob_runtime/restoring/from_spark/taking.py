@@ -29,8 +29,6 @@ def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Stor
 
     Args:
         named: the checkpoint directory: a path, `file:///…` or `s3://…`, with or without the prefix `spark:`.
-        plan: its chains.
-        job: the job's identity in the store.
         store: at the job's root.
         clock: seconds since 1970.
 
