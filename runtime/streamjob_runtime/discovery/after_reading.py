@@ -152,7 +152,6 @@ class BucketRemover:
 
     Args:
         connection: of the bucket's server.
-        bucket: its name.
         root: what the keys of the source begin with, up to a slash.
         archive: the bucket and what keys begin with in the archive; None to delete.
     """

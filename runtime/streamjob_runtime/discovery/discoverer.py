@@ -72,8 +72,6 @@ class Discoverer:
         who: the source, at the beginning of a message.
         search: returns what finds the objects, given those that were read last, and how many are known.
         inbox: takes those that are to be read.
-        judge: decides about objects.
-        given: the source's options.
         folder: its folder below `sources/`.
         of_spark: the last entry there that Spark's own stream has read, if the source goes on behind it; else None.
         clock: seconds since 1970.

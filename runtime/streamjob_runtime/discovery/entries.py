@@ -70,7 +70,6 @@ def load(folder: Path, position: int) -> tuple[Known, list[Found]]:
     """Return what is known after a position, and the files of those entries that still have names, in order.
 
     Args:
-        folder: the source's directory.
         position: the last entry that was read; -1 for none.
 
     Raises:
@@ -99,7 +98,6 @@ def adopt(folder: Path, position: int) -> Known:
     What Spark has listed and not read is forgotten, and found again.
 
     Args:
-        folder: the source's directory.
         position: the last entry of the log that was read.
 
     Raises:
@@ -125,7 +123,6 @@ def compact(
     """Write a `.known` file if it is due, and delete the files that no cut needs that may still be taken.
 
     Args:
-        folder: the source's directory.
         committed: the position of the last committed batch; this entry keeps its names.
         forget_before_ms: objects from before this time, in ms since 1970, need not be known any more.
         before: is called with `committed` before entries lose their names.
@@ -166,7 +163,6 @@ def write_known(folder: Path, upto: int, forget_before_ms: int = NEVER) -> None:
     """Write the `.known` file of the entries 0..upto, from the one before and the entries behind it.
 
     Args:
-        folder: the source's directory.
         upto: the last entry that it covers.
         forget_before_ms: see `compact`; the records of those objects are left out if the file is rewritten.
 

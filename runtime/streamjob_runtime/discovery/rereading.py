@@ -15,7 +15,6 @@ def changed_since(lister: Lister, read: Iterable[Found], stopped: Callable[[], b
     A page of a listing tells the version of many objects.
 
     Args:
-        lister: lists the source's objects.
         read: the objects of a batch, as they were found.
         stopped: whether the answer does not matter any more.
     """

@@ -33,7 +33,6 @@ class S3Lister:
 
     Args:
         connection: of listers only: what lists by its client gets no objects from botocore.
-        bucket: the bucket's name.
         prefix: what all keys begin with; empty for the whole bucket.
         is_of_source: whether an object is the source's, from its key and the time it was written, in ms since 1970.
         named: the key that the source's path may name instead of a directory; None if it cannot.

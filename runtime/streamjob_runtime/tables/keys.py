@@ -24,7 +24,6 @@ def field_of(schema: StructType, name: str, whose: str) -> StructField:
     """Return a column by its name, whose case counts only if there are several.
 
     Args:
-        schema: the columns.
         whose: the columns in messages: `Operator 'x': its input`.
 
     Raises:
@@ -64,8 +63,6 @@ def check_added(label: str, rows: StructType, added: StructType) -> None:
 
     Args:
         label: the operator in messages.
-        rows: the columns of the rows.
-        added: the columns that they get.
 
     Raises:
         InvalidJoin: a column would be there twice.

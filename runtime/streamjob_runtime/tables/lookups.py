@@ -35,12 +35,7 @@ class LookupFigures:
 
 
 class Lookup:
-    """A lookup of an operator in its query.
-
-    Args:
-        table: the table's name.
-        java: it in Java.
-    """
+    """A lookup of an operator in its query."""
 
     def __init__(self, table: str, java: Any) -> None:
         self.table = table
@@ -54,10 +49,6 @@ class Lookup:
 
 def look_up(spark: SparkSession, job: LoadedJob, operator: OperatorSpec, rows: DataFrame) -> tuple[DataFrame, Lookup]:
     """Return rows with the columns of a table, and the lookup that finds them.
-
-    Args:
-        operator: an operator with a lookup.
-        rows: the rows of its input.
 
     Raises:
         InvalidJoin: a column is missing or has another type.

@@ -49,12 +49,7 @@ class TableReadFailed(StreamJobError):
 
 
 class TableChanged(StreamJobError):
-    """A table has other columns than when the job started.
-
-    Args:
-        before: its columns when the job started.
-        now: its columns now.
-    """
+    """A table has other columns than when the job started."""
 
     def __init__(self, table: TableSpec, before: StructType, now: StructType) -> None:
         super().__init__(

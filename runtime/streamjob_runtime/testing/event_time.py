@@ -52,8 +52,6 @@ def raise_event_time(chains: Iterable[Chain], timed: Iterable[Timed], millisecon
     """Raise watermarks with the next batch of each chain; return whether some wait for a barrier.
 
     Args:
-        chains: the running chains.
-        timed: the parts whose watermarks rise.
         milliseconds: the watermark, in ms since 1970.
     """
     parts = list(timed)

@@ -21,8 +21,6 @@ def rows_of(whom: str, rows: Sequence[Any], columns: StructType, zone: tzinfo) -
     """Return rows with their values read by the types of their columns.
 
     Args:
-        whom: the source or sink.
-        rows: as a test gives them.
         zone: the time zone of timestamps without one.
 
     Raises:

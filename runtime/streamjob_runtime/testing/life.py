@@ -41,10 +41,7 @@ class Life:
     """A job from its start to its end or to its death.
 
     Args:
-        spark: the session.
         files: gives the directories of the job the names by which Spark knows them.
-        workdir: its local directory.
-        location: the directory of its snapshots.
         within: the longest time that a step may take, in seconds.
     """
 
@@ -118,7 +115,6 @@ class Life:
 
         Args:
             fed: the sources that get rows in this context, by name.
-            feeds: their files.
         """
         shared = []
         for planned in self._runner.job.plan.chains:

@@ -57,7 +57,6 @@ def sample(
     A Kafka topic is read from its beginning, unless the job begins at offsets or times; no end counts.
 
     Args:
-        spark: the session.
         source: one of its sources.
         limit: the number of rows.
         directory: an unused path for the query's checkpoint.

@@ -44,7 +44,6 @@ def read_value(value: Any, kind: DataType, zone: tzinfo) -> Any:
 
     Args:
         value: as a test gives it, or as a sink has collected it.
-        kind: the type of the column.
         zone: the time zone of timestamps without one.
 
     Raises:

@@ -153,7 +153,7 @@ def test_options_choose_by_name_and_time() -> None:
     ]
     of = files("s3://b/in", modifiedafter="1970-01-01T00:00:01", modifiedBefore="1970-01-01T02:00:02+02:00")
     assert [ms for ms in (999, 1000, 1001, 1999, 2000) if of.is_of_source("in/a", ms)] == [1001, 1999]
-    local = SourceFiles("s3://b/in", {"modifiedAfter": "1970-01-01T01:00:00"}, "Europe/Berlin")
+    local = files("s3://b/in", modifiedAfter="1970-01-01T01:00:00", timeZone="Europe/Berlin")
     assert local.is_of_source("in/a", 1)
     assert not local.is_of_source("in/a", 0)
     with pytest.raises(InvalidPattern, match="modifiedBefore is 'soon'"):
