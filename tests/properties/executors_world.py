@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from tests.properties.executor_channels import ChannelOnMachines
-from tests.properties.incremental import JOB, NoSink, manifest_of
+from tests.properties.incremental import JOB, NO_SINKS, manifest_of
 from tests.unit.runtime.test_spark_checkpoint_files import changelog
 
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Owner
@@ -223,7 +223,7 @@ class World:
         self._ledger = Ledger.claim(self._store, self._identity, lambda: 1.0, NUM_RETAINED, again=self._again)
         self._again = True
         resolution = self._ledger.resolve(RestoreFrom())
-        self._ledger.recover(NoSink(), {}, fork=False)
+        self._ledger.recover(NO_SINKS, {}, fork=False)
         self.id = self._ledger.log.last_id
         for machine in self.machines.values():
             machine._opened.clear()

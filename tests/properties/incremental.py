@@ -12,6 +12,7 @@ from streamjob.protocol.log.ownership import Identity
 from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChainState, Manifest
 from streamjob.store.base import Store
+from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.checkpointing.upload.uploader import Uploader
 from streamjob_runtime.restoring.download import download
@@ -22,6 +23,7 @@ JOB = JobId("tests", "job")
 CHAIN = ChainUid("chain")
 SMALL = 64
 TARGET = 1024
+NO_SINKS = FormerOutputs(Outputs({}), frozenset(), lambda uid: None)
 NUM_RETAINED = 2
 
 Files = dict[str, bytes]
@@ -44,7 +46,7 @@ class IncrementalEpoch:
         self._uploader = Uploader(store, threads=1)
         self.ledger = Ledger.claim(store, identity, lambda: 1.0, NUM_RETAINED)
         self.resolution = self.ledger.resolve(RestoreFrom())
-        self.ledger.recover(NoSink(), {}, fork=False)
+        self.ledger.recover(NO_SINKS, {}, fork=False)
         self.id = self.ledger.log.last_id
         self.files = self._restore()
         self._lifetime = lifetime or random.choice([2, 10, 50, 1000])
@@ -105,16 +107,6 @@ class IncrementalEpoch:
 
     def close(self) -> None:
         self._uploader.close()
-
-
-class NoSink:
-    """The job has no sinks."""
-
-    def commit(self, *_: object) -> None:
-        raise AssertionError
-
-    def abort(self, *_: object) -> None:
-        raise AssertionError
 
 
 def manifest_of(ledger: Ledger, number: CheckpointId, chain: ChainState) -> Manifest:

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streamjob.errors import CannotRestore, ExitCode, Superseded
-from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, OperatorUid, Owner
+from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Key, Owner
 from streamjob.protocol.log.claiming import CannotClaim
 from streamjob.protocol.log.ownership import Identity
 from streamjob.protocol.log.records import JobId
 from streamjob.protocol.log.restore import ClaimMode
 from streamjob.snapshot import keys
-from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
+from streamjob.snapshot.manifest import ChainState, FileRef, Manifest
 from streamjob.store import LocalStore
 from streamjob.store.base import Store
 from streamjob.testing.memory_store import MemoryStore
+from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 
 CONTENT = b"state"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-
-
-class Nothing:
-    """A committer of a job without sinks."""
-
-    def commit(self, checkpoint: CheckpointId, output: Sequence[SinkState]) -> None:
-        raise AssertionError("there are no sinks")
-
-    def abort(self, sink: OperatorUid) -> None:
-        raise AssertionError("there are no sinks")
+NO_SINKS = FormerOutputs(Outputs({}), frozenset(), lambda uid: None)
 
 
 def claimed(store: Store, owner: str, name: str = "job") -> Ledger:
@@ -43,7 +35,7 @@ def claimed(store: Store, owner: str, name: str = "job") -> Ledger:
 def started(store: Store, owner: str) -> Ledger:
     ledger = claimed(store, owner)
     ledger.resolve(RestoreFrom())
-    ledger.recover(Nothing(), {}, fork=False)
+    ledger.recover(NO_SINKS, {}, fork=False)
     return ledger
 
 
@@ -79,7 +71,7 @@ def succeed(store: Store) -> None:
 READS: dict[str, Callable[[Ledger], object]] = {
     "resolve": lambda ledger: ledger.resolve(RestoreFrom()),
     "newest_manifest": lambda ledger: ledger.newest_manifest(),
-    "recover": lambda ledger: ledger.recover(Nothing(), {}, fork=False),
+    "recover": lambda ledger: ledger.recover(NO_SINKS, {}, fork=False),
 }
 
 
