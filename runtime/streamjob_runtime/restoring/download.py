@@ -28,6 +28,8 @@ Reading the gap takes a few milliseconds, while a separate request would take te
 Locate = Callable[[str], tuple[Store, Key]]
 """Returns the store and key for a file reference's `object`: a key of the job's own store, or an absolute URI."""
 
+Create = Callable[[FileRef], BinaryIO]
+
 
 class SnapshotFileMissing(CannotRestore):
     """An object of a snapshot is missing in the store, or too short."""
@@ -83,8 +85,17 @@ def download(
         linked = list(pool.map(lambda parts: _link(parts, target, local_candidates), files.values()))
         missing = [parts for parts, done in zip(files.values(), linked, strict=True) if not done]
         remote = [ref for parts in missing for ref in parts]
-        directory = _Directory(target, frozenset(parts[0].path for parts in missing if len(parts) > 1))
-        reads = [pool.submit(_fetch, group, locate, directory, progress) for group in merge_reads(remote)]
+        in_pieces = frozenset(parts[0].path for parts in missing if len(parts) > 1)
+        for path in in_pieces:
+            (target / path).touch(exist_ok=False)
+
+        def create(ref: FileRef) -> BinaryIO:
+            """Open a new file, or the place of a piece, for writing; pieces come in any order."""
+            stream = (target / ref.path).open("r+b" if ref.path in in_pieces else "xb")
+            stream.seek(ref.at)
+            return stream
+
+        reads = [pool.submit(_fetch, group, locate, create, progress) for group in merge_reads(remote)]
         try:
             for read in reads:
                 read.result()
@@ -150,44 +161,17 @@ def _is_content(pieces: Sequence[FileRef], file: Path) -> bool:
         return all(hashlib.sha256(stream.read(ref.length)).hexdigest() == ref.sha256 for ref in pieces)
 
 
-class _Directory:
-    """The directory of the files; files in pieces, which are written in any order, are created here.
-
-    Args:
-        in_pieces: paths of files that are written in pieces.
-    """
-
-    def __init__(self, path: Path, in_pieces: frozenset[str]) -> None:
-        self._path = path
-        self._in_pieces = in_pieces
-        for each in in_pieces:
-            (path / each).touch(exist_ok=False)
-
-    def create(self, ref: FileRef) -> BinaryIO:
-        """Open a new file, or the place of a piece, for writing."""
-        if ref.path not in self._in_pieces:
-            return (self._path / ref.path).open("xb")
-        stream = (self._path / ref.path).open("r+b")
-        stream.seek(ref.at)
-        return stream
-
-
-def _fetch(group: tuple[FileRef, ...], locate: Locate, target: _Directory, progress: Callable[[int], None]) -> None:
-    _fetch_group(group, locate, target)
-    progress(sum(ref.length for ref in group))
-
-
-def _fetch_group(group: tuple[FileRef, ...], locate: Locate, target: _Directory) -> None:
+def _fetch(group: tuple[FileRef, ...], locate: Locate, create: Create, progress: Callable[[int], None]) -> None:
     store, key = locate(group[0].object)
     if len(group) == 1:
-        ref = group[0]
-        _write(ref, store, target, _pieces(ref, store, key))
-        return
-    start = group[0].offset
-    length = max(ref.offset + ref.length for ref in group) - start
-    whole = memoryview(_read(group[0], store, key, start, length))
-    for ref in group:
-        _write(ref, store, target, [whole[ref.offset - start : ref.offset - start + ref.length]])
+        _write(group[0], store, create, _pieces(group[0], store, key))
+    else:
+        start = group[0].offset
+        length = max(ref.offset + ref.length for ref in group) - start
+        whole = memoryview(_read(group[0], store, key, start, length))
+        for ref in group:
+            _write(ref, store, create, [whole[ref.offset - start : ref.offset - start + ref.length]])
+    progress(sum(ref.length for ref in group))
 
 
 def _pieces(ref: FileRef, store: Store, key: Key) -> Iterator[bytes]:
@@ -216,9 +200,9 @@ def _read(ref: FileRef, store: Store, key: Key, offset: int, length: int) -> byt
         ) from error
 
 
-def _write(ref: FileRef, store: Store, target: _Directory, pieces: Iterable[bytes | memoryview]) -> None:
+def _write(ref: FileRef, store: Store, create: Create, pieces: Iterable[bytes | memoryview]) -> None:
     digest = hashlib.sha256()
-    with target.create(ref) as stream:
+    with create(ref) as stream:
         for piece in pieces:
             digest.update(piece)
             stream.write(piece)

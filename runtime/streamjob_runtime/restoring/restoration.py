@@ -164,7 +164,8 @@ class Restoration:
         if wanted is not None or self._state_elsewhere:
             return
         for uid, segments in self.segments().items():
-            candidates = [path for holder in segments.holders for path in self._candidates(holder, uid)]
+            held = (path for holder in segments.holders for path in self._workdir.candidates(holder))
+            candidates = [path / segment_folder(uid) for path in held]
             download([_named(file) for file in segments.files], locate, self._workdir.segments(uid), candidates)
 
     def rewrite_state(self, spark: SparkSession, partitions: int) -> None:
@@ -312,9 +313,6 @@ class Restoration:
             return {uid: takeover.files_read(uid, sources, directories) for uid in bounded if uid in sources}
 
         return read
-
-    def _candidates(self, reader: ChainUid, producer: ChainUid) -> list[Path]:
-        return [path / segment_folder(producer) for path in self._workdir.candidates(reader)]
 
     def _log(self, chain: ChainUid) -> RestoredLog | None:
         if self._restored is None:
