@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import JsonValue
 
@@ -49,22 +49,6 @@ class Nodes:
     all: tuple[OperatorUid, ...]
     sources: tuple[OperatorUid, ...]
     sinks: tuple[OperatorUid, ...]
-
-
-class Acknowledges(Protocol):
-    """A chain's part in checkpoints."""
-
-    def acknowledge(
-        self,
-        checkpoint: CheckpointId,
-        cut: ChainCut,
-        *,
-        directory: Path,
-        target: Target,
-        progress: Progress,
-    ) -> ChainAcknowledgement:
-        """Store the content of the cut; blocks."""
-        ...
 
 
 class Acknowledger:
@@ -283,6 +267,10 @@ class FinishedChain:
             sinks=tuple(SinkState(uid=uid) for uid in self._nodes.sinks),
             metrics=AcknowledgementMetrics(start_delay=cut.start_delay, unaligned=cut.unaligned),
         )
+
+
+Acknowledges: TypeAlias = Acknowledger | FinishedChain
+"""A chain's part in checkpoints."""
 
 
 def _known(watermark_ms: int) -> int | None:
