@@ -59,7 +59,7 @@ class EventTimeMissing(BadInput):
 
 
 def bad_input_in(text: str, loaded: LoadedJob) -> JobFailed | None:
-    """Return the error for the record, row or file that the text of one of Spark's errors is about; None without one."""
+    """Return the error for the record, row or file that the text of a Spark error is about; None without one."""
     if (undecoded := undecoded_in(text)) is not None:
         return record_not_decoded(undecoded, loaded)
     if (record := unread_record_in(text)) is not None:

@@ -16,8 +16,3 @@ def drop_epochs(workdir: Path, kept: Collection[int]) -> None:
     for directory in workdir.iterdir():
         if directory.is_dir() and directory.name.isdigit() and int(directory.name) not in kept:
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def epoch_of(path: Path, workdir: Path) -> int:
-    """Return the epoch of a path in the work directory."""
-    return int(path.relative_to(workdir).parts[0])

@@ -23,7 +23,7 @@ from streamjob_runtime.chain.ending.end_of_chains import check_ended
 from streamjob_runtime.checkpointing.ledger import Ledger, RestoreFrom
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch import Epoch, EpochEnd, EpochOutcome, EpochView, Job
-from streamjob_runtime.job.epoch_directories import drop_epochs, epoch_of
+from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.restoring.rewriting import NeedsOneDisk
 from streamjob_runtime.spark.gateway import is_broken_connection
 from streamjob_runtime.spark.text.error_text import causes, describe
@@ -209,7 +209,7 @@ class Runner:
         describe_process(epoch=ledger.epoch)
         self.coordination.claimed(ledger)
         # Including one with the same number of another location's log, and remains of failed restores on a full disk.
-        drop_epochs(self.job.workdir, () if held is None else (epoch_of(held, self.job.workdir),))
+        drop_epochs(self.job.workdir, () if held is None else (int(held.relative_to(self.job.workdir).parts[0]),))
         return epoch.run(), epoch.held
 
     def _wait_for_restart(self, message: str) -> bool:

@@ -81,7 +81,7 @@ def test_a_channel_is_left_out_of_the_watermark_if_the_chain_before_it_is_idle(w
     world.time = 30
 
     assert world.look() == {"first": 50, "other": 50}
-    assert world.chains[READER].now == {"first"}
+    assert world.chains[READER].idle == {"first"}
 
 
 def test_rows_in_the_channel_are_read_before_it_is_left_out(world: World) -> None:
@@ -107,7 +107,7 @@ def test_a_batch_with_rows_ends_the_idleness(world: World) -> None:
     world.chains[FIRST].pass_in_batch(QUERY, [OperatorUid("first")], world.time)
     world.watermarks[READER].now[OperatorUid("other")] = 80
 
-    assert world.chains[FIRST].now == frozenset()
+    assert world.chains[FIRST].idle == frozenset()
     assert world.look() == {"first": 50, "other": 80}
 
 

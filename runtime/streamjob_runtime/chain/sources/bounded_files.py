@@ -5,7 +5,7 @@ The list of them is made once, and stored in every manifest.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,25 +13,12 @@ from typing import Any
 from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore
-from streamjob.ids import BatchId, OperatorUid
+from streamjob.ids import BatchId
 from streamjob_runtime.discovery.files_read import files_read
 
 
 class BoundedFilesGone(CannotRestore):
     """Unread files of a bounded source no longer exist."""
-
-    @classmethod
-    def of(cls, uid: OperatorUid, number: int, missing: Sequence[str]) -> BoundedFilesGone:
-        """Return the error for a source.
-
-        Args:
-            number: how many files it is to read.
-            missing: those that are gone, the first one first.
-        """
-        return cls(
-            f"Source {uid!r}: {len(missing)} of the {number} files that it is to read are gone: {missing[0]}, …",
-            "put them back, or start without state with --from none",
-        )
 
 
 @dataclass(frozen=True, slots=True)

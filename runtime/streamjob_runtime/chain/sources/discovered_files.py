@@ -253,7 +253,11 @@ class DiscoveredFiles:
         self._whole = [each for each in self._whole or self._all() if each.key in wanted]
         missing = wanted - {each.key for each in self._whole}
         if gone := sorted(each for each in missing if each not in read):
-            raise BoundedFilesGone.of(self._source.uid, len(wanted), gone)
+            raise BoundedFilesGone(
+                f"Source {self._source.uid!r}: {len(gone)} of the {len(wanted)} files that it is to read are gone: "
+                f"{gone[0]}, …",
+                "put them back, or start without state with --from none",
+            )
 
     def offer_sample(self) -> None:
         """Offer some files to the query that reads them next, for a look at them."""

@@ -87,17 +87,11 @@ def source_rows(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: 
 
 
 def with_columns(spark: SparkSession, job: LoadedJob, source: SourceSpec, frame: DataFrame) -> DataFrame:
-    """Return a source's rows in the columns that the job computes.
+    """Return a source's rows in the columns that the job computes; raises as `source_rows` does.
 
     Args:
         job: resolves the source's function.
         frame: its rows in the columns of its format.
-
-    Raises:
-        InvalidJob: its function cannot be imported.
-        WrongFunction: its function has a mistake.
-        InvalidColumns: the columns need other rows than the one that they are computed from.
-        PySparkException: Spark refuses the columns.
     """
     if source.columns is not None:
         computed = frame.selectExpr(*source.columns)
