@@ -22,7 +22,7 @@ def view(control: RunningJob) -> JobView:
 def test_a_waiting_job_is_alive_and_not_ready_and_takes_the_request_to_start_twice(tmp_path: Path) -> None:
     gate = StartGate(is_open=False)
     job = JobOfThreeChains(tmp_path)
-    job.coordination._lifecycle = Lifecycle.created(NOW)
+    job.coordination.lifecycle = Lifecycle.created(NOW)
     control = RunningJob(cast(Any, job.runner), gate=gate)
 
     assert (view(control).state, view(control).waiting) == (JobState.CREATED, "preparing")
