@@ -113,8 +113,7 @@ class Uploader:
     """
 
     def __init__(self, store: Store, threads: int = 4) -> None:
-        self._store = store
-        self.uri = store.uri
+        self.store = store
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="upload")
 
     def upload(
@@ -168,7 +167,7 @@ class Uploader:
         sha256 = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else file_sha256(content)
         key = key_of(sha256)
         progress.check()
-        self._store.put(key, content)
+        self.store.put(key, content)
         return [FileRef(path=file.path, object=key, length=file.size, sha256=sha256, at=file.at)]
 
     def _pack(self, directory: Path, files: tuple[HeldFile, ...], key_of: KeyOf, progress: Progress) -> list[FileRef]:
@@ -176,7 +175,7 @@ class Uploader:
         whole = b"".join(contents)
         key = key_of(hashlib.sha256(whole).hexdigest())
         progress.check()
-        self._store.put(key, whole)
+        self.store.put(key, whole)
         refs = []
         offset = 0
         for file, content in zip(files, contents, strict=True):

@@ -273,7 +273,7 @@ class StateOnExecutors:
                 "hold",
                 HoldStores(
                     transfer=transfer,
-                    store=target.uploader.uri,
+                    store=target.uploader.store.uri,
                     epoch=epoch,
                     checkpoint=checkpoint,
                     chain=chain,
