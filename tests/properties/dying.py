@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
-
-from streamjob.testing.memory_store import Fault
+from tests.faulty_store import Fault
 
 
 @dataclass

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from pydantic import JsonValue
+from tests.simulated_store import Outcome, SimulatedStore
 
 from streamjob.ids import CheckpointId, Epoch, Key, LogSeq, OperatorUid
 from streamjob.protocol.log.claiming import CreateOutside, Marker
@@ -19,7 +20,6 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.effects import Delete, Put, PutIfAbsent, StoreEffect
-from streamjob.testing.simulated_store import Outcome, SimulatedStore
 
 JOB = JobId("tests", "job")
 SINK = OperatorUid("sink")

@@ -15,6 +15,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from tests.faulty_store import FaultPlan, FaultyStore
 from tests.properties.dying import Death, deaths, healthy
 from tests.properties.incremental import NUM_RETAINED, SMALL, Files, IncrementalEpoch
 from tests.unit.protocol.life import objects, stored
@@ -23,7 +24,7 @@ from streamjob.ids import Key
 from streamjob.protocol.manifests.stored_manifests import decode_manifest
 from streamjob.snapshot import keys
 from streamjob.store.base import StoreError
-from streamjob.testing.memory_store import FaultPlan, FaultyStore, MemoryStore
+from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.checkpointing.upload.repacking import packs_of
 
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.properties.observer import JOB, Effect, ObservedStore
 from tests.properties.owners import Habits, Life, live, visit
+from tests.simulated_store import Outcome
 
 from streamjob.ids import LogSeq, Owner
 from streamjob.protocol.log.claiming import CreateOutside
@@ -26,7 +27,6 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreError
 from streamjob.store.effects import Delete, List, PutIfAbsent
-from streamjob.testing.simulated_store import Outcome
 
 WANTED: tuple[Literal["latest", "oldest", "none"], ...] = ("latest",) * 8 + ("oldest", "none")
 

@@ -10,6 +10,7 @@ from random import Random
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from tests.faulty_store import FaultyStore
 from tests.properties.dying import Death, deaths, healthy
 from tests.unit.protocol.life import JOB, JobEpoch, key_of, objects, stored
 
@@ -22,7 +23,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreError
 from streamjob.store.effects import drive
-from streamjob.testing.memory_store import FaultyStore, MemoryStore
+from streamjob.testing.memory_store import MemoryStore
 
 CONTENTS = [f"content {number}" for number in range(8)]
 

@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 from tests.simulation.model import Row
 from tests.simulation.oracle import Oracle
+from tests.virtual_clock import VirtualClock
 
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq
 from streamjob.snapshot import keys
@@ -20,7 +21,6 @@ from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.effects import Delete, Get, GetUri, Hash, List, Page, Put, PutIfAbsent, StoreEffect
 from streamjob.store.hashing import hash_parts
-from streamjob.testing.clock import VirtualClock
 
 
 class Choices:

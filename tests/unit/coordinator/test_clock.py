@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from streamjob.testing.clock import VirtualClock
+from tests.virtual_clock import VirtualClock
 
 
 def test_calls_are_made_in_the_order_of_their_times_and_at_their_times() -> None:

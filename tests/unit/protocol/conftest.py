@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.faulty_store import FaultyStore
 
-from streamjob.testing.memory_store import FaultyStore, MemoryStore
+from streamjob.testing.memory_store import MemoryStore
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tests.faulty_store import FaultyStore
+
 from streamjob.ids import Attempt, BatchId, ChainUid, CheckpointId, Epoch, Key, OperatorUid, Owner
 from streamjob.protocol.log.committing import Recovered, SinkEffect, commit, recover
 from streamjob.protocol.log.completing import complete_snapshot
@@ -17,7 +19,6 @@ from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChainState, FileRef, Manifest, SinkState
 from streamjob.store.effects import Program, StoreEffect, drive
-from streamjob.testing.memory_store import FaultyStore
 
 JOB = JobId("tests", "job")
 SINK = OperatorUid("report")

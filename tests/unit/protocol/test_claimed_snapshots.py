@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.faulty_store import Fault, FaultyStore, ScriptedFaults
 from tests.unit.protocol.life import JobEpoch, key_of, manifest_of, objects, once, spoil, stored
 
 from streamjob.errors import ExitCode
@@ -16,7 +17,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import AccessDenied, StoreUnavailable
 from streamjob.store.effects import Program, StoreEffect, drive
-from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore, ScriptedFaults
+from streamjob.testing.memory_store import MemoryStore
 
 OTHER = JobId("tests", "other")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.faulty_store import FaultyStore
 from tests.unit.protocol.life import SINK, JobEpoch, spoil, without_recovery
 
 from streamjob.ids import CheckpointId, Epoch
@@ -12,7 +13,6 @@ from streamjob.protocol.log.ownership import IllegalStep
 from streamjob.protocol.manifests.stored_manifests import SnapshotMissing
 from streamjob.snapshot.manifest import SinkState
 from streamjob.store.effects import drive
-from streamjob.testing.memory_store import FaultyStore
 
 
 def committed(checkpoint: int) -> Commit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.faulty_store import FaultyStore
 from tests.unit.protocol.life import JOB, JobEpoch, stored
 
 from streamjob.errors import ExitCode
@@ -15,7 +16,6 @@ from streamjob.protocol.log.records import LogDamaged, LogView, read
 from streamjob.snapshot import keys
 from streamjob.snapshot.sealing import Seal, check_seal, sealed
 from streamjob.store.effects import drive
-from streamjob.testing.memory_store import FaultyStore
 
 
 def crashed(store: FaultyStore) -> JobEpoch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.faulty_store import Fault, FaultyStore, ScriptedFaults
 from tests.unit.protocol.life import JobEpoch, key_of, objects, once, spoil, stored, without_recovery
 
 from streamjob.errors import Superseded
@@ -18,7 +19,6 @@ from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreUnavailable
 from streamjob.store.effects import Delete, Program, StoreEffect, drive
-from streamjob.testing.memory_store import Fault, FaultyStore, ScriptedFaults
 
 
 def checkpoint_records(count: int) -> Iterator[LogRecord]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.faulty_store import FaultyStore
 from tests.unit.protocol.life import JobEpoch, manifest_of, objects, sha256_of, stored
 
 from streamjob.ids import ChainUid, CheckpointId, Key
@@ -13,7 +14,6 @@ from streamjob.protocol.manifests.stored_manifests import decode_manifest, encod
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind, FileRef, Manifest
 from streamjob.store.effects import drive
-from streamjob.testing.memory_store import FaultyStore
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import pytest
+from tests.faulty_store import Fault, FaultyStore, ScriptedFaults
 
 from streamjob.errors import ExitCode, Superseded
 from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq, Owner
@@ -34,7 +35,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreDenied, StoreError, StoreUnavailable
 from streamjob.store.effects import List, Program, PutIfAbsent, StoreEffect, drive
-from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore, ScriptedFaults
+from streamjob.testing.memory_store import MemoryStore
 
 JOB = JobId("tests", "job")
 T = TypeVar("T")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.faulty_store import Fault, FaultyStore, ScriptedFaults
 from tests.unit.protocol.life import JobEpoch, stored
 
 from streamjob.ids import CheckpointId, Epoch, LogSeq, Owner
@@ -11,7 +12,6 @@ from streamjob.protocol.log.records import encode_record
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import StoreUnavailable
-from streamjob.testing.memory_store import Fault, FaultyStore, ScriptedFaults
 
 
 def test_the_log_is_pruned_up_to_the_oldest_retained_checkpoint(store: FaultyStore) -> None:

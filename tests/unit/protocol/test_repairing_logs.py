@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.faulty_store import Fault, FaultyStore
 from tests.unit.protocol.life import JOB, JobEpoch, key_of, stored
 from tests.unit.protocol.test_damaged_logs import crashed, record, seen, version_1
 
@@ -20,7 +21,7 @@ from streamjob.snapshot import keys
 from streamjob.snapshot.record import RecordKind
 from streamjob.store.base import StoreError
 from streamjob.store.effects import drive
-from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore
+from streamjob.testing.memory_store import MemoryStore
 
 
 def planned(store: FaultyStore, newest: str | None = None) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.faulty_store import FaultyStore
 from tests.unit.protocol.life import JobEpoch, file_ref, key_of, manifest_of, spoil, without_recovery
 
 from streamjob.errors import ExitCode, Superseded
@@ -20,7 +21,6 @@ from streamjob.protocol.manifests.stored_manifests import (
 from streamjob.snapshot.sealing import sealed
 from streamjob.store import hashing
 from streamjob.store.effects import drive
-from streamjob.testing.memory_store import FaultyStore
 
 
 def test_latest_of_an_empty_log_is_a_fresh_start(store: FaultyStore) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.faulty_store import FaultyStore
 from tests.unit.protocol.life import JobEpoch, file_ref, manifest_of, objects, sha256_of, stored
 
 from streamjob.ids import CheckpointId, Epoch, Key
 from streamjob.protocol.log.ownership import IllegalStep
 from streamjob.protocol.log.registry import Location, Registry, own_key
 from streamjob.snapshot import keys
-from streamjob.testing.memory_store import FaultyStore
 
 
 def test_a_file_of_the_restored_newest_checkpoint_is_referred_to_and_not_uploaded_again(store: FaultyStore) -> None:

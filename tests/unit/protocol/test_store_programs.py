@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.faulty_store import Fault, FaultyStore, RandomFaults, ScriptedFaults
+from tests.simulated_store import Outcome, SimulatedStore
 
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, ObjectMissing, Store, StoreError, StoreUnavailable
@@ -27,8 +29,7 @@ from streamjob.store.effects import (
     put,
     put_if_absent,
 )
-from streamjob.testing.memory_store import Fault, FaultyStore, MemoryStore, RandomFaults, ScriptedFaults
-from streamjob.testing.simulated_store import Outcome, SimulatedStore
+from streamjob.testing.memory_store import MemoryStore
 
 A, B, C = Key("d/a"), Key("d/b"), Key("d/c")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.faulty_store import FaultyStore
 from tests.unit.coordinator.graph import Graph
 from tests.unit.protocol.life import JobEpoch, key_of, manifest_of, without_recovery
 
@@ -13,7 +14,6 @@ from streamjob.protocol.log.restore import LatestUnusable
 from streamjob.protocol.manifests.stored_manifests import SnapshotCorrupt, decode_manifest, encode_manifest
 from streamjob.protocol.manifests.stored_streams import check_streams
 from streamjob.snapshot.manifest import ChannelEntry, ChannelSegment, ChannelState, EntryKind, FileRef, Manifest
-from streamjob.testing.memory_store import FaultyStore
 from streamjob_runtime.chain.channels.in_flight import channel_states, segment_path
 
 A, B, C = ChainUid("a"), ChainUid("b"), ChainUid("c")

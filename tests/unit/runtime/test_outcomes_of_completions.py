@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.faulty_store import FaultyStore
 
 from streamjob.ids import Attempt, ChainUid, CheckpointId, Key, Owner
 from streamjob.protocol.coordination import messages as m
@@ -20,7 +21,7 @@ from streamjob.protocol.log.records import JobId
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import StoreDenied, StoreFull, StoreUnavailable
-from streamjob.testing.memory_store import FaultyStore, MemoryStore
+from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.checkpointing.checkpoints import Checkpoints
 from streamjob_runtime.checkpointing.ledger import Ledger
