@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, ObjectMissing, StoreError, StoreUnavailable
-from streamjob.store.effects import Delete, Get, GetUri, Hash, List, Page, Program, Put, PutIfAbsent, StoreEffect
+from streamjob.store.effects import Delete, Get, Hash, List, Page, Program, Put, PutIfAbsent, StoreEffect
 from streamjob.store.hashing import hash_parts
 
 T = TypeVar("T")
@@ -77,10 +77,8 @@ class SimulatedStore:
 
     def _apply(self, effect: StoreEffect) -> object:
         match effect:
-            case Get(key):
-                return self._read(key)
-            case GetUri(uri):
-                return self._read(Key(uri.removeprefix(self.root)))
+            case Get(reference):
+                return self._read(Key(reference.removeprefix(self.root)))
             case Put(key, content):
                 self.objects[key] = content
                 return None

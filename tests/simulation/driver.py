@@ -15,10 +15,10 @@ from streamjob.ids import Attempt, TriggerId
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.log.committing import Abort, Commit
-from streamjob.store.effects import Delete, Get, GetUri, List, Put, PutIfAbsent
+from streamjob.store.effects import Delete, Get, List, Put, PutIfAbsent
 
 STEP = 0.1
-STORE_EFFECTS = (Get, GetUri, Put, PutIfAbsent, List, Delete)
+STORE_EFFECTS = (Get, Put, PutIfAbsent, List, Delete)
 FAULTS = (Fault.REFUSED, Fault.UNANSWERED, Fault.LATE, Fault.REPEATED)
 
 

@@ -29,7 +29,7 @@ from streamjob.protocol.log.restore import Resolution
 from streamjob.protocol.manifests.stored_manifests import encode_manifest
 from streamjob.snapshot.manifest import FileRef, Manifest, SinkState
 from streamjob.store.base import ObjectMissing, StoreError
-from streamjob.store.effects import Program, StoreEffect, get, get_uri, put
+from streamjob.store.effects import Program, StoreEffect, get, put
 from streamjob_runtime.checkpointing.epoch_log import EpochLog
 from streamjob_runtime.checkpointing.log_work import (
     AskAgain,
@@ -123,7 +123,7 @@ class EpochRun(ABC):
         files: dict[str, bytes] = {}
         try:
             for file in resolution.manifest.files() if resolution.manifest else ():
-                content = yield from _read_object(file.object)
+                content = yield from get(file.object)
                 part = content[file.offset : file.offset + file.length]
                 assert sha256(part) == file.sha256, f"{file.object} is corrupt"
                 files[file.path] = part
@@ -419,7 +419,3 @@ class EpochRun(ABC):
             self.world.oracle.superseded(self.process.attempt, None if self.log is None else self.log.claim)
         self.process.end = end
         self.process.runs.clear()
-
-
-def _read_object(reference: str) -> Program[bytes]:
-    return get_uri(reference) if "://" in reference else get(Key(reference))

@@ -19,7 +19,7 @@ from streamjob.ids import Attempt, CheckpointId, Epoch, Key, LogSeq
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord
 from streamjob.store.base import StoreUnavailable
-from streamjob.store.effects import Delete, Get, GetUri, Hash, List, Page, Put, PutIfAbsent, StoreEffect
+from streamjob.store.effects import Delete, Get, Hash, List, Page, Put, PutIfAbsent, StoreEffect
 from streamjob.store.hashing import hash_parts
 
 
@@ -127,10 +127,8 @@ class World(ABC):
     def apply(self, effect: StoreEffect) -> object:
         """Do in the store what a request asks for, and let the oracle see it."""
         match effect:
-            case Get(key):
-                return self.store.get(key)
-            case GetUri(uri):
-                return self.store.get(Key(uri.removeprefix(self.store.uri)))
+            case Get(reference):
+                return self.store.get(Key(reference.removeprefix(self.store.uri)))
             case Put(key, content):
                 self.store.put(key, content)
                 return None
@@ -167,8 +165,8 @@ def _brief(effect: StoreEffect) -> str:
             return f"List {prefix} after {start_after[-12:]}"
         case Delete(doomed):
             return "Delete " + ", ".join(key[-30:] for key in doomed)
-        case GetUri(uri):
-            return f"Get {uri}"
+        case Get(reference):
+            return f"Get {reference[-30:]}"
         case Hash(parts):
             return f"Hash {len(parts)} parts"
         case PutIfAbsent(key, content) if keys.log_seq(key) is not None:

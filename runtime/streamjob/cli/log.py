@@ -77,13 +77,14 @@ def repair_command(
         raise InvalidInput(f"there are several jobs: {names}", "say which one with --namespace and --name")
     (root,) = roots
     references = References(root.store)
+
     try:
         told = None if newest is None else normalise(newest, root.store.uri)
-        plan = drive(root.store, plan_repair(root.job, told), fetch=references.get)
+        plan = drive(root.store, plan_repair(root.job, told), find=references.find)
         if not as_json:
             _show(plan)
         if yes:
-            drive(root.store, repair(plan, Owner(uuid.uuid4().hex), time.time()), fetch=references.get)
+            drive(root.store, repair(plan, Owner(uuid.uuid4().hex), time.time()), find=references.find)
         done = yes or plan.empty
         if as_json:
             typer.echo(json.dumps({**_fields(plan), "done": done}, ensure_ascii=False))

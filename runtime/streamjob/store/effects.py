@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from streamjob.ids import Key
 from streamjob.store.base import ObjectInfo, Store, StoreError
-from streamjob.store.hashing import Part, ReadRange, hash_parts
+from streamjob.store.hashing import Part, hash_parts
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -25,16 +25,12 @@ PAGE_SIZE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read an object. Reply: bytes; thrown: ObjectMissing."""
+    """Read an object by its key or its absolute URI, inside the store's root or not.
 
-    key: Key
+    Reply: bytes; thrown: ObjectMissing.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class GetUri:
-    """Read the object at an absolute URI, inside the store's root or not. Reply: bytes; thrown: ObjectMissing."""
-
-    uri: str
+    reference: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +76,13 @@ class Hash:
     note: str
 
 
-StoreEffect: TypeAlias = Get | GetUri | Put | PutIfAbsent | List | Delete | Hash
+StoreEffect: TypeAlias = Get | Put | PutIfAbsent | List | Delete | Hash
 
 Program: TypeAlias = Generator[StoreEffect, object, T]
 """A step of the protocol that needs only a store, and returns a T."""
+
+Locate: TypeAlias = Callable[[str], tuple[Store, Key]]
+"""Returns the store that holds a referenced object, and its key there, as `streamjob.store.opening.References` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +93,9 @@ class Page:
     more: bool
 
 
-def get(key: Key) -> Program[bytes]:
-    """Read an object. Raises ObjectMissing."""
-    reply = yield Get(key)
-    assert isinstance(reply, bytes)
-    return reply
-
-
-def get_uri(uri: str) -> Program[bytes]:
-    """Read the object at an absolute URI. Raises ObjectMissing."""
-    reply = yield GetUri(uri)
+def get(reference: str) -> Program[bytes]:
+    """Read an object by its key or its absolute URI. Raises ObjectMissing."""
+    reply = yield Get(reference)
     assert isinstance(reply, bytes)
     return reply
 
@@ -148,8 +140,7 @@ def drive(
     store: Store,
     program: Generator[StoreEffect | E, object, T],
     *,
-    fetch: Callable[[str], bytes] | None = None,
-    fetch_range: ReadRange | None = None,
+    find: Locate | None = None,
     progress: Callable[[str], None] | None = None,
     perform: Callable[[E], object] | None = None,
     guard: AbstractContextManager[object] | None = None,
@@ -157,8 +148,7 @@ def drive(
     """Run a program on a store and return its result. Errors of the store are thrown into the program.
 
     Args:
-        fetch: reads an absolute URI outside the store's root. Raises ObjectMissing, StoreUnavailable.
-        fetch_range: reads a range of such an object; if None, the whole object is read. Raises like `Store.get_range`.
+        find: finds objects outside the store's root; None if there are none.
         progress: receives a description of work that takes long.
         perform: performs effects that are not the store's, and returns their replies.
         guard: a lock for programs that share memory with other threads. It is held while the program itself runs and
@@ -176,7 +166,7 @@ def drive(
             return result
         reply, error = None, None
         try:
-            reply = _perform(store, effect, fetch, fetch_range, progress, perform)
+            reply = _perform(store, effect, find, progress, perform)
         except Exception as raised:
             error = raised
 
@@ -184,20 +174,14 @@ def drive(
 def _perform(
     store: Store,
     effect: StoreEffect | E,
-    fetch: Callable[[str], bytes] | None,
-    fetch_range: ReadRange | None,
+    find: Locate | None,
     progress: Callable[[str], None] | None,
     perform: Callable[[E], object] | None,
 ) -> object:
     match effect:
-        case Get(key):
-            return store.get(key)
-        case GetUri(uri):
-            if uri.startswith(store.uri):
-                return store.get(Key(uri.removeprefix(store.uri)))
-            if fetch is None:
-                raise StoreError(f"{uri} is outside {store.uri} and cannot be read from here")
-            return fetch(uri)
+        case Get(reference):
+            holder, key = _find(store, reference, find)
+            return holder.get(key)
         case Put(key, content):
             store.put(key, content)
             return None
@@ -212,26 +196,28 @@ def _perform(
         case Hash():
             if progress is not None:
                 progress(effect.note)
-            return _hash(store, effect, fetch, fetch_range)
+            return _hash(store, effect, find)
         case other:
             if perform is None:
                 raise TypeError(f"no handler for {other!r}")
             return perform(other)
 
 
-def _hash(
-    store: Store, effect: Hash, fetch: Callable[[str], bytes] | None, fetch_range: ReadRange | None
-) -> list[str | None]:
-    def is_inside(reference: str) -> bool:
-        return "://" not in reference or reference.startswith(store.uri)
-
+def _hash(store: Store, effect: Hash, find: Locate | None) -> list[str | None]:
     def read(reference: str, offset: int, length: int) -> bytes:
-        if is_inside(reference):
-            return store.get_range(Key(reference.removeprefix(store.uri)), offset, length)
-        if fetch_range is not None:
-            return fetch_range(reference, offset, length)
-        if fetch is None:
-            raise StoreError(f"{reference} is outside {store.uri} and cannot be read from here")
-        return fetch(reference)[offset : offset + length]
+        holder, key = _find(store, reference, find)
+        return holder.get_range(key, offset, length)
 
-    return hash_parts(effect.parts, read, is_inside)
+    return hash_parts(effect.parts, read, lambda reference: _is_inside(store, reference))
+
+
+def _find(store: Store, reference: str, find: Locate | None) -> tuple[Store, Key]:
+    if _is_inside(store, reference):
+        return store, Key(reference.removeprefix(store.uri))
+    if find is None:
+        raise StoreError(f"{reference} is outside {store.uri} and cannot be read from here")
+    return find(reference)
+
+
+def _is_inside(store: Store, reference: str) -> bool:
+    return "://" not in reference or reference.startswith(store.uri)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamjob.errors import CannotRestore
-from streamjob.ids import Key
 from streamjob.job.loading.load import LoadedJob
 from streamjob.protocol.log.records import JobId, read
 from streamjob.protocol.log.restore import LATEST, NONE, ClaimMode, Resolution, resolve, unusable
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
-from streamjob.store.effects import drive
+from streamjob.store.effects import Locate, drive
 from streamjob.store.opening import Location, References, open_location, snapshot_reference
 
 FROM_SPARK = "spark:"
@@ -36,7 +35,7 @@ class Found:
 
     manifest: Manifest
     uri: str
-    locate: Callable[[str], tuple[Store, Key]]
+    locate: Locate
     foreign: bool = False
     newest: bool = False
     finished: bool = False
@@ -87,14 +86,13 @@ def opened(
         record = resolution.record
         if record is None or record != view.newest:
             return None
-        program = unusable(view, record, [problem])
-        return drive(store, program, fetch=references.get, fetch_range=references.get_range, progress=progress)
+        return drive(store, unusable(view, record, [problem]), find=references.find, progress=progress)
 
     try:
         named = wanted if wanted in (LATEST, NONE) else snapshot_reference(wanted)
         view = drive(store, read(job))
         program = resolve(view, named, root=store.uri, mode=ClaimMode.NO_CLAIM, require_snapshot=require_snapshot)
-        resolution = drive(store, program, fetch=references.get, fetch_range=references.get_range, progress=progress)
+        resolution = drive(store, program, find=references.find, progress=progress)
         if resolution.manifest is None:
             yield None
             return

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from streamjob.clock import Clock
-from streamjob.ids import CheckpointId, Epoch, Key, OperatorUid
+from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.protocol.log.claiming import CreateOutside
 from streamjob.protocol.log.committing import Abort, Commit, Recovered
 from streamjob.protocol.log.ownership import Identity, claim_log
 from streamjob.protocol.log.restore import ClaimMode, Resolution
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
-from streamjob.store.effects import StoreEffect, drive
+from streamjob.store.effects import Locate, StoreEffect, drive
 from streamjob.store.opening import References, open_object
 from streamjob.stored.start_snapshot import home_of
 from streamjob_runtime.checkpointing.epoch_log import EpochLog
@@ -78,7 +78,7 @@ class Ledger:
 
     def newest_manifest(self) -> Manifest | None:
         """Return the manifest of the newest completion, or None."""
-        return drive(self.store, self.log.newest_manifest(), fetch=self.references.get)
+        return drive(self.store, self.log.newest_manifest(), find=self.references.find)
 
     def recover(self, outputs: FormerOutputs, sinks: Mapping[OperatorUid, object], *, fork: bool) -> Recovered:
         """Commit the newest completion again, and discard output staged after it: the first step of an epoch."""
@@ -89,13 +89,13 @@ class Ledger:
             elif isinstance(effect, Abort):
                 outputs.abort(effect.sink)
 
-        return drive(self.store, self.log.recover(sinks, fork=fork), fetch=self.references.get, perform=perform)
+        return drive(self.store, self.log.recover(sinks, fork=fork), find=self.references.find, perform=perform)
 
     def explain_unusable(self, resolution: Resolution, problem: str) -> Exception | None:
         """Return the error for a newest completion with unusable files; None for another snapshot."""
         return self._read(self.log.explain_unusable(resolution, problem))
 
-    def locate(self, resolution: Resolution) -> Callable[[str], tuple[Store, Key]]:
+    def locate(self, resolution: Resolution) -> Locate:
         """Return a function that finds a resolved snapshot's objects; references start at its own job's root."""
         home = home_of(resolution, self.store)
         return self.references.find if home is self.store else References(home).find
@@ -120,8 +120,7 @@ class Ledger:
         return drive(
             self.store,
             program,
-            fetch=self.references.get,
-            fetch_range=self.references.get_range,
+            find=self.references.find,
             progress=log.info,
             perform=self._create_outside,
         )

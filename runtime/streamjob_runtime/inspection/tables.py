@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from streamjob.errors import InvalidInput
 from streamjob.snapshot.manifest import ChainState, ChannelSegment, FileRef, Manifest
+from streamjob.store.effects import Locate
 from streamjob.store.opening import References
 from streamjob.stored.state_stores import StateUnreadable
 from streamjob.stored.state_tables import StateTable, TablesRequest
 from streamjob_runtime.inspection import segment_rows
 from streamjob_runtime.inspection.state_views import View, views_of
-from streamjob_runtime.restoring.download import Locate, download
+from streamjob_runtime.restoring.download import download
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.holder import SparkHolder

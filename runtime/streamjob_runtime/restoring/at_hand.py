@@ -56,7 +56,7 @@ class FilesAtHand:
         newest = view.newest
         if newest is None or newest.manifest is None or newest.manifest == self._manifest:
             return None
-        manifest = drive(self._store, read_completed(newest), fetch=self._references.get)
+        manifest = drive(self._store, read_completed(newest), find=self._references.find)
         coming = self._directory / _NEXT
         shutil.rmtree(coming, ignore_errors=True)
         self._download(manifest, newest.manifest, coming)

@@ -15,6 +15,7 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import Key
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.base import ObjectMissing, Store, StoreDenied, StoreError, StoreUnavailable
+from streamjob.store.effects import Locate
 
 READ_BYTES = 8 * 1024 * 1024
 """Bytes of one read, which a download holds in memory per thread."""
@@ -24,9 +25,6 @@ MERGE_GAP = 256 * 1024
 
 Reading the gap takes a few milliseconds, while a separate request would take tens before its first byte.
 """
-
-Locate = Callable[[str], tuple[Store, Key]]
-"""Returns the store and key for a file reference's `object`: a key of the job's own store, or an absolute URI."""
 
 Create = Callable[[FileRef], BinaryIO]
 

@@ -16,10 +16,11 @@ from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.protocol.emissions.channels import Entry, EntryKind
 from streamjob.protocol.emissions.cuts import Emissions
 from streamjob.snapshot.manifest import ChainState, FileRef, SourceState
+from streamjob.store.effects import Locate
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.channels.in_flight import RestoredLog, restored_log, segment_folder
 from streamjob_runtime.chain.dataflow import Dataflow, FilesRead, SourcesBefore
-from streamjob_runtime.restoring.download import Locate, download
+from streamjob_runtime.restoring.download import download
 from streamjob_runtime.restoring.rewriting import RestoredChain, check_beforehand, keep_partitions, rewrite_state
 from streamjob_runtime.restoring.state_matching import match_state
 from streamjob_runtime.restoring.takeover import Takeover, Wanted

@@ -12,11 +12,12 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState, FileRef
+from streamjob.store.effects import Locate
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.discovery.files_read import ReadByAll, files_read
 from streamjob_runtime.kafka.positions import read_offsets as by_partition
-from streamjob_runtime.restoring.download import Locate, download
+from streamjob_runtime.restoring.download import download
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import NO_WATERMARK_MS, is_followed_by_flush
 from streamjob_runtime.spark.checkpoint_dir.graft import GraftedInput, graft_inputs
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET, read_offsets

@@ -73,7 +73,7 @@ class JobEpoch:
 
     def resolve(self, wanted: str = "latest", *, require: bool = False) -> Resolution:
         program = resolve(self.claim.below, wanted, root=self.store.uri, mode=self.mode, require_snapshot=require)
-        return drive(self.store, program, fetch=lambda uri: self.store.get(Key("elsewhere/" + uri.rsplit("/", 2)[1])))
+        return drive(self.store, program, find=lambda uri: (self.store, Key("elsewhere/" + uri.rsplit("/", 2)[1])))
 
     def recover(self) -> Recovered:
         return drive(self.store, recover(self.claim, [SINK], fork=self.resolution.fork), perform=self.sink.append)

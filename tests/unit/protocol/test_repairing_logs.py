@@ -290,7 +290,7 @@ def test_beside_a_damaged_log_a_job_of_another_name_starts_from_the_snapshot(sto
     claim = drive(elsewhere, claim_log(Identity(job=other, owner=Owner("o"), attempt=Attempt(0)), 1.0))
 
     program = resolve(claim.below, reference, root="memory:///another/")
-    found = drive(elsewhere, program, fetch=lambda uri: store.get(Key(uri.removeprefix(store.uri))))
+    found = drive(elsewhere, program, find=lambda uri: (store, Key(uri.removeprefix(store.uri))))
     drive(store, claim_snapshot("checkpoints/1-2/manifest.json", other, "memory:///another/"))
 
     assert found.to_be_claimed

@@ -21,6 +21,7 @@ from streamjob.protocol.manifests.stored_manifests import (
 from streamjob.snapshot.sealing import sealed
 from streamjob.store import hashing
 from streamjob.store.effects import drive
+from streamjob.testing.memory_store import MemoryStore
 
 
 def test_latest_of_an_empty_log_is_a_fresh_start(store: FaultyStore) -> None:
@@ -171,11 +172,12 @@ def test_an_older_checkpoint_that_shares_the_damaged_file_is_not_proposed(store:
 def test_the_offer_of_a_savepoint_reads_the_files_that_it_carries(store: FaultyStore) -> None:
     content = "a" * 20
     place = "s3://savepoints/job-2-x/manifest.json"
-    objects = {"s3://savepoints/job-2-x/files/1": content.encode()}
+    savepoints, file = MemoryStore("s3://savepoints/"), Key("job-2-x/files/1")
+    savepoints.put(file, content.encode())
     first = JobEpoch(store)
     spoil(store, first.checkpoint("a"), "file missing")
     manifest = manifest_of(1, 2, (file_ref("a" * 10, "files/1"), file_ref("a" * 5, "files/1", 15)), "savepoint")
-    objects[place] = encode_manifest(manifest)
+    savepoints.put(Key("job-2-x/manifest.json"), encode_manifest(manifest))
     first.registry.begin(CheckpointId(2))
     first.complete(manifest, place)
     first.last = CheckpointId(2)
@@ -185,11 +187,11 @@ def test_the_offer_of_a_savepoint_reads_the_files_that_it_carries(store: FaultyS
     def offered() -> str:
         program = resolve(reader.claim.below, root=store.uri)
         with pytest.raises(LatestUnusable) as raised:
-            drive(store, program, fetch=lambda uri: objects[uri])
+            drive(store, program, find=lambda uri: (savepoints, Key(uri.removeprefix(savepoints.uri))))
         return raised.value.fix
 
     assert f"savepoint 2 is whole: start with --from {place}" in offered()
-    objects["s3://savepoints/job-2-x/files/1"] = (content[:-1] + "b").encode()
+    savepoints.put(file, (content[:-1] + "b").encode())
     assert "no older completion is whole" in offered()
 
 

@@ -23,7 +23,6 @@ from streamjob.store.effects import (
     delete,
     drive,
     get,
-    get_uri,
     list_all,
     list_page,
     put,
@@ -84,13 +83,18 @@ def test_a_page_says_whether_more_may_follow(store: MemoryStore) -> None:
     assert drive(store, list_page("d/", start_after=B, limit=2)) == Page((ObjectInfo(C, 0),), more=False)
 
 
-def test_an_absolute_uri_below_the_root_is_read_from_the_store_and_others_are_fetched(store: MemoryStore) -> None:
+def test_an_absolute_uri_below_the_root_is_read_from_the_store_and_others_elsewhere(
+    store: MemoryStore,
+) -> None:
     store.put(A, b"inside")
 
-    assert drive(store, get_uri(store.uri + A)) == b"inside"
-    assert drive(store, get_uri("s3://other/x"), fetch=lambda uri: uri.encode()) == b"s3://other/x"
+    other = MemoryStore("s3://other/")
+    other.put(A, b"outside")
+
+    assert drive(store, get(store.uri + A)) == b"inside"
+    assert drive(store, get(other.uri + A), find=lambda uri: (other, Key(uri.removeprefix(other.uri)))) == b"outside"
     with pytest.raises(StoreError, match="is outside"):
-        drive(store, get_uri("s3://other/x"))
+        drive(store, get(other.uri + A))
 
 
 def test_effects_that_are_not_the_stores_are_performed_by_whom_the_caller_names(store: MemoryStore) -> None:

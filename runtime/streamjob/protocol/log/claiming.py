@@ -27,7 +27,7 @@ from streamjob.protocol.log.records import JobId
 from streamjob.protocol.manifests.stored_manifests import SnapshotMissing, is_uri, read_manifest
 from streamjob.snapshot import keys
 from streamjob.store.base import ObjectMissing, StoreDenied, StoreUnavailable
-from streamjob.store.effects import Program, StoreEffect, get, get_uri, list_all, put_if_absent
+from streamjob.store.effects import Program, StoreEffect, get, list_all, put_if_absent
 
 E = TypeVar("E")
 
@@ -86,12 +86,9 @@ def claim_snapshot(reference: str, job: JobId, root: str) -> Generator[StoreEffe
     marker, content = keys.claim_marker(reference), mine.encoded()
     try:
         if is_uri(marker):
-            stored = yield from _create_or_read(
-                lambda: _create_outside(marker, content), lambda: get_uri(marker), content
-            )
+            stored = yield from _create_or_read(lambda: _create_outside(marker, content), marker, content)
         else:
-            key = Key(marker)
-            stored = yield from _create_or_read(lambda: put_if_absent(key, content), lambda: get(key), content)
+            stored = yield from _create_or_read(lambda: put_if_absent(Key(marker), content), marker, content)
     except StoreDenied as error:
         fix = "; or ".join(each for each in (error.fix, _NO_CLAIM) if each)
         raise type(error)(f"{reference} cannot be marked as claimed: {error.what}", fix) from error
@@ -119,7 +116,7 @@ def mark_for_deletion(manifest: Key, job: JobId) -> Program[bool]:
     """
     marker = Key(keys.claim_marker(manifest))
     content = Marker(kind="deletion", job=job.name, namespace=job.namespace).encoded()
-    stored = yield from _create_or_read(lambda: put_if_absent(marker, content), lambda: get(marker), content)
+    stored = yield from _create_or_read(lambda: put_if_absent(marker, content), marker, content)
     found = _decode(stored)
     return found is not None and found.kind == "deletion"
 
@@ -165,14 +162,14 @@ def _create_outside(uri: str, content: bytes) -> Generator[CreateOutside, object
 
 
 def _create_or_read(
-    create: Callable[[], Generator[E, object, bool]], read: Callable[[], Program[bytes]], content: bytes
+    create: Callable[[], Generator[E, object, bool]], marker: str, content: bytes
 ) -> Generator[StoreEffect | E, object, bytes]:
     """Create a marker with `content` unless one exists; return the existing one."""
     for _ in range(TRIES):
         if (yield from create()):
             return content
         try:
-            return (yield from read())
+            return (yield from get(marker))
         except ObjectMissing:
             # The deletion of the snapshot has reached its marker.
             continue

@@ -17,7 +17,7 @@ from streamjob.snapshot.manifest import Manifest
 from streamjob.snapshot.record import LogRecord
 from streamjob.snapshot.sealing import sealed
 from streamjob.store.base import ObjectMissing
-from streamjob.store.effects import Program, get, get_uri, list_all
+from streamjob.store.effects import Program, get, list_all
 
 MANIFEST_NAME = "manifest.json"
 
@@ -125,7 +125,7 @@ def read_completed(record: LogRecord) -> Program[Manifest]:
 def read_content(reference: str) -> Program[bytes]:
     """Read the content stored under a manifest's key. Raises SnapshotMissing."""
     try:
-        return (yield from (get_uri(reference) if is_uri(reference) else get(Key(reference))))
+        return (yield from get(reference))
     except ObjectMissing as error:
         raise SnapshotMissing(f"{reference} does not exist") from error
 

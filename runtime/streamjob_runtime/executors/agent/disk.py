@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from streamjob.snapshot.manifest import FileRef
-from streamjob_runtime.restoring.download import DownloadStatistics, Locate, download
+from streamjob.store.effects import Locate
+from streamjob_runtime.restoring.download import DownloadStatistics, download
 from streamjob_runtime.spark.checkpoint_dir.hold import release
 
 _HOLDS = "holds"
