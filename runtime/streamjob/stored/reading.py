@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamjob.errors import CannotRestore, InvalidInput
 from streamjob.ids import CheckpointId, Key
@@ -126,23 +126,11 @@ def _read(references: References, store: Store, record: LogRecord, view: LogView
     home = Location(f"{uri.rpartition('/')[0]}/" if record.kind is RecordKind.SAVEPOINT else store.uri)
     found = StoredSnapshot(uri=uri, home=home, newest=is_newest, record=record)
     if not is_uri(record.manifest) and keys.manifest_ids(Key(record.manifest)) and record.manifest not in stored:
-        return _without(found, f"{record.manifest} does not exist", gone=not is_newest)
+        return replace(found, problem=f"{record.manifest} does not exist", gone=not is_newest)
     try:
-        manifest = _manifest_of(references, record)
+        return replace(found, manifest=_manifest_of(references, record))
     except CannotRestore as error:
-        return _without(found, error.what, gone=False)
-    return StoredSnapshot(uri=uri, home=home, newest=is_newest, record=record, manifest=manifest)
-
-
-def _without(snapshot: StoredSnapshot, problem: str, *, gone: bool) -> StoredSnapshot:
-    return StoredSnapshot(
-        uri=snapshot.uri,
-        home=snapshot.home,
-        newest=snapshot.newest,
-        record=snapshot.record,
-        gone=gone,
-        problem=problem,
-    )
+        return replace(found, problem=error.what)
 
 
 def _manifest_of(references: References, record: LogRecord) -> Manifest:
@@ -161,7 +149,8 @@ def _note_holes(snapshots: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ..
     noted: list[StoredSnapshot] = []
     older = False
     for each in snapshots:
-        lost = each.gone and older
-        noted.append(_without(each, f"{each.problem}, while an older checkpoint does", gone=False) if lost else each)
+        if each.gone and older:
+            each = replace(each, problem=f"{each.problem}, while an older checkpoint does", gone=False)
+        noted.append(each)
         older = older or (each.manifest is not None and each.manifest.kind != "savepoint")
     return tuple(noted)
