@@ -29,7 +29,7 @@ from streamjob.protocol.manifests.stored_manifests import NamedManifest
 from streamjob.snapshot import keys
 from streamjob.snapshot.record import LogRecord, RecordKind
 from streamjob.store.base import ObjectMissing, StoreError
-from streamjob.store.effects import Program, StoreEffect, get, list_page
+from streamjob.store.effects import Program, StoreEffect, get, list_all
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -334,13 +334,8 @@ def verify(claim: Claim) -> Program[None]:
     claim.check_held()
     # Current values: a concurrent completion may add a record, and give up old ones.
     needed, last = claim.oldest, claim.last_seq
-    found: set[LogSeq] = set()
-    after, more = keys.log_record(LogSeq(needed - 1)) if needed else "", True
-    while more:
-        page = yield from list_page(keys.LOG_PREFIX, after)
-        found.update(seq for info in page.objects if (seq := keys.log_seq(info.key)) is not None)
-        more = page.more and bool(page.objects)
-        after = page.objects[-1].key if page.objects else after
+    listed = yield from list_all(keys.LOG_PREFIX, keys.log_record(LogSeq(needed - 1)) if needed else "")
+    found = {seq for info in listed if (seq := keys.log_seq(info.key)) is not None}
     above = {seq for seq in found if seq > claim.last_seq}
     # A concurrent completion of this claim may have created its record already.
     under_way = claim._in_doubt

@@ -95,9 +95,9 @@ class LogView:
     @property
     def oldest(self) -> LogSeq:
         """The number of the oldest record that the log still needs."""
-        if self.last is None or self.last.oldest is not None:
-            return LogSeq(0) if self.last is None or self.last.oldest is None else self.last.oldest
-        return self.records[0].seq
+        if self.last is None:
+            return LogSeq(0)
+        return self.records[0].seq if self.last.oldest is None else self.last.oldest
 
     @property
     def epoch(self) -> Epoch:
