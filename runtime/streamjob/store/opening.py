@@ -132,12 +132,11 @@ def snapshot_reference(named: str) -> str:
     return path_uri(path.resolve() if ".." in path.parts else path)
 
 
-def open_object(uri: str, environment: Mapping[str, str] | None = None) -> tuple[Store, Key]:
+def open_object(uri: str) -> tuple[Store, Key]:
     """Return a store for the directory of an object, and the object's key there.
 
     Args:
         uri: absolute, `file:///…` or `s3://bucket/key`.
-        environment: variables with the settings of the store, such as those of AWS; None for this process's.
 
     Raises:
         InvalidInput: it does not name an object.
@@ -148,7 +147,7 @@ def open_object(uri: str, environment: Mapping[str, str] | None = None) -> tuple
     if uri.startswith("file:"):
         path = uri_path(uri)
         return LocalStore(path.parent), check_key(path.name)
-    return open_location(directory).store(environment), check_key(name)
+    return open_location(directory).store(), check_key(name)
 
 
 class References:
@@ -158,12 +157,10 @@ class References:
 
     Args:
         home: the store that relative references are read from.
-        environment: variables with the settings of the store, such as those of AWS; None for this process's.
     """
 
-    def __init__(self, home: Store, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: Store) -> None:
         self._home = home
-        self._environment = environment
         self._others: dict[str, Store] = {}
         self._lock = threading.Lock()
 
@@ -183,7 +180,7 @@ class References:
         root = directory if reference.startswith("file:") else "/".join(reference.split("/", 3)[:3])
         with self._lock:
             if root not in self._others:
-                self._others[root] = open_location(root).store(self._environment)
+                self._others[root] = open_location(root).store()
         return self._others[root], check_key(_unquoted(reference, f"{root}/"))
 
     def get(self, reference: str) -> bytes:

@@ -185,15 +185,14 @@ class S3Store:
     def _key(self, key: Key) -> str:
         return self._prefix + check_key(key)
 
-    def _do(self, verb: str, key: str, call: Callable[[], _Result], bucket: str = "") -> _Result:
+    def _do(self, verb: str, key: str, call: Callable[[], _Result]) -> _Result:
         try:
             return call()
         except _ERRORS as error:
-            raise self._error(error, verb, key, bucket) from error
+            raise self._error(error, verb, key) from error
 
-    def _error(self, error: BaseException, verb: str, key: str, bucket: str = "") -> StoreError:
-        full = key if bucket else self._prefix + key
-        return translate(error, verb, bucket or self._bucket, full, self._connection.settings.shown)
+    def _error(self, error: BaseException, verb: str, key: str) -> StoreError:
+        return translate(error, verb, self._bucket, self._prefix + key, self._connection.settings.shown)
 
     def _pause(self, attempt: int) -> None:
         time.sleep(self._connection.settings.backoff * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))

@@ -41,7 +41,6 @@ class S3Settings:
         read_timeout: seconds to wait for the next bytes of an answer.
         attempts: tries of a request before the store counts as unavailable.
         backoff: seconds before the second try of requests that botocore does not repeat; doubled for each further one.
-        retry_mode: botocore's: `standard`, or `adaptive`, which also slows down when the server asks for it.
         part_size: bytes; larger files are uploaded in parts of this size.
         concurrency: parts of one file that are uploaded at the same time.
         connections: connections kept open; set it to the number of threads that use the store.
@@ -54,7 +53,6 @@ class S3Settings:
     read_timeout: float = 30.0
     attempts: int = 5
     backoff: float = 0.2
-    retry_mode: Literal["standard", "adaptive"] = "standard"
     part_size: int = 16 * _MIB
     concurrency: int = 4
     connections: int = 32
@@ -141,8 +139,8 @@ class S3Connection:
         self.settings = settings
         self._lock = threading.Lock()
         self._single: S3Client | None = None
+        self._credentials = credentials
         try:
-            self._credentials = credentials
             self._session = boto3.Session() if credentials is None else _session_for_all()
             self.client = self._make(settings.attempts)
         except (BotoCoreError, ValueError) as error:
@@ -182,7 +180,7 @@ class S3Connection:
             signature_version="s3v4",
             connect_timeout=settings.connect_timeout,
             read_timeout=settings.read_timeout,
-            retries={"total_max_attempts": attempts, "mode": settings.retry_mode},
+            retries={"total_max_attempts": attempts, "mode": "standard"},
             max_pool_connections=settings.connections,
             request_checksum_calculation=checksums,
             response_checksum_validation=checksums,

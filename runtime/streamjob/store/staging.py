@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,12 +25,9 @@ from streamjob.store.opening import open_location
 _NAME = re.compile(r"(\d+)/([0-9a-f]+)")
 
 
-def _draw() -> str:
-    return secrets.token_hex(16)
-
-
-def _put(store: Store, sink: OperatorUid, epoch: Epoch, content: bytes | Path, random: str) -> str:
-    part = random + (file_sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest())
+def _put(store: Store, sink: OperatorUid, epoch: Epoch, content: bytes | Path) -> str:
+    sha256 = file_sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
+    part = secrets.token_hex(16) + sha256
     store.put(keys.staged_object(sink, epoch, part), content)
     return f"{epoch}/{part}"
 
@@ -55,7 +52,7 @@ class StoreTaskStaging:
 
     def put(self, content: bytes | Path) -> str:
         """Stage bytes, or the content of a file; return the name. Raises StoreError."""
-        return _put(_store_of(self.uri), self.sink, self.epoch, content, _draw())
+        return _put(_store_of(self.uri), self.sink, self.epoch, content)
 
 
 class StoreStaging:
@@ -65,23 +62,13 @@ class StoreStaging:
         store: the store at the job's root.
         epoch: the epoch that stages.
         scratch: the local directory; created on first use.
-        draw: draws the random part of a name, in hexadecimal digits.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        sink: OperatorUid,
-        epoch: Epoch,
-        scratch: Path,
-        *,
-        draw: Callable[[], str] = _draw,
-    ) -> None:
+    def __init__(self, store: Store, sink: OperatorUid, epoch: Epoch, scratch: Path) -> None:
         self._store = store
         self._sink = sink
         self._epoch = epoch
         self._scratch = scratch
-        self._draw = draw
 
     @property
     def scratch(self) -> Path:
@@ -91,7 +78,7 @@ class StoreStaging:
 
     def put(self, content: bytes | Path) -> str:
         """Stage bytes, or the content of a file; return the name. Raises StoreError."""
-        return _put(self._store, self._sink, self._epoch, content, self._draw())
+        return _put(self._store, self._sink, self._epoch, content)
 
     def in_tasks(self) -> StoreTaskStaging:
         """Return what stages objects from tasks, in the same store and epoch."""

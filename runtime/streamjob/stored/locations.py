@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamjob.errors import InvalidInput
@@ -50,16 +49,13 @@ class SnapshotLocation:
         return self.home.uri + self.reference
 
 
-def find_jobs(
-    location: str, namespace: str | None = None, name: str | None = None, environment: Mapping[str, str] | None = None
-) -> tuple[JobLocation, ...]:
+def find_jobs(location: str, namespace: str | None = None, name: str | None = None) -> tuple[JobLocation, ...]:
     """Return the jobs whose snapshots are at a location, in order; opens a store for each.
 
     Args:
         location: a location shared by jobs, or the root of one job.
         namespace: only jobs in this namespace; `default` if only `name` is given.
         name: only the job with this name.
-        environment: variables with the settings of the store; None for this process's.
 
     Raises:
         NothingStored: there is no log of a job.
@@ -68,16 +64,16 @@ def find_jobs(
     base = open_location(location)
     if name is not None:
         job = JobId(namespace or "default", name)
-        store = base.job(job.namespace, job.name).store(environment)
+        store = base.job(job.namespace, job.name).store()
         if not _holds_job(store):
             raise NothingStored(f"{store.uri} holds no log of a job", "check location, --namespace and --name")
         return (JobLocation(job, store),)
-    store = base.store(environment)
+    store = base.store()
     if _holds_job(store):
         return (JobLocation(_whose(store), store),)
     found = [job for job in _jobs_below(store) if namespace in (None, job.namespace)]
     store.close()
-    jobs = [JobLocation(job, base.job(job.namespace, job.name).store(environment)) for job in found]
+    jobs = [JobLocation(job, base.job(job.namespace, job.name).store()) for job in found]
     if not jobs:
         raise NothingStored(
             f"{base.uri} holds no log of a job",
@@ -86,14 +82,14 @@ def find_jobs(
     return tuple(jobs)
 
 
-def find_snapshot(location: str, environment: Mapping[str, str] | None = None) -> SnapshotLocation | None:
+def find_snapshot(location: str) -> SnapshotLocation | None:
     """Return the snapshot whose manifest or directory a location names, or None if it names none."""
     directory = location.removesuffix(f"/{MANIFEST_NAME}")
     if directory != location:
         base = open_location(directory)
     else:
         base = open_location(location)
-        store = base.store(environment)
+        store = base.store()
         alone = _any(store, MANIFEST_NAME)
         store.close()
         if not alone:

@@ -121,8 +121,10 @@ def test_references_are_relative_to_the_job_or_absolute(tmp_path: Path) -> None:
     references.close()
 
 
-def test_a_bucket_is_opened_once_for_all_references_into_it(tmp_path: Path) -> None:
-    references = References(LocalStore(tmp_path), environment=S3_ENVIRONMENT)
+def test_a_bucket_is_opened_once_for_all_references_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in S3_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    references = References(LocalStore(tmp_path))
     first, key = references.find("s3://bucket/a/b/1")
     second, _ = references.find("s3://bucket/a/c/2")
 
