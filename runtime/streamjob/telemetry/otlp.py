@@ -71,11 +71,10 @@ class Otlp:
         self._spans = OTLPSpanExporter()
         self._metrics = OTLPMetricExporter()
 
-    def send_spans(self, spans: Sequence[Span]) -> bool:
-        """Send spans; return True. Raises NotTaken, or an error of the network."""
+    def send_spans(self, spans: Sequence[Span]) -> None:
+        """Send spans. Raises NotTaken, or an error of the network."""
         if self._spans.export([self._span(each) for each in spans]) is not SpanExportResult.SUCCESS:
             raise NotTaken(self._said.text or "no reason is known")
-        return True
 
     def send_metrics(self, families: Iterable[Family], started: float, now: float) -> None:
         """Send all metrics.

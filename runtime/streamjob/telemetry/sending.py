@@ -18,12 +18,33 @@ _Item = TypeVar("_Item")
 log = logging.getLogger("streamjob")
 
 
-class Outbox(Generic[_Item]):
+class _Sender:
+    """A thread that sends until it is to end."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"send-{name}", daemon=True)
+
+    def close(self, seconds: float) -> None:
+        """Send what is left, within a time limit."""
+        self.closing()
+        self._thread.join(seconds)
+
+    def closing(self) -> None:
+        """Let `close` follow soon."""
+        self._closing.set()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Outbox(_Sender, Generic[_Item]):
     """A queue of things to send.
 
     Args:
         name: of the things, for the log.
-        send: sends some of them; returns whether the receiver took them. It may block and raise.
+        send: sends some of them. It may block, and raises if the receiver does not take them.
         capacity: how many may wait.
         linger: seconds to wait for more before sending.
     """
@@ -31,26 +52,18 @@ class Outbox(Generic[_Item]):
     def __init__(
         self,
         name: str,
-        send: Callable[[Sequence[_Item]], bool],
+        send: Callable[[Sequence[_Item]], None],
         *,
         capacity: int = _CAPACITY,
         linger: float = _LINGER,
     ) -> None:
-        self._name = name
+        super().__init__(name)
         self._send = send
         self._linger = linger
         self._queue: queue.Queue[_Item] = queue.Queue(capacity)
-        self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._dropped = 0
         self._warned = False
-        self._thread = threading.Thread(target=self._run, name=f"send-{name}", daemon=True)
         self._thread.start()
-
-    @property
-    def dropped(self) -> int:
-        """How many were not sent, because the queue was full or the receiver did not take them."""
-        return self._dropped
 
     def put(self, items: Sequence[_Item]) -> None:
         """Queue things, and drop those that do not fit; never waits."""
@@ -63,26 +76,15 @@ class Outbox(Generic[_Item]):
         if lost:
             self._drop(lost, "more of them arise than the receiver takes")
 
-    def close(self, seconds: float) -> None:
-        """Send what is queued, within a time limit."""
-        self.closing()
-        self._thread.join(seconds)
-
-    def closing(self) -> None:
-        """Let `close` follow soon."""
-        self._closing.set()
-
     def _run(self) -> None:
         while not (self._closing.is_set() and self._queue.empty()):
             items = self._take()
             if not items:
                 continue
             try:
-                taken, reason = self._send(items), "the receiver does not take them"
+                self._send(items)
             except Exception as error:
-                taken, reason = False, f"{type(error).__name__}: {error}"
-            if not taken:
-                self._drop(len(items), reason)
+                self._drop(len(items), f"{type(error).__name__}: {error}")
 
     def _take(self) -> list[_Item]:
         items: list[_Item] = []
@@ -97,14 +99,13 @@ class Outbox(Generic[_Item]):
 
     def _drop(self, count: int, reason: str) -> None:
         with self._lock:
-            self._dropped += count
             first, self._warned = not self._warned, True
         if first:
             # Once: a receiver that is away for a day must not fill the log.
             log.warning("Dropped %d %s, and will drop more without a message: %s", count, self._name, reason)
 
 
-class Repeated:
+class Repeated(_Sender):
     """Calls a function again and again, and once more at the end.
 
     Args:
@@ -114,22 +115,11 @@ class Repeated:
     """
 
     def __init__(self, name: str, call: Callable[[], None], seconds: float) -> None:
-        self._name = name
+        super().__init__(name)
         self._call = call
         self._seconds = seconds
-        self._closing = threading.Event()
         self._failing = False
-        self._thread = threading.Thread(target=self._run, name=f"send-{name}", daemon=True)
         self._thread.start()
-
-    def close(self, seconds: float) -> None:
-        """Send once more, within a time limit."""
-        self.closing()
-        self._thread.join(seconds)
-
-    def closing(self) -> None:
-        """Let `close` follow soon."""
-        self._closing.set()
 
     def _run(self) -> None:
         while not self._closing.wait(self._seconds):
