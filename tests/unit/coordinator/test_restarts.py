@@ -82,21 +82,3 @@ def test_a_quiet_run_gives_the_restarts_back() -> None:
 
     assert restarts.after_failure(601, middle)[1] == RestartAt(602, 1)
     assert restarts.after_failure(600, middle)[1] == GiveUp(1)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"initial_delay": 0},
-        {"initial_delay": 2, "max_delay": 1},
-        {"multiplier": 0.5},
-        {"jitter": 1},
-        {"reset_after": -1},
-        {"attempts": -1},
-    ],
-    ids=str,
-)
-def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    """RestartStrategyOptions are validated by ExponentialDelayRestartBackoffTimeStrategy's constructor"""
-    with pytest.raises(ValueError, match=r"."):
-        RestartPolicy(**wrong)  # type: ignore[arg-type]
