@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from tests.simulation.process import Process
 from tests.simulation.revision_flow import Item, decode, encode, partition_of
 from tests.simulation.spark_twin import Query, Standing, without_spark
 
-from streamjob.comparison.compatibility import Restored, check_compatible
+from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.graphs import compare
 from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, Key, OperatorUid
 from streamjob.protocol.coordination import messages as m
@@ -71,12 +71,15 @@ class ChangedRun(ChainsRun[Standing]):
         if manifest is None:
             return None
         try:
-            restored = Restored(manifest, "memory:///job", fork=False)
-            compared = check_compatible(spec, self.plan, restored, self.revision.allow)
+            compared = compare(spec, self.plan, manifest, "memory:///job", self.revision.allow)
+            compared.check()
         except CannotRestore as error:
             return error
         undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
-        self.restored = replace(restored, origins=compared.origins, undecided=undecided, allow=self.revision.allow)
+        origins, allow = compared.origins, self.revision.allow
+        self.restored = Restored(
+            manifest, "memory:///job", fork=False, origins=origins, undecided=undecided, allow=allow
+        )
         self.partitions = compared.max_parallelism
         return None
 

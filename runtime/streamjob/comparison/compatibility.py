@@ -1,15 +1,12 @@
-"""Checks whether a job can be restored from a snapshot; operators are matched by uid."""
+"""The snapshot that an epoch starts from, with the origin of each chain of the job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamjob.comparison.graphs import compare
-from streamjob.comparison.verdicts import Comparison, Origin
+from streamjob.comparison.verdicts import Origin
 from streamjob.ids import ChainUid
-from streamjob.job.model.spec import JobSpec
-from streamjob.job.planning.plan import Plan
 from streamjob.snapshot.manifest import ChainState, Manifest
 
 
@@ -41,18 +38,3 @@ class Restored:
     def finished(self, chain: ChainUid) -> bool:
         """Return whether a chain's work is finished for good."""
         return self.origin(chain).finished
-
-
-def check_compatible(spec: JobSpec, plan: Plan, restored: Restored, allow_non_restored_state: bool) -> Comparison:
-    """Check from the graphs alone whether the job can start from a snapshot; return the findings for its parts.
-
-    Args:
-        restored: the snapshot.
-        allow_non_restored_state: discard the state of operators that the job does not have.
-
-    Raises:
-        CannotRestore: it cannot; raises the first of the causes in `streamjob.comparison.refusals`.
-    """
-    comparison = compare(spec, plan, restored.manifest, restored.uri, allow_non_restored_state)
-    comparison.check()
-    return comparison

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
-from streamjob.comparison.compatibility import Restored, check_compatible
+from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.graphs import compare
 from streamjob.errors import CannotRestore, ProcessUnfit, StreamJobError
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.loading.load import LoadedJob
@@ -237,12 +238,12 @@ class Epoch(ChainListener, CheckpointListener):
     def _compare(self, resolution: Resolution) -> int:
         """Compare the job with its snapshot; return the number of state partitions to use."""
         assert resolution.manifest is not None
-        restored = Restored(resolution.manifest, self._uri(resolution), resolution.fork)
-        allow = self._restore_from.allow_non_restored_state
-        compared = check_compatible(self._job.loaded.spec, self._job.plan, restored, allow)
+        manifest, uri, allow = resolution.manifest, self._uri(resolution), self._restore_from.allow_non_restored_state
+        compared = compare(self._job.loaded.spec, self._job.plan, manifest, uri, allow)
+        compared.check()
         # If nothing has changed, a start must not wait for Spark's planning.
         undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
-        restored = replace(restored, origins=compared.origins, undecided=undecided, allow=allow)
+        restored = Restored(manifest, uri, resolution.fork, origins=compared.origins, undecided=undecided, allow=allow)
         self._view = replace(self._view, restored=restored)
         return compared.max_parallelism
 

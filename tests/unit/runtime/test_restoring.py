@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tests.jobs import job_spec, sql, timed_source
 
-from streamjob.comparison.compatibility import Restored, check_compatible
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import (
     FinishedAndUnfinished,
@@ -118,7 +117,9 @@ def verdicts(comparison: Comparison) -> dict[str, str]:
 
 
 def start(now: JobSpec, then: Manifest, *, allow: bool = False) -> Comparison:
-    return check_compatible(now, plan(now), Restored(then, URI, fork=False), allow)
+    compared = compare(now, plan(now), then, URI, allow)
+    compared.check()
+    return compared
 
 
 def origin(chain: str, comparison: Comparison) -> Origin:

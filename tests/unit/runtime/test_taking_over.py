@@ -10,7 +10,8 @@ import pytest
 from tests.jobs import job_spec, source, sql
 from tests.models.watched_emissions import WatchedEmissions
 
-from streamjob.comparison.compatibility import Restored, check_compatible
+from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.graphs import compare
 from streamjob.ids import BatchId, ChainUid, CheckpointId, Epoch, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.graph import graph_of
@@ -85,9 +86,10 @@ def snapshot(
 
 
 def restored(now: JobSpec, manifest: Manifest) -> tuple[Plan, Restored]:
-    planned, bare = plan(now), Restored(manifest, "file:///snapshot", fork=False)
-    compared = check_compatible(now, planned, bare, allow_non_restored_state=False)
-    return planned, Restored(manifest, bare.uri, fork=False, origins=compared.origins)
+    planned, uri = plan(now), "file:///snapshot"
+    compared = compare(now, planned, manifest, uri, allow_non_restored_state=False)
+    compared.check()
+    return planned, Restored(manifest, uri, fork=False, origins=compared.origins)
 
 
 def dataflow(sources: tuple[OperatorUid, ...], channels: dict[OperatorUid, ChainUid]) -> Dataflow:
