@@ -215,7 +215,7 @@ class Emissions(EmissionState):
             raise ValueError(f"checkpoint {checkpoint} is triggered while {self._under_way.id} is under way")
         self._check_restored()
         self._last_triggered = checkpoint
-        self._under_way = CheckpointUnderWay(checkpoint, self._clock())
+        self._under_way = CheckpointUnderWay(checkpoint, self._clock(), self._chains, self._streams)
         if seal:
             self._sealed_by = checkpoint
         if unaligned:
@@ -300,7 +300,7 @@ class Emissions(EmissionState):
     def _cut(self, under_way: CheckpointUnderWay, chains: Iterable[ChainUid], *, unaligned: bool) -> None:
         now = self._clock()
         for chain in chains:
-            cut = under_way.cut(chain, self._chains, self._streams, now, unaligned=unaligned)
+            cut = under_way.cut(chain, now, unaligned=unaligned)
             self._cuts.append(cut)
             self._streams.let_go(chain)
             for producer in cut.consumed.keys() - cut.in_flight.keys() - under_way.cuts.keys():
@@ -308,13 +308,13 @@ class Emissions(EmissionState):
 
     def _effects(self) -> Effects:
         self._end_quiet_loops()
-        changes = self._streams.changes()
+        frontiers, dropped = self._streams.changes()
         cuts, self._cuts = tuple(self._cuts), []
         appended, self._appended = tuple(self._appended), []
         return Effects(
             checkpoint=self._under_way.id if cuts and self._under_way is not None else None,
             cuts=cuts,
             appended=appended,
-            frontiers=changes.frontiers,
-            dropped=changes.dropped,
+            frontiers=frontiers,
+            dropped=dropped,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from streamjob.ids import ChainUid, CheckpointId
 from streamjob.protocol.emissions.channels import Backlog, ChannelLog, Entry
@@ -19,14 +19,6 @@ class _Reader:
 
     consumed: int = 0
     committed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Changes for readers: their frontiers, and the entries that no reader needs."""
-
-    frontiers: Mapping[Channel, int] = field(default_factory=dict)
-    dropped: Mapping[ChainUid, int] = field(default_factory=dict)
 
 
 class Streams:
@@ -207,8 +199,11 @@ class Streams:
         positions = [self._reader(producer, each).consumed for each in consumers]
         return self._logs[producer].backlog(min(positions)) if positions else Backlog()
 
-    def changes(self) -> Changes:
-        """Drop the entries that every reader has committed, and return the changes since the last call."""
+    def changes(self) -> tuple[dict[Channel, int], dict[ChainUid, int]]:
+        """Drop the entries that every reader has committed; return the changes since the last call.
+
+        These are the new frontiers, and by producer the index below which its entries were dropped.
+        """
         dropped: dict[ChainUid, int] = {}
         for producer, log in self._logs.items():
             consumers = self._consumers[producer]
@@ -220,7 +215,7 @@ class Streams:
         frontiers = {channel: self.frontier(*channel) for channel in self._readers}
         changed = {channel: at for channel, at in frontiers.items() if at != self._frontiers[channel]}
         self._frontiers = frontiers
-        return Changes(changed, dropped)
+        return changed, dropped
 
     def _reader(self, producer: ChainUid, consumer: ChainUid) -> _Reader:
         try:

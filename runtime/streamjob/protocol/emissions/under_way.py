@@ -48,6 +48,7 @@ class CheckpointUnderWay:
     Args:
         id: its id, also that of its barriers.
         triggered: the time of its trigger, in seconds.
+        chains: the progress of all chains.
         aligning: whether its barriers still cut chains; they are obsolete once it is unaligned.
         first_barriers: when the first barrier reached a chain, in seconds, and the bytes it had consumed by then.
         cuts: the cuts made so far.
@@ -55,28 +56,23 @@ class CheckpointUnderWay:
 
     id: CheckpointId
     triggered: float
+    chains: Mapping[ChainUid, ChainProgress]
+    streams: Streams
     aligning: bool = True
     first_barriers: dict[ChainUid, tuple[float, int]] = field(default_factory=dict)
     cuts: dict[ChainUid, ChainCut] = field(default_factory=dict)
 
-    def cut(
-        self,
-        chain: ChainUid,
-        chains: Mapping[ChainUid, ChainProgress],
-        streams: Streams,
-        now: float,
-        *,
-        unaligned: bool,
-    ) -> ChainCut:
+    def cut(self, chain: ChainUid, now: float, *, unaligned: bool) -> ChainCut:
         """Cut a chain after its last emitted batch.
 
         Its in-flight data ends at its producers' cuts; a producer without a cut must be cut before anything else
         happens. Its fed-back data starts at the cuts of its readers, which come before its own or, like those of its
         producers, at the same moment.
         """
-        progress, consumed = chains[chain], streams.consumed(chain)
-        ends = {producer: self._end_of(producer, chains, streams) for producer in streams.forward_inputs(chain)}
-        next_index, ended = self._end_of(chain, chains, streams)
+        progress, streams = self.chains[chain], self.streams
+        consumed = streams.consumed(chain)
+        ends = {producer: self._end_of(producer) for producer in streams.forward_inputs(chain)}
+        next_index, ended = self._end_of(chain)
         consumed_bytes = streams.consumed_bytes(chain)
         first_barrier, bytes_before = self.first_barriers.get(chain, (now, consumed_bytes))
         self.cuts[chain] = ChainCut(
@@ -84,14 +80,10 @@ class CheckpointUnderWay:
             batch=progress.emitted,
             committables=progress.committables(),
             consumed=consumed,
-            in_flight={
-                producer: self._left(producer, consumed[producer], end, chains, streams)
-                for producer, (end, _) in ends.items()
-            },
+            in_flight={producer: self._left(producer, consumed[producer], end) for producer, (end, _) in ends.items()},
             ended_inputs=frozenset(producer for producer, (_, has_ended) in ends.items() if has_ended),
             fed_back={
-                consumer: self._fed_back(chain, consumer, next_index, chains, streams)
-                for consumer in streams.feeds_back_to(chain)
+                consumer: self._fed_back(chain, consumer, next_index) for consumer in streams.feeds_back_to(chain)
             },
             next_index=next_index,
             ended=ended,
@@ -102,33 +94,22 @@ class CheckpointUnderWay:
         )
         return self.cuts[chain]
 
-    def _fed_back(
-        self,
-        producer: ChainUid,
-        consumer: ChainUid,
-        end: int,
-        chains: Mapping[ChainUid, ChainProgress],
-        streams: Streams,
-    ) -> FedBack:
+    def _fed_back(self, producer: ChainUid, consumer: ChainUid, end: int) -> FedBack:
         cut = self.cuts.get(consumer)
-        consumed = (streams.consumed(consumer) if cut is None else cut.consumed)[producer]
-        return FedBack(consumed=consumed, entries=self._left(producer, consumed, end, chains, streams))
+        consumed = (self.streams.consumed(consumer) if cut is None else cut.consumed)[producer]
+        return FedBack(consumed=consumed, entries=self._left(producer, consumed, end))
 
-    def _left(
-        self, producer: ChainUid, start: int, end: int, chains: Mapping[ChainUid, ChainProgress], streams: Streams
-    ) -> tuple[Entry, ...]:
-        entries = streams.in_flight(producer, start, end)
-        if not chains[producer].drained:
+    def _left(self, producer: ChainUid, start: int, end: int) -> tuple[Entry, ...]:
+        entries = self.streams.in_flight(producer, start, end)
+        if not self.chains[producer].drained:
             return entries
         # A job that continues from here starts after the end, which it treats as an entry without records.
         return tuple(replace(entry, kind=EntryKind.DATA) if entry.kind is EntryKind.END else entry for entry in entries)
 
-    def _end_of(
-        self, producer: ChainUid, chains: Mapping[ChainUid, ChainProgress], streams: Streams
-    ) -> tuple[int, bool]:
+    def _end_of(self, producer: ChainUid) -> tuple[int, bool]:
         """Return the end of a chain's stream in the checkpoint, and whether it has ended there for good."""
         cut = self.cuts.get(producer)
         if cut is not None:
             return cut.next_index, cut.ended
-        log = streams.log(producer)
-        return (0 if log is None else log.next), chains[producer].finished
+        log = self.streams.log(producer)
+        return (0 if log is None else log.next), self.chains[producer].finished
