@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from tests.simulation.model import ModelSink, committables_of, sha256
 
 from streamjob.ids import Attempt, Key, LogSeq
-from streamjob.protocol.coordination.triggers import TriggerOutcome, TriggerState
+from streamjob.protocol.coordination.triggers import TriggerState, TriggerStatus
 from streamjob.protocol.log.ownership import Claim
 from streamjob.protocol.log.records import JobId, read
 from streamjob.snapshot import keys
@@ -104,7 +104,7 @@ class Oracle(ABC):
             if completion.seq <= record.seq and not delivered >= set(committables_of(manifest.sinks)):
                 raise Violation(f"the job stops behind {record.kind} {record.id}, and {completion.id} is not committed")
 
-    def tells_of_drain(self, outcome: TriggerOutcome) -> None:
+    def tells_of_drain(self, outcome: TriggerStatus) -> None:
         """Check that the caller of a drain receives a drained snapshot or a failure."""
         self.drains_failed += outcome.state is TriggerState.FAILED
         drained = {manifest.id for _, manifest in self.completions if manifest.drained}

@@ -13,7 +13,7 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import Attempt, TriggerId
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.statistics import StatisticsTracker
-from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers
+from streamjob.protocol.coordination.triggers import Triggers, TriggerStatus
 from streamjob.protocol.log.claiming import CreateOutside
 from streamjob.protocol.log.committing import Abort, Commit, SinkEffect
 from streamjob.store.base import StoreError
@@ -47,7 +47,7 @@ class Process:
         self.statistics = StatisticsTracker()
         self.drains: set[TriggerId] = set()
         """Drains that were asked for, and of which nobody has told yet what has become of them."""
-        self.drained: dict[TriggerId, TriggerOutcome] = {}
+        self.drained: dict[TriggerId, TriggerStatus] = {}
         self.end: m.JobEnd | None = None
         self.refused: CannotRestore | None = None
         self.expired: list[float] = []

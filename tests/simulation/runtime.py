@@ -238,11 +238,11 @@ class EpochRun(ABC):
     def _read_outcome(self, drain: TriggerId) -> None:
         """Read what has become of a drain, as whoever asked for it does."""
         status = self.process.triggers.status(drain)
-        if status is not None and status.outcome is not None:
+        if status is not None and status.state.resolved:
             self.process.drains.remove(drain)
-            self.process.drained[drain] = status.outcome
+            self.process.drained[drain] = status
             if self.draining:
-                self.world.oracle.tells_of_drain(status.outcome)
+                self.world.oracle.tells_of_drain(status)
 
     def _act(self, action: m.Action) -> None:
         match action:

@@ -28,7 +28,6 @@ from streamjob.client.models import (
     SessionCode,
     StartView,
     StopRequest,
-    TriggerState,
     TriggerView,
 )
 from streamjob.client.page_models import Diagnosis
@@ -208,7 +207,7 @@ class ControlClient:
         deadline = self._clock() + timeout
         while True:
             view = self.trigger(trigger_id)
-            if view.state in (TriggerState.COMPLETED, TriggerState.FAILED):
+            if view.state.resolved:
                 return view
             if self._clock() >= deadline:
                 raise NotDoneInTime(

@@ -20,7 +20,6 @@ RequestKind = Literal["checkpoint", "savepoint", "stop"]
 MOST_AWAITED = 100
 """The most requests whose outcome waits for a caller."""
 _REMEMBERED = 1000
-_ENDED = frozenset({TriggerState.COMPLETED, TriggerState.FAILED})
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ class Requests:
     def _refuse_too_many(self, kind: RequestKind) -> None:
         for trigger_id, request in self._known.items():
             if request.open and (status := self._status(trigger_id)) is not None:
-                request.open = status.state not in _ENDED
+                request.open = not status.state.resolved
         number = sum(request.open for request in self._known.values())
         if number >= LIMITS.waiting_triggers:
             raise TooManyRequests(
@@ -107,17 +106,16 @@ class Requests:
                 return None
             if status is None:
                 return TriggerView(trigger_id=trigger_id, kind=request.kind, state=TriggerState.QUEUED)
-            if status.state in _ENDED:
+            if status.state.resolved:
                 request.open = request.awaited = False
                 self._seen.notify_all()
-        outcome = status.outcome
         return TriggerView(
             trigger_id=trigger_id,
             kind=request.kind,
             state=status.state,
-            checkpoint=outcome.checkpoint if outcome else None,
-            result=outcome.uri if outcome else None,
-            failure=outcome.failure if outcome else None,
+            checkpoint=status.checkpoint,
+            result=status.uri,
+            failure=status.failure,
         )
 
     def wait_until_seen(self, timeout: float) -> bool:

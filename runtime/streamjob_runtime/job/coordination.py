@@ -19,7 +19,7 @@ from streamjob.protocol.coordination.statistics import (
     Latest,
     StatisticsTracker,
 )
-from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers, TriggerState, TriggerStatus
+from streamjob.protocol.coordination.triggers import Triggers, TriggerState, TriggerStatus
 from streamjob.protocol.lifecycle import TRANSITIONS, JobState, Lifecycle
 from streamjob.snapshot.manifest import Manifest
 from streamjob_runtime.checkpointing.ledger import Ledger
@@ -207,8 +207,8 @@ class Coordination:
         with self._lock:
             for trigger_id in self._stop_ids:
                 status = self._triggers.status(trigger_id)
-                if status is None or status.outcome is None:
-                    self._triggers.resolve(trigger_id, TriggerOutcome(state=TriggerState.COMPLETED, failure=message))
+                if status is None or not status.state.resolved:
+                    self._triggers.resolve(trigger_id, TriggerStatus(state=TriggerState.COMPLETED, failure=message))
 
     def restored(self, restored: Restored | None) -> None:
         """Record that an epoch is ready to run, and the snapshot that it was restored from."""

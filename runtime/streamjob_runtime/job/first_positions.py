@@ -67,5 +67,4 @@ class FirstPositions:
         if self._coordination.is_stopping() is not False:
             # The snapshot of the stop has the positions, too.
             return None
-        why = status.outcome.failure if status.outcome is not None else ""
-        return f"the positions at which the sources begin could not be stored: {why}"
+        return f"the positions at which the sources begin could not be stored: {status.failure}"

@@ -92,7 +92,7 @@ class Runtime(FakeRuntime):
         """Handle what was delivered until a request has its outcome."""
         while True:
             status = self.coordination.request(trigger_id)
-            if status is not None and status.outcome is not None:
+            if status is not None and status.state.resolved:
                 return
             self._handle(self._queue.popleft(), seconds)
 

@@ -12,7 +12,7 @@ from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.coordinator import Coordinator
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.coordination.statistics import StatisticsTracker
-from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerOutcome, Triggers, TriggerState
+from streamjob.protocol.coordination.triggers import SnapshotKind, Triggers, TriggerState, TriggerStatus
 from streamjob.snapshot.manifest import ChainState
 
 A = TypeVar("A", bound=m.Action)
@@ -23,7 +23,7 @@ class Resolved:
     """The answer that the caller of a request can read since the last event, or again because it has asked again."""
 
     trigger_id: TriggerId
-    outcome: TriggerOutcome
+    outcome: TriggerStatus
 
 
 Said: TypeAlias = m.Action | Resolved
@@ -60,8 +60,8 @@ class Driver:
         if isinstance(event, m.TriggerRequested | m.StopRequested):
             self._asked.add(event.trigger_id)
         actions = self.coordinator.handle(event)
-        read = [self.triggers.status(each) for each in sorted(self._asked)]
-        outcomes = [Resolved(each.trigger_id, each.outcome) for each in read if each is not None and each.outcome]
+        read = [(each, self.triggers.status(each)) for each in sorted(self._asked)]
+        outcomes = [Resolved(each, status) for each, status in read if status is not None and status.state.resolved]
         self._asked.difference_update(each.trigger_id for each in outcomes)
         return [*outcomes, *actions]
 
@@ -138,7 +138,7 @@ def resolved(actions: Sequence[Said]) -> dict[str, TriggerState]:
     return {each.trigger_id: each.outcome.state for each in actions if isinstance(each, Resolved)}
 
 
-def outcome(actions: Sequence[Said], trigger_id: str) -> TriggerOutcome:
+def outcome(actions: Sequence[Said], trigger_id: str) -> TriggerStatus:
     (found,) = [each.outcome for each in actions if isinstance(each, Resolved) and each.trigger_id == trigger_id]
     return found
 

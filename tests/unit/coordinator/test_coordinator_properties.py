@@ -11,7 +11,7 @@ from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.coordinator import Coordinator
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.coordination.statistics import StatisticsTracker
-from streamjob.protocol.coordination.triggers import SnapshotKind, TriggerOutcome, Triggers, TriggerState
+from streamjob.protocol.coordination.triggers import SnapshotKind, Triggers, TriggerState, TriggerStatus
 from streamjob.snapshot.manifest import ChainState
 
 CHAINS = (ChainUid("a"), ChainUid("b"))
@@ -61,7 +61,7 @@ class WatchedTriggers(Triggers):
         super().__init__()
         self.outcomes: dict[TriggerId, TriggerState] = {}
 
-    def resolve(self, trigger_id: TriggerId, outcome: TriggerOutcome) -> None:
+    def resolve(self, trigger_id: TriggerId, outcome: TriggerStatus) -> None:
         assert self.outcomes.setdefault(trigger_id, outcome.state) is outcome.state, "a request has two outcomes"
         super().resolve(trigger_id, outcome)
 

@@ -10,7 +10,7 @@ from tests.unit.coordinator.driver import Driver, Resolved, of, outcome, resolve
 from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.protocol.coordination import messages as m
-from streamjob.protocol.coordination.triggers import TriggerOutcome, Triggers, TriggerState
+from streamjob.protocol.coordination.triggers import Triggers, TriggerState, TriggerStatus
 
 
 def test_ids_start_above_the_highest_id_ever_used() -> None:
@@ -74,7 +74,7 @@ def test_a_request_repeated_after_its_end_gets_the_same_outcome_and_starts_nothi
     driver.completed(1)
 
     again = driver.savepoint("s")
-    expected = TriggerOutcome(state=TriggerState.COMPLETED, checkpoint=CheckpointId(1), uri="uri-1")
+    expected = TriggerStatus(state=TriggerState.COMPLETED, checkpoint=CheckpointId(1), uri="uri-1")
     assert again == [Resolved(TriggerId("s"), expected)]
 
 
@@ -108,9 +108,7 @@ def test_a_savepoint_completes_for_its_caller_when_its_output_is_committed() -> 
     assert resolved(driver.stored(1)) == {}
 
     actions = driver.committed(1)
-    assert outcome(actions, "s") == TriggerOutcome(
-        state=TriggerState.COMPLETED, checkpoint=CheckpointId(1), uri="uri-1"
-    )
+    assert outcome(actions, "s") == TriggerStatus(state=TriggerState.COMPLETED, checkpoint=CheckpointId(1), uri="uri-1")
     assert driver.statistics.overview().latest.savepoint is not None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from streamjob.ids import CheckpointId, TriggerId
 from streamjob.protocol.coordination.failures import AbortReason
 from streamjob.protocol.coordination.messages import StopRequested, TriggerRequested
-from streamjob.protocol.coordination.triggers import Request, TriggerOutcome, Triggers, TriggerState
+from streamjob.protocol.coordination.triggers import Request, Triggers, TriggerState, TriggerStatus
 
 
 @dataclass
@@ -85,11 +85,11 @@ class Requests:
 
     def fail(self, trigger_ids: tuple[TriggerId, ...], reason: AbortReason, message: str) -> None:
         """Report failed requests."""
-        self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.FAILED, failure=explain(reason, message)))
+        self._resolve(trigger_ids, TriggerStatus(state=TriggerState.FAILED, failure=explain(reason, message)))
 
     def complete(self, trigger_ids: tuple[TriggerId, ...], checkpoint: CheckpointId, uri: str | None) -> None:
         """Report requests that completed with a snapshot."""
-        self._resolve(trigger_ids, TriggerOutcome(state=TriggerState.COMPLETED, checkpoint=checkpoint, uri=uri))
+        self._resolve(trigger_ids, TriggerStatus(state=TriggerState.COMPLETED, checkpoint=checkpoint, uri=uri))
 
     def stopped(self, checkpoint: CheckpointId, uri: str | None) -> None:
         """Report to all callers of a stop that the job ended with its snapshot."""
@@ -112,19 +112,19 @@ class Requests:
             f"savepoint {checkpoint} is stored at {uri}, but the job failed before its output was published; the "
             "restarted job publishes it, and continues from there"
         )
-        outcome = TriggerOutcome(state=TriggerState.FAILED, checkpoint=checkpoint, uri=uri, failure=text)
+        outcome = TriggerStatus(state=TriggerState.FAILED, checkpoint=checkpoint, uri=uri, failure=text)
         self._resolve(trigger_ids, outcome)
 
     def close(self, reason: AbortReason, message: str, *, job_stopped: bool) -> None:
         """Report the end of the epoch to all; `job_stopped`: the job stopped, but without the stop's snapshot."""
         stop, self.stop = self.stop, None
         if stop is not None and job_stopped:
-            outcome = TriggerOutcome(state=TriggerState.COMPLETED, failure=explain(reason, message))
+            outcome = TriggerStatus(state=TriggerState.COMPLETED, failure=explain(reason, message))
             self._resolve(stop.trigger_ids, outcome)
         elif stop is not None:
             self.fail(stop.trigger_ids, reason, message)
         self.fail_queued(reason, message)
 
-    def _resolve(self, trigger_ids: tuple[TriggerId, ...], outcome: TriggerOutcome) -> None:
+    def _resolve(self, trigger_ids: tuple[TriggerId, ...], outcome: TriggerStatus) -> None:
         for trigger_id in trigger_ids:
             self._triggers.resolve(trigger_id, outcome)

@@ -8,12 +8,13 @@ checkpoints are not requests; the coordinator's clock starts them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 from streamjob.ids import CheckpointId, TriggerId
+
+_REMEMBERED = 1000
+"""Number of resolved requests whose outcome is remembered."""
 
 
 class SnapshotKind(StrEnum):
@@ -70,28 +71,24 @@ class TriggerState(StrEnum):
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
 
+    @property
+    def resolved(self) -> bool:
+        """Whether the request has its outcome."""
+        return self in (TriggerState.COMPLETED, TriggerState.FAILED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerOutcome:
-    """The result of a request.
+class TriggerStatus:
+    """The status of a request, and its outcome once it is resolved.
 
     Completed: `checkpoint` is the snapshot, `uri` its manifest. A stop without savepoint also completes if its last
     checkpoint failed; then there is no snapshot, and `failure` has the reason. Failed: `failure` has the reason.
     """
 
-    state: Literal[TriggerState.COMPLETED, TriggerState.FAILED]
+    state: TriggerState
     checkpoint: CheckpointId | None = None
     uri: str | None = None
     failure: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerStatus:
-    """The status of a request in the control API."""
-
-    trigger_id: TriggerId
-    state: TriggerState
-    outcome: TriggerOutcome | None = None
 
 
 class Triggers:
@@ -99,12 +96,10 @@ class Triggers:
 
     Args:
         capacity: maximum number of queued requests; further ones are refused.
-        remembered: number of resolved requests whose outcome is remembered.
     """
 
-    def __init__(self, *, capacity: int = 1000, remembered: int = 1000) -> None:
+    def __init__(self, *, capacity: int = 1000) -> None:
         self._capacity = capacity
-        self._remembered = remembered
         self._queue: list[Request] = []
         self._statuses: OrderedDict[TriggerId, TriggerStatus] = OrderedDict()
 
@@ -131,24 +126,21 @@ class Triggers:
         """Remember a new request without queueing it. Raises ValueError if its trigger id is known."""
         if trigger_id in self._statuses:
             raise ValueError(f"trigger {trigger_id} is known already")
-        self._statuses[trigger_id] = TriggerStatus(trigger_id, state)
+        self._statuses[trigger_id] = TriggerStatus(state=state)
 
     def take(self) -> Request | None:
         """Remove the next request from the queue and return it; None if the queue is empty."""
         if not self._queue:
             return None
         request = self._queue.pop(0)
-        self._statuses[request.trigger_id] = TriggerStatus(request.trigger_id, TriggerState.IN_PROGRESS)
+        self._statuses[request.trigger_id] = TriggerStatus(state=TriggerState.IN_PROGRESS)
         return request
 
-    def resolve(self, trigger_id: TriggerId, outcome: TriggerOutcome) -> None:
+    def resolve(self, trigger_id: TriggerId, outcome: TriggerStatus) -> None:
         """Remember the outcome of a request, and forget the oldest outcomes."""
         self._queue = [queued for queued in self._queue if queued.trigger_id != trigger_id]
-        self._statuses[trigger_id] = TriggerStatus(trigger_id, outcome.state, outcome)
+        self._statuses[trigger_id] = outcome
         self._statuses.move_to_end(trigger_id)
-        self._forget(status.trigger_id for status in list(self._statuses.values()) if status.outcome is not None)
-
-    def _forget(self, resolved: Iterable[TriggerId]) -> None:
-        oldest_first = list(resolved)
-        for trigger_id in oldest_first[: max(0, len(oldest_first) - self._remembered)]:
-            del self._statuses[trigger_id]
+        oldest_first = [each for each, status in self._statuses.items() if status.state.resolved]
+        for forgotten in oldest_first[: max(0, len(oldest_first) - _REMEMBERED)]:
+            del self._statuses[forgotten]
