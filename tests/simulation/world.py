@@ -111,7 +111,7 @@ class World(ABC):
         """Whether an effect would create a record right below the log, under a number that was pruned."""
         if not isinstance(effect, PutIfAbsent):
             return False
-        seq, stored = keys.log_seq(effect.key), self.store.bucket.objects
+        seq, stored = keys.log_seq(effect.key), self.store.objects
         return (
             seq is not None
             and self.store.uri + effect.key not in stored

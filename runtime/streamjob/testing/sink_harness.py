@@ -115,7 +115,7 @@ class SinkHarness:
         """
         sink = self._open(1)
         staged = [self._stage(sink, 0, range(10)), self._stage(sink, 1, range(10, 20))]
-        bring_back, objects = self.keep(self.place), dict(self.store.bucket.objects)
+        bring_back, objects = self.keep(self.place), dict(self.store.objects)
         for call in itertools.count():
             interception = Interception(self.effects, call, lambda: action(staged))
             try:
@@ -131,7 +131,7 @@ class SinkHarness:
                 return
             yield staged
             bring_back()
-            self.store.bucket.objects = dict(objects)
+            self.store.objects = dict(objects)
             sink = self._open(1)
 
     def _recover(self, staged: Sequence[Staged], epoch: int = 2) -> None:

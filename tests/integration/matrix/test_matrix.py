@@ -73,7 +73,7 @@ def test_a_value_that_a_sink_cannot_hold_is_refused_before_a_row_is_staged(targe
                 attempt.write()
             assert column_of(kind) in str(raised.value)
             assert "out" in str(raised.value)
-            assert list(attempt.store.bucket.objects) == []
+            assert list(attempt.store.objects) == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

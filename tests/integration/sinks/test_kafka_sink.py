@@ -288,7 +288,7 @@ def test_a_job_made_anew_under_the_same_name_is_not_taken_for_committed(topics: 
     sink = topics.open()
     for checkpoint in (1, 2):
         topics.commit(sink, checkpoint, topics.stage(sink, f"old {checkpoint}"))
-    topics.store.bucket.objects.clear()
+    topics.store.objects.clear()
 
     anew = topics.open()
     topics.commit(anew, 1, topics.stage(anew, "new 1"))
@@ -299,7 +299,7 @@ def test_a_job_made_anew_under_the_same_name_is_not_taken_for_committed(topics: 
 def test_rows_that_are_lost_are_an_error(topics: Topics) -> None:
     sink = topics.open()
     staged = topics.stage(sink, "1")
-    topics.store.bucket.objects.clear()
+    topics.store.objects.clear()
 
     with pytest.raises(StagedRowsGone, match="rows of checkpoint 1 are neither committed nor staged"):
         topics.commit(sink, 1, staged)
@@ -339,10 +339,10 @@ def test_rows_that_are_rescued_are_in_a_file_and_not_in_their_topic(
 def test_rows_that_are_damaged_are_an_error_and_none_is_published(topics: Topics) -> None:
     sink = topics.open()
     staged = topics.stage(sink, "some text that is long enough")
-    (uri,) = topics.store.bucket.objects
-    content = bytearray(topics.store.bucket.objects[uri])
+    (uri,) = topics.store.objects
+    content = bytearray(topics.store.objects[uri])
     content[30] ^= 0xFF
-    topics.store.bucket.objects[uri] = bytes(content)
+    topics.store.objects[uri] = bytes(content)
 
     with pytest.raises(StagedRowsGone, match=r"staged/.* is damaged: its SHA-256 is"):
         topics.commit(sink, 1, staged)

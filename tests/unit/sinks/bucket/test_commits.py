@@ -86,11 +86,11 @@ def test_the_oldest_records_are_deleted_a_hundred_at_a_time() -> None:
     records = CommitRecords(store, lambda: float(next(times)))
     for number in range(600, 1099):
         records.add(CheckpointId(number), ["a"])
-    assert len(store.bucket.objects) == 1099
+    assert len(store.objects) == 1099
 
     records.add(CheckpointId(1099), ["a"])
 
-    assert len(store.bucket.objects) == 1000
+    assert len(store.objects) == 1000
     assert not records.covers(CheckpointId(99), ["a"])
     assert records.covers(CheckpointId(100), ["a"])
     assert records.covers(CheckpointId(1099), ["a"])

@@ -59,7 +59,7 @@ def test_uploads_with_the_rules_of_s3_are_accepted_and_leave_nothing() -> None:
     uploads = MemoryUploads(MemoryStore())
     probe_uploads(uploads, uploads.store, Key("probe"))
 
-    assert uploads.store.bucket.objects == {}
+    assert uploads.store.objects == {}
     assert uploads.pending == {}
 
 
@@ -79,7 +79,7 @@ def test_uploads_with_another_rule_are_refused_and_leave_no_object(kind: type[Me
 
     with pytest.raises(UnsuitableBucket, match=what):
         probe_uploads(uploads, uploads.store, Key("probe"))
-    assert uploads.store.bucket.objects == {}
+    assert uploads.store.objects == {}
 
 
 def test_a_missing_right_ends_the_start_with_its_reason() -> None:

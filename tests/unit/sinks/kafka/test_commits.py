@@ -81,7 +81,7 @@ def test_a_job_made_anew_under_the_same_name_publishes_its_first_checkpoints(tmp
     world = BrokersAndStore(tmp_path)
     for checkpoint in (1, 2, 3):
         commit(world.open(1), checkpoint, [world.stage(1, f"old {checkpoint}")])
-    world.store.bucket.objects.clear()
+    world.store.objects.clear()
 
     anew = world.open(1)
     commit(anew, 1, [world.stage(1, "new 1")])
@@ -93,10 +93,10 @@ def test_a_store_that_is_brought_back_from_a_copy_publishes_nothing_again(tmp_pa
     world = BrokersAndStore(tmp_path)
     sink = world.open(1)
     first = world.stage(1, "1")
-    copy = dict(world.store.bucket.objects)
+    copy = dict(world.store.objects)
     commit(sink, 1, [first])
     commit(sink, 2, [world.stage(1, "2")])
-    world.store.bucket.objects = copy
+    world.store.objects = copy
 
     commit(world.open(2), 1, [first])
 
@@ -121,13 +121,13 @@ def test_a_sink_that_the_job_has_otherwise_now_publishes_its_last_checkpoint_bes
 def test_what_a_former_process_commits_at_the_last_moment_is_not_published_again(tmp_path: Path) -> None:
     world = BrokersAndStore(tmp_path)
     former, batch = world.open(1), world.stage(1, "1")
-    copy = dict(world.store.bucket.objects)
+    copy = dict(world.store.objects)
     sink = world.open(2)
 
     def commit_late() -> None:
         world.before_fencing = lambda: None
         commit(former, 1, [batch])
-        world.store.bucket.objects = copy
+        world.store.objects = copy
 
     world.before_fencing = commit_late
     commit(sink, 1, [batch])
@@ -190,9 +190,9 @@ def test_a_committable_of_an_older_version_is_published(tmp_path: Path) -> None:
 def test_objects_that_a_process_left_when_it_died_after_its_commit_are_deleted_by_the_next(tmp_path: Path) -> None:
     world = BrokersAndStore(tmp_path)
     batch = world.stage(1, "1", "2")
-    copy = dict(world.store.bucket.objects)
+    copy = dict(world.store.objects)
     commit(world.open(1), 1, [batch])
-    world.store.bucket.objects = copy
+    world.store.objects = copy
 
     commit(world.open(2), 1, [batch])
 
@@ -214,9 +214,9 @@ def test_rows_that_could_not_be_deleted_go_before_the_next_transaction_begins(tm
     world = BrokersAndStore(tmp_path)
     sink = world.open(1)
     first = world.stage(1, "1")
-    copy = dict(world.store.bucket.objects)
+    copy = dict(world.store.objects)
     commit(sink, 1, [first])
-    world.store.bucket.objects = copy
+    world.store.objects = copy
 
     successor = world.open(2)
     commit(successor, 2, [world.stage(2, "2")])
