@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjob import runtime
+from streamjob.cli.control import Json
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.store_options import (
     AllowNonRestoredStateOption,
@@ -24,8 +25,6 @@ from streamjob.cli.store_options import (
 from streamjob.client.console import console_for
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from streamjob.comparison.starting import Examine
     from streamjob.comparison.verdicts import Comparison, Finding
     from streamjob.errors import StreamJobError
@@ -65,7 +64,7 @@ def check_command(
     files: FilesOption = None,
     overrides: SetOption = None,
     variables: VarOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what a start from a snapshot would restore, rewrite, drop and refuse, without starting the job.
 
@@ -183,12 +182,12 @@ def _examiner(stack: ExitStack, ask_spark: bool, location: str | None, restore_f
     return partial(runtime.examine, ask=ask, location=location, latest=restore_from == LATEST)
 
 
-def _print(compared: Comparison, uri: str, console: Console | None = None) -> None:
+def _print(compared: Comparison, uri: str) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    target = console or console_for()
+    target = console_for()
     target.print(Text.assemble(("from ", "dim"), uri), soft_wrap=True)
     table = Table(box=box.SIMPLE, pad_edge=False, show_edge=False)
     for column in ("part", "uid", "verdict", "why"):

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from streamjob import runtime
+from streamjob.cli.control import Json
 from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
 from streamjob.cli.store_options import LocationOption, NameOption, NamespaceOption
 from streamjob.errors import ExitCode, InvalidInput
@@ -44,7 +45,7 @@ def commits_command(
     rows_to: Annotated[
         Path | None, typer.Option(metavar="PATH", help="A new file for the rows, as JSON lines.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the commits of a job's newest checkpoint; with --fence, which of them fail, and why.
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
@@ -24,7 +23,7 @@ from streamjob.ids import OperatorUid
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.reading import StoredSnapshot
 from streamjob.stored.state_stores import StateOperator, read_state_operators
-from streamjob.stored.state_tables import ReadTables, StateTable, TablesRequest, choose_channel, choose_operators
+from streamjob.stored.state_tables import StateTable, TablesRequest, choose_channel, choose_operators
 
 _ANY_WIDTH = 1_000_000
 
@@ -78,12 +77,12 @@ def show_rows(
     if operator is not None:
         chosen = choose_operators(manifest, read_state_operators(snapshot), OperatorUid(operator))
     between = choose_channel(manifest, channel) if channel is not None else None
-    read = _reader()
+    runtime.require("`streamjob snapshots inspect --operator`")
     with _progress() as progress:
         request = TablesRequest(
             snapshot=snapshot, operators=chosen, channel=between, sql=sql, limit=limit, progress=progress
         )
-        tables = list(read(request))
+        tables = list(runtime.read_tables(request))
     if as_json:
         for table in tables:
             for row in table.rows:
@@ -94,11 +93,6 @@ def show_rows(
     for table in tables:
         print_rows(table, console)
     _print_doubts(chosen, console)
-
-
-def _reader() -> ReadTables:
-    runtime.require("`streamjob snapshots inspect --operator`")
-    return runtime.read_tables
 
 
 @contextmanager
@@ -131,8 +125,7 @@ def _as_object(operator: StateOperator) -> dict[str, Any]:
 
 
 def _stores(operators: Sequence[StateOperator]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
-    for name, numeric in (
+    table = snapshot_tables.table_of(
         ("state of", False),
         ("chain", False),
         ("id", True),
@@ -141,8 +134,7 @@ def _stores(operators: Sequence[StateOperator]) -> Table:
         ("partitions", True),
         ("files", True),
         ("size", True),
-    ):
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    )
     for operator in operators:
         head = [" or ".join(operator.uids), operator.chain, str(operator.id), operator.name]
         for store in operator.stores:
@@ -185,7 +177,7 @@ def print_rows(table: StateTable, console: Console) -> None:
 
 
 def _in_columns(table: StateTable) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
+    shown = snapshot_tables.table_of()
     for column in table.columns:
         numeric = all(isinstance(_at(row, column), int | float) for row in table.rows)
         shown.add_column(Text(".".join(column)), justify="right" if numeric else "left", no_wrap=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamjob.cli.control import Json
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.ids import Owner
 
@@ -53,7 +54,7 @@ def repair_command(
     yes: Annotated[
         bool, typer.Option("--yes", help="Execute the plan. Without this option, only the plan is shown.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Repair a damaged log. Shows the plan; --yes executes it.
 

@@ -67,9 +67,9 @@ def verdict(snapshot: StoredSnapshot, problems: Sequence[str]) -> dict[str, Any]
     return chosen | {"whole": not problems, "problems": list(problems)}
 
 
-def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, console: Console | None = None) -> None:
+def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None) -> None:
     """Print a job's snapshots, oldest first, with their locations."""
-    target = console or console_for()
+    target = console_for()
     if job is not None:
         target.print(
             Text.assemble(
@@ -81,7 +81,7 @@ def print_list(snapshots: Sequence[StoredSnapshot], job: JobSnapshots | None, co
     if not snapshots:
         target.print("no completed snapshots")
         return
-    table = _table(
+    table = table_of(
         ("id", True), ("kind", False), ("epoch", True), ("completed (UTC)", False), ("size", True), ("", False)
     )
     for each in snapshots:
@@ -130,9 +130,9 @@ def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> N
             target.print(table)
 
 
-def print_verdicts(result: Verified, console: Console | None = None) -> None:
+def print_verdicts(result: Verified) -> None:
     """Print each snapshot's problems, and the amount that was read."""
-    target = console or console_for()
+    target = console_for()
     for snapshot, problems in result.problems:
         state = Text("damaged", style="red") if problems else Text("whole", style="green")
         target.print(Text.assemble(f"{snapshot.label}: ", state), soft_wrap=True)
@@ -142,7 +142,7 @@ def print_verdicts(result: Verified, console: Console | None = None) -> None:
 
 
 def _chains(manifest: Manifest) -> Table:
-    table = _table(
+    table = table_of(
         ("chain", False),
         ("operators", False),
         ("batch", True),
@@ -163,7 +163,7 @@ def _chains(manifest: Manifest) -> Table:
 
 
 def _channels(manifest: Manifest) -> Table:
-    table = _table(("channel", False), ("entries in flight", True), ("records", True), ("size", True), ("", False))
+    table = table_of(("channel", False), ("entries in flight", True), ("records", True), ("size", True), ("", False))
     for channel in manifest.channels:
         segments = _segments(channel)
         table.add_row(
@@ -183,7 +183,7 @@ def _segments(channel: ChannelState) -> list[ChannelSegment]:
 def _sources(manifest: Manifest) -> Table:
     # The chain that reads a source comes before those that read it through a channel, under the same uid.
     watermarks = {each.uid: each for chain in reversed(manifest.chains) for each in chain.inputs}
-    table = _table(("source", False), ("watermark (UTC)", False), ("position", False), ("end", False))
+    table = table_of(("source", False), ("watermark (UTC)", False), ("position", False), ("end", False))
     for source in manifest.sources:
         state = watermarks.get(source.uid)
         reached = formatting.ABSENT if state is None else formatting.event_time(state.watermark_ms)
@@ -197,13 +197,14 @@ def _sources(manifest: Manifest) -> Table:
 
 
 def _sinks(manifest: Manifest) -> Table:
-    table = _table(("sink", False), ("committables", True))
+    table = table_of(("sink", False), ("committables", True))
     for sink in manifest.sinks:
         table.add_row(sink.uid, str(len(sink.committables)))
     return table
 
 
-def _table(*columns: tuple[str, bool]) -> Table:
+def table_of(*columns: tuple[str, bool]) -> Table:
+    """Return a table with these columns; those that are numeric are aligned on the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
     for name, numeric in columns:
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")

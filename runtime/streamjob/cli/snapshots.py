@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjob import runtime
+from streamjob.cli.control import Json
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.ids import CheckpointId, Owner
 
@@ -40,7 +41,6 @@ Namespace = Annotated[
     str | None, typer.Option(help="Namespace of the job. With --name alone: default.", metavar="NS", show_default=False)
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the job.", metavar="NAME", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 @snapshots_app.command("list")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
@@ -60,14 +60,6 @@ class StateTable:
     columns: tuple[tuple[str, ...], ...]
     rows: tuple[dict[str, Any], ...]
     more: bool
-
-
-class ReadTables(Protocol):
-    """Reads the tables of a request."""
-
-    def __call__(self, request: TablesRequest) -> Iterator[StateTable]:
-        """Yield the tables, in the order of the operators."""
-        ...
 
 
 def choose_operators(
