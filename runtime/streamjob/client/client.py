@@ -168,13 +168,8 @@ class ControlClient:
         """Return the latest profiles without their stacks."""
         return self._get("/v1/profiles", ProfilesView)
 
-    def wait_for_profile(self, profile: TriggerId, *, timeout: float, poll: float = 0.5) -> ProfileView:
-        """Wait for a profile and return it.
-
-        Args:
-            profile: its id.
-            timeout: maximum seconds to wait.
-            poll: seconds between two polls.
+    def wait_for_profile(self, profile: TriggerId, *, timeout: float) -> ProfileView:
+        """Wait for a profile, at most `timeout` seconds, and return it.
 
         Raises:
             NotDoneInTime: it is still being recorded after `timeout`.
@@ -185,7 +180,7 @@ class ControlClient:
                 raise NotDoneInTime(
                     f"the profile {profile} is not there after {timeout:g} s", "Ask for it again with --id."
                 )
-            self._sleep(poll)
+            self._sleep(0.5)
         return view
 
     def new_code(self, *, write: bool = False) -> SessionCode:
@@ -194,27 +189,20 @@ class ControlClient:
         return self._model(self._call("POST", "/v1/sessions/codes", body), SessionCode)
 
     def wait(self, trigger_id: TriggerId, *, timeout: float = 600.0, poll: float = 0.2) -> TriggerView:
-        """Wait for the outcome of a request and return it.
-
-        Args:
-            trigger_id: the request.
-            timeout: maximum seconds to wait.
-            poll: seconds between two polls.
+        """Wait for the outcome of a request, at most `timeout` seconds with `poll` between two looks, and return it.
 
         Raises:
             NotDoneInTime: the request is still open after `timeout`.
         """
         deadline = self._clock() + timeout
-        while True:
-            view = self.trigger(trigger_id)
-            if view.state.resolved:
-                return view
+        while not (view := self.trigger(trigger_id)).state.resolved:
             if self._clock() >= deadline:
                 raise NotDoneInTime(
                     f"the {view.kind} {trigger_id} is still {view.state.value} after {timeout:g} s",
                     "The request continues; check it with `streamjob status`, or use a longer --timeout.",
                 )
             self._sleep(poll)
+        return view
 
     def close(self) -> None:
         """Close the connections."""
