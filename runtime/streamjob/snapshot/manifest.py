@@ -117,12 +117,7 @@ class ChannelState(Part):
     ended: bool = False
     entries: tuple[ChannelEntry, ...] = ()
 
-    model_config = ConfigDict(
-        frozen=True,
-        populate_by_name=True,
-        extra="ignore",
-        alias_generator=lambda name: {"source": "from", "target": "to"}.get(name, name),
-    )
+    model_config = ConfigDict(alias_generator=lambda name: {"source": "from", "target": "to"}.get(name, name))
 
 
 class SourceState(Part):
