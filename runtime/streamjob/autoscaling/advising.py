@@ -19,7 +19,6 @@ def advise(policy: Policy, memory: Memory, load: LoadReport) -> Decision:
     The reports show every move, also one that a user made.
 
     Args:
-        policy: limits and goals.
         memory: the memory of the last advice.
     """
     decision = decide(policy, memory, load, load.time)
@@ -40,7 +39,6 @@ def take_back(memory: Memory, now: float) -> Memory:
     """Return the memory without its last move, which was not made and is not tried again for a while.
 
     Args:
-        memory: the memory with the move.
         now: seconds since 1970.
     """
     return replace(memory, moves=memory.moves[:-1], paused_until=now + _PAUSE_AFTER_REJECTION)

@@ -88,9 +88,7 @@ def highest_mean(minutes: Sequence[float], length: int) -> float:
 def worst_lag(minutes: Sequence[float], capacity: float) -> float:
     """Return the longest lag, in seconds, that a capacity would have had with the arrivals of some minutes.
 
-    Args:
-        minutes: records per second of each minute.
-        capacity: records per second.
+    Both arguments are in records per second.
     """
     worst = unread = 0.0
     for rate in minutes:

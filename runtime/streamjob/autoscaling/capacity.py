@@ -61,8 +61,6 @@ def gain(before: int, after: int, knee: int | None = None) -> float:
     """Return how many times as many rows one number of slots processes as another.
 
     Args:
-        before: the other number.
-        after: the number.
         knee: slots above which more do not help; None if unknown.
     """
     if knee is not None:

@@ -42,7 +42,6 @@ class ChainModel:
     machine. Where the load hardly changes, it says little, and the fit stays with the usual fixed cost.
 
     Args:
-        uid: the chain.
         fixed: `a`, seconds a batch.
         per_row: `b` at the present number of slots, seconds a row, without `level`.
         level: factor of `per_row` in the last minutes: measured by expected.
@@ -82,7 +81,6 @@ def fitted(
     """Return a model with one more observation.
 
     Args:
-        model: the model so far.
         batches: number of batches, at least one.
         rows: rows of these batches.
         seconds: their durations, added up.

@@ -53,8 +53,6 @@ class Decision:
 
     Args:
         memory: the memory with the report taken in, and the move.
-        rule: the rule that decided.
-        state: the state to report.
         inputs: the numbers that it was decided from.
         slots: the new number of slots; None to leave it.
         means: how to reach it; None without a change.
@@ -159,7 +157,6 @@ def decide(policy: Policy, memory: Memory, load: LoadReport, now: float) -> Deci
     """Return the decision for a job, with the memory for the next one.
 
     Args:
-        policy: limits and goals.
         memory: the memory of the last decision.
         load: the job at present.
         now: seconds since 1970.
@@ -366,7 +363,6 @@ def undo(memory: Memory, slots: int, now: float) -> Memory:
     """Return the memory with the move that undoes the last one, because the job did not run with its slots.
 
     Args:
-        memory: the memory with the move.
         slots: the number of slots from now on.
         now: seconds since 1970.
     """

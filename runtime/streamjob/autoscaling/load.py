@@ -22,7 +22,6 @@ class ChainLoad:
     """The work of a chain since its process started.
 
     Args:
-        uid: the chain.
         rows: records read.
         batches: batches published.
         seconds: their durations, added up.
@@ -43,7 +42,6 @@ class SourceLoad:
     """A source as its last batch found it.
 
     Args:
-        uid: the source.
         lag: unread records, of files an estimate; None if the source does not report them.
         record_bytes: bytes per record that this is estimated by; None if the records are counted.
         position: records read since the source's beginning, or the sum of its offsets; None if unknown.
@@ -69,7 +67,6 @@ class LoadReport:
         time: seconds since 1970.
         slots: task slots of the running process.
         rows: records read from sources since the process started.
-        chains: work of each chain.
         running: whether the job processes records.
         process: identifies the process: counters start at 0 with it.
         busy_with: why no change is possible now, such as an upgrade; empty otherwise.

@@ -28,10 +28,6 @@ class Move:
 
     Args:
         time: when it was decided, seconds since 1970.
-        before: slots before.
-        after: slots after.
-        means: how.
-        rule: the rule that decided it.
         capacity: records per second before it.
         expected: factor of capacity that was expected.
         reached: factor of capacity that was measured; None if it was not measured yet, or not at all.
@@ -56,7 +52,6 @@ class FullLoad:
     """The throughput with a number of slots while records waited all along.
 
     Args:
-        slots: the number.
         rate: records per second.
         seconds: seconds of observation, of which the last ten minutes count.
         time: of the last observation, seconds since 1970.
@@ -75,7 +70,6 @@ class Knee:
     """The number of slots above which more do not help, as measured by a move.
 
     Args:
-        slots: the number.
         chain: the chain that takes most of the time.
         found: when, seconds since 1970.
         gained: measured gain of the move that found it, as a share of the expected gain.
@@ -94,7 +88,6 @@ class Memory:
     """The model of a job, its arrivals and its moves. Treat it as a value: `decide` returns a new one.
 
     Args:
-        version: of this format.
         seen: the last report whose counters were taken in.
         heard: time of the last report, whether or not its counters had changed.
         chains: the chains, fitted.

@@ -21,9 +21,7 @@ _SKEWED = 3.0
 def sentence(decision: Decision, policy: Policy, load: LoadReport) -> str:
     """Return why a decision was made, in one or two sentences.
 
-    Args:
-        policy: the policy that it was made with.
-        load: the report that it was made from.
+    Policy and load are those that it was made with.
     """
     text = f"{_subject(decision, load)}{_because(decision, policy, load)}"
     return f"{text} {advice}" if (advice := _advice(decision, policy, load)) else text

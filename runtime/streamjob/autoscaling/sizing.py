@@ -117,8 +117,6 @@ def more_memory(bounds: Bounds, peaks: Peaks, use: MemoryUse, given: Sizes) -> S
 
     Args:
         peaks: what it used, `use` included.
-        use: what it uses now.
-        given: what it has.
     """
     if bounds.most is None or peaks.short_since is None or use.time - peaks.short_since < _PRESSURE_SECONDS:
         return None
@@ -137,10 +135,6 @@ def less_memory(bounds: Bounds, peaks: Peaks, given: Sizes) -> Sizes | None:
     """Return the sizes for the next restart of a driver that has used much less for hours; None to keep them.
 
     The heap that is given back stays given back only as long as a driver is not short of memory.
-
-    Args:
-        peaks: what it used.
-        given: what it has.
     """
     if bounds.least is None or peaks.live_before is None or peaks.short_since is not None:
         return None

@@ -46,12 +46,8 @@ class NoFile(InvalidInput):
 def files_of(file: str | None, files: list[str] | None) -> tuple[str, tuple[str, ...]]:
     """Return the file of a job and its overlays.
 
-    Args:
-        file: the argument of a command.
-        files: its options `--file`.
-
     Raises:
-        NoFile: neither names one.
+        NoFile: neither the argument nor an option names one.
     """
     first, *overlays = [*([file] if file is not None else []), *(files or ())] or [None]
     if first is None:

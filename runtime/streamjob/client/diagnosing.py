@@ -60,7 +60,6 @@ class Circumstances:
     """Facts that a job's view does not show; times are in seconds since 1970.
 
     Args:
-        now: the time.
         policy: the checkpointing policy in force; None if it is not known.
         restarts: the times of the restarts that are known.
         store_failures: the number of failed calls of the store in the last five minutes.
@@ -236,11 +235,7 @@ def _checkpoints(job: JobView, checkpoints: CheckpointsView, known: Circumstance
 def savepoint_waits(checkpoints: CheckpointsView, now: float) -> str | None:
     """Return a sentence about a savepoint that has waited for chains for long, and holds up periodic checkpoints.
 
-    Args:
-        now: the time in seconds since 1970.
-
-    Returns:
-        None if there is none.
+    None if there is none. `now` is in seconds since 1970.
     """
     running = _running(checkpoints)
     if running is None or not running.is_savepoint or running.num_acknowledged_subtasks == running.num_subtasks:
@@ -373,11 +368,7 @@ def _delay(job: JobView, source: InputView) -> float:
 
 
 def bottleneck(job: JobView, start: ChainUid) -> ChainView:
-    """Return the chain that holds up a chain: where following full channels leads.
-
-    Args:
-        start: a chain of the job.
-    """
+    """Return the chain that holds up a chain: where following full channels leads."""
     chains = {chain.uid: chain for chain in job.chains}
     passed: set[ChainUid] = set()
     at = start
@@ -400,11 +391,7 @@ def _cause(job: JobView, chain: ChainView) -> str:
 
 
 def largest_phase(times: BatchTimesView | None) -> str:
-    """Return the phase that takes most of a batch, as a clause; empty if none takes a large part.
-
-    Args:
-        times: where the time of the batches goes; None if it is not known.
-    """
+    """Return the phase that takes most of a batch, as a clause; empty if none takes a large part."""
     if times is None or times.seconds <= 0:
         return ""
     in_sinks = sum(times.sinks.values())

@@ -114,11 +114,7 @@ def folded(profile: ProfileView) -> str:
 
 
 def hottest(process: ProcessProfile, most: int = 10) -> list[tuple[str, float]]:
-    """Return the functions with the most CPU time of their own, callees not included, in ms.
-
-    Args:
-        most: how many.
-    """
+    """Return the functions with the most CPU time of their own, callees not included, in ms."""
     own: dict[str, float] = {}
     path: list[str] = []
     for frame, depth, millis in process.nodes:

@@ -10,7 +10,6 @@ def load_of(job: JobView, *, now: float, interval: float | None, slots: int | No
     """Return the load of a job.
 
     Args:
-        job: the answer of `GET /v1/job`.
         now: seconds since 1970.
         interval: seconds from one checkpoint to the next; None without periodic ones, or if unknown.
         slots: its task slots, if its graph does not contain them, or fewer are in use.

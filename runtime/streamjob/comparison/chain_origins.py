@@ -30,7 +30,6 @@ class ChainOrigins:
     """The result of the search.
 
     Args:
-        origins: the origin of each chain.
         refusals: the reasons why a part has no origin, by its uid.
         lost: channels with data in flight that no chain reads any more.
     """

@@ -23,8 +23,6 @@ def loss(before: str, after: str, *, ended: bool) -> str | None:
     """Return what an aggregation would lose in another output mode; None if nothing.
 
     Args:
-        before: the output mode in which the state was kept.
-        after: the output mode in which the aggregation continues.
         ended: whether groups may have ended by a watermark.
     """
     if (before, after) == ("update", "complete") and not ended:
@@ -42,9 +40,7 @@ def mode_changed(before: str, after: str) -> str:
 def watermark_changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str | None:
     """Return the change of a source's watermark, and its consequence, in words; None if it has not changed.
 
-    Args:
-        before: the watermark in the snapshot's graph: column and delay.
-        after: the watermark in the job's graph.
+    The watermarks are as in the graphs of the snapshot and of the job.
     """
     if before == after:
         return None

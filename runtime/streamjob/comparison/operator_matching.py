@@ -58,8 +58,6 @@ def not_told(
     all of these operators are still there, in the same order.
 
     Args:
-        matched: the result of `match`.
-        former: the snapshot's stateful operators, as passed to `match`.
         was: the operators of the snapshot's query, from output to inputs.
         now: the operators of the new query, in the same direction.
     """

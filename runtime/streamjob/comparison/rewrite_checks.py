@@ -66,11 +66,7 @@ class Contents:
 
 
 def check_rewritable(operators: Iterable[StatefulOperator], partitions: int) -> None:
-    """Raise an error if an operator's state cannot be rewritten.
-
-    Raises:
-        StateNotRewritable: names the first such operator.
-    """
+    """Raise StateNotRewritable for the first operator whose state cannot be rewritten."""
     for operator in operators:
         reason = _reason(operator)
         if reason is not None:
@@ -88,7 +84,6 @@ def check_unchanged(
     Args:
         label: the operator, for messages.
         before: the content before, by state store and column family.
-        after: the content after.
 
     Raises:
         StateRewrittenWrongly: it differs.

@@ -42,9 +42,7 @@ def tells_more(form: StateForm) -> bool:
 def differences(former: StateForm, now: StateForm) -> tuple[str, ...]:
     """Return why an operator cannot take over state of a form, apart from Spark's own checks; empty if it can.
 
-    Args:
-        former: the form in the snapshot.
-        now: the operator's form.
+    `former` is the form in the snapshot.
     """
     if former.kind != now.kind:
         return (f"it is of the kind {former.kind}, and the operator keeps the kind {now.kind}",)

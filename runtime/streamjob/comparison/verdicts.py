@@ -85,7 +85,6 @@ class Comparison:
 
     Args:
         findings: one for each part, in the order of the job; removed parts come last.
-        origins: the origin of each chain of the job.
         max_parallelism: the number of state partitions to use.
         undecided: chains whose state only Spark can compare with the job's operators, with the reasons.
         changed: those of them that have changed according to the graphs.

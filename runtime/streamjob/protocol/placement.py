@@ -32,10 +32,7 @@ class StateStore:
     """A state store.
 
     Args:
-        epoch: the epoch whose query has it.
-        chain: the query's chain.
         path: its directory in Spark's checkpoint.
-        partition: the number of its partition.
     """
 
     epoch: Epoch
@@ -94,7 +91,6 @@ def place(
     """Return the executor of each partition: evenly by slots, and where the files are as far as that allows.
 
     Args:
-        partitions: the number of partitions.
         slots: the tasks that each executor runs at a time; not empty.
         holders: the executors that have files of a partition, the best one first.
         offset: the partition with which an even distribution begins; chains with different offsets even each other out.

@@ -96,7 +96,6 @@ def draw_status(
     """Return a job's condition and all that its panel has no room for.
 
     Args:
-        diagnosis: its condition.
         now: seconds since 1970.
         width: the available space, in columns.
     """

@@ -105,8 +105,6 @@ def figures(
     """Return the columns of the figures that a view declares.
 
     Args:
-        model: the view.
-        canvas: the available space.
         now: seconds since 1970.
         of: returns the view of a row.
         without: a figure to omit.
@@ -136,9 +134,7 @@ def table(
     """Return a table with a row for each object; columns without any value are omitted.
 
     Args:
-        rows: the objects.
         columns: the columns, the first with the names of the objects.
-        canvas: the available space.
         most: maximum number of rows; a last one gives the number of omitted objects.
         rest: returns what else that row says of them.
     """

@@ -34,11 +34,7 @@ def explain(reason: AbortReason, message: str) -> str:
 
 
 class Requests:
-    """Accepts requests and reports their outcomes.
-
-    Args:
-        triggers: the queue and the memory of outcomes.
-    """
+    """Accepts requests and reports their outcomes."""
 
     def __init__(self, triggers: Triggers) -> None:
         self._triggers = triggers

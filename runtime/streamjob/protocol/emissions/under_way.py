@@ -46,12 +46,10 @@ class CheckpointUnderWay:
     """A checkpoint from its trigger to its end.
 
     Args:
-        id: its id, also that of its barriers.
+        id: also that of its barriers.
         triggered: the time of its trigger, in seconds.
-        chains: the progress of all chains.
         aligning: whether its barriers still cut chains; they are obsolete once it is unaligned.
         first_barriers: when the first barrier reached a chain, in seconds, and the bytes it had consumed by then.
-        cuts: the cuts made so far.
     """
 
     id: CheckpointId

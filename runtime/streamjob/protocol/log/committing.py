@@ -55,9 +55,6 @@ def commit(checkpoint: CheckpointId, sinks: Iterable[SinkState]) -> Generator[Co
     """Commit a completed checkpoint's committables in all sinks; repeat it if a sink failed.
 
     Nothing else completes until it succeeds, and `Claim.committed` has been called.
-
-    Args:
-        sinks: the checkpoint's committables.
     """
     if output := tuple(sinks):
         yield Commit(checkpoint, output)

@@ -87,7 +87,6 @@ class GarbageCollector:
 
         Args:
             completion: the permit; the latest completion of this epoch, or an earlier one.
-            num_retained: how many checkpoints are retained.
 
         Raises:
             Superseded: another owner holds the log; nothing was deleted in this call.

@@ -33,7 +33,6 @@ def is_intact(record: LogRecord, known: dict[Part, str | None]) -> Program[bool]
     """Return whether every file of a completion is intact; its manifest exists.
 
     Args:
-        record: the completion's record.
         known: known hashes of parts; new ones are added.
     """
     assert record.manifest is not None

@@ -39,7 +39,6 @@ class Registry:
     threads by itself: hold one lock for all calls, and pass it as `guard` to `drive` for the programs that share it.
 
     Args:
-        epoch: the epoch of the claim.
         remembered: see REMEMBERED.
     """
 

@@ -118,7 +118,6 @@ def plan_repair(job: JobId, newest: str | None = None) -> Program[Plan]:
     """Plan the repair of the log; writes nothing.
 
     Args:
-        job: the log's job.
         newest: the manifest of the last completed checkpoint, as key below the job's root or absolute URI, if no
             readable record names it; None to rely on the records.
 

@@ -42,7 +42,6 @@ def subsumed(checkpoints: Sequence[LogRecord], num_retained: int) -> tuple[LogRe
 
     Args:
         checkpoints: the job's own, oldest first.
-        num_retained: how many are retained.
 
     Raises:
         ValueError: `num_retained` is below 1, so nothing would be left to restore.
