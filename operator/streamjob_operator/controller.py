@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound, Refused
@@ -60,59 +61,41 @@ class NotServed(InvalidInput):
 Reconcile = Callable[[str, str], Awaitable[float | None]]
 
 
+@dataclass(slots=True)
 class Controller:
     """Wakes the reconcilers.
 
     Args:
-        cluster: the Kubernetes API.
         reconcilers: by kind; each takes a namespace and a name, and returns a delay as `WorkLoops` documents it.
         index: the StreamSnapshots, kept up to date here.
-        health: records the versions that watches deliver and listings show.
-        metrics: count errors.
-        own_writes: the versions that the reconcilers wrote themselves.
-        mirror: the watched objects, kept up to date here.
         namespaces: those that are handled; empty for all.
-        pace: intervals between the reconciliations of objects.
-        concurrency: how many at the same time.
         sweep_every: seconds between two listings of everything.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        reconcilers: Mapping[Kind, Reconcile],
-        index: SnapshotIndex,
-        health: Health,
-        metrics: Metrics,
-        *,
-        own_writes: OwnWrites | None = None,
-        mirror: Mirror | None = None,
-        namespaces: Sequence[str] = (),
-        pace: Pace | None = None,
-        concurrency: int = 20,
-        sweep_every: float = 60.0,
-    ) -> None:
-        self._cluster = cluster
-        self._reconcilers = reconcilers
-        self._index = index
-        self._health = health
-        self._metrics = metrics
-        self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
-        self._own_writes = own_writes or OwnWrites()
-        self._mirror = mirror or Mirror()
-        self._sweep_every = sweep_every
-        self.loops: WorkLoops[Identity] = WorkLoops(
-            self._reconcile, pace=pace or Pace(), concurrency=concurrency, failed=self._failed
-        )
+    cluster: Cluster
+    reconcilers: Mapping[Kind, Reconcile]
+    index: SnapshotIndex
+    health: Health
+    metrics: Metrics
+    own_writes: OwnWrites = field(default_factory=OwnWrites)
+    mirror: Mirror = field(default_factory=Mirror)
+    namespaces: Sequence[str] = ()
+    pace: Pace = field(default_factory=Pace)
+    concurrency: int = 20
+    sweep_every: float = 60.0
+    loops: WorkLoops[Identity] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loops = WorkLoops(self._reconcile, pace=self.pace, concurrency=self.concurrency, failed=self._failed)
 
     def saw(self, kind: Kind, thing: Object, *, gone: bool = False) -> None:
         """Record an object that a watch delivered, and wake the loops that it concerns."""
-        self._health.audit.delivered(kind, thing)
+        self.health.audit.delivered(kind, thing)
         if gone:
-            self._mirror.drop(kind, thing)
+            self.mirror.drop(kind, thing)
         else:
-            self._mirror.put(kind, thing)
-        if kind == STREAM_JOB and not gone and self._own_writes.includes(thing):
+            self.mirror.put(kind, thing)
+        if kind == STREAM_JOB and not gone and self.own_writes.includes(thing):
             self._wake_snapshots_of(thing)
             return
         self._wake(kind, thing, gone=gone)
@@ -123,7 +106,7 @@ class Controller:
         Raises:
             NotServed: the cluster does not know the resources, or does not let them be listed.
         """
-        self._health.swept = self._health.clock()
+        self.health.swept = self.health.clock()
         try:
             await self.sweep()
         except (NotFound, Refused) as error:
@@ -142,7 +125,7 @@ class Controller:
         """
         away = False
         while True:
-            await asyncio.sleep(min(self._sweep_every, _AWAY) if away else self._sweep_every)
+            await asyncio.sleep(min(self.sweep_every, _AWAY) if away else self.sweep_every)
             try:
                 await self.sweep()
             except ClusterError as error:
@@ -157,20 +140,20 @@ class Controller:
         """List everything, and wake the loops of changes that no watch has delivered."""
         for kind, labels in WATCHED.items():
             found: list[Object] = []
-            before = self._mirror.versions(kind)
-            for namespace in self._namespaces:
-                # The index is replaced by each listing, so a listing of snapshots must be complete.
-                found += await self._cluster.list(
+            before = self.mirror.versions(kind)
+            for namespace in self.namespaces or (None,):
+                # The index has whole StreamSnapshots.
+                found += await self.cluster.list(
                     kind, namespace, labels=labels, metadata_only=kind is not STREAM_SNAPSHOT
                 )
-            for thing in self._mirror.listed(kind, found, before):
+            for thing in self.mirror.listed(kind, found, before):
                 self._wake(kind, thing, gone=True)
-            behind = set(self._health.audit.listed(kind, found, self._health.clock()))
+            behind = set(self.health.audit.listed(kind, found, self.health.clock()))
             for thing in found:
                 if identity_of(kind, thing) in behind:
                     self._wake(kind, thing)
-        self._health.swept = self._health.clock()
-        self._metrics.watch_lag.set(self._health.audit.lag(self._health.clock()))
+        self.health.swept = self.health.clock()
+        self.metrics.watch_lag.set(self.health.audit.lag(self.health.clock()))
 
     def _wake(self, kind: Kind, thing: Object, *, gone: bool = False) -> None:
         namespace, name = thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
@@ -178,7 +161,7 @@ class Controller:
             self.loops.wake((STREAM_JOB, namespace, name))
             self._wake_snapshots_of(thing)
         elif kind == STREAM_SNAPSHOT:
-            _, job = self._index.drop(thing) if gone else self._index.put(thing)
+            _, job = self.index.drop(thing) if gone else self.index.put(thing)
             self.loops.wake((STREAM_JOB, namespace, job))
             self._wake_snapshot(thing)
         elif kind == POD:
@@ -187,21 +170,21 @@ class Controller:
                 self.loops.wake((STREAM_JOB, namespace, _owner(thing) or job_label))
 
     def _wake_snapshots_of(self, job: Object) -> None:
-        for snapshot in self._index.of(job["metadata"].get("namespace", ""), job["metadata"]["name"]):
+        for snapshot in self.index.of(job["metadata"].get("namespace", ""), job["metadata"]["name"]):
             self._wake_snapshot(snapshot)
 
     def _wake_snapshot(self, thing: Object) -> None:
         meta, state = thing["metadata"], (thing.get("status") or {}).get("state")
         rests = state is not None and SnapshotState(state).terminal and not meta.get("deletionTimestamp")
-        if STREAM_SNAPSHOT in self._reconcilers and not rests:
+        if STREAM_SNAPSHOT in self.reconcilers and not rests:
             self.loops.wake((STREAM_SNAPSHOT, meta["namespace"], meta["name"]))
 
     async def _reconcile(self, key: Identity) -> float | None:
         kind, namespace, name = key
-        return await self._reconcilers[kind](namespace, name)
+        return await self.reconcilers[kind](namespace, name)
 
     def _failed(self, _key: Identity, error: Exception) -> None:
-        self._metrics.reconcile_errors.labels(type(error).__name__).inc()
+        self.metrics.reconcile_errors.labels(type(error).__name__).inc()
 
 
 def _version_of(thing: Object) -> tuple[str, str]:

@@ -246,7 +246,7 @@ async def _page(settings: Settings, cluster: Cluster, metrics: Metrics) -> Async
         yield None
         return
     identity = settings.lease.identity if settings.lease is not None else ""
-    async with Drivers(observe=metrics.control) as drivers:
+    async with contextlib.aclosing(Drivers(observe=metrics.control)) as drivers:
         jobs = Jobs(cluster, settings.namespaces, time.monotonic)
         viewers = Viewers(cluster, time.monotonic, time.time)
         figures = AskedFigures(asking(jobs, drivers, time.time), time.monotonic)
@@ -299,7 +299,10 @@ async def _act(
 ) -> ExitCode:
     """Watch and reconcile until stopped; a replica that has lost its lease stops acting at once."""
     ended, ready = asyncio.Event(), asyncio.Event()
-    async with Drivers(observe=metrics.control) as drivers, contextlib.aclosing(Evaluator()) as evaluator:
+    async with (
+        contextlib.aclosing(Drivers(observe=metrics.control)) as drivers,
+        contextlib.aclosing(Evaluator()) as evaluator,
+    ):
         mirror = Mirror()
         controller = controller_for(settings, cluster, drivers, evaluator, health, metrics, mirror, telemetry)
         await controller.begin()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
@@ -128,25 +129,18 @@ async def connect(environment: Mapping[str, str]) -> ApiClient:
     return ApiClient(configuration)
 
 
+@dataclass(slots=True)
 class KubernetesCluster:
     """The API server, accessed by a client.
 
     Args:
-        client: how it is reached.
         timeout: seconds that one request may take.
         observe: called with the verb, the plural and the seconds of each request.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        *,
-        timeout: float = 15.0,
-        observe: Callable[[str, str, float], None] = lambda _verb, _plural, _seconds: None,
-    ) -> None:
-        self._client = client
-        self._timeout = timeout
-        self._observe = observe
+    client: ApiClient
+    timeout: float = 15.0
+    observe: Callable[[str, str, float], None] = lambda _verb, _plural, _seconds: None
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         """Return an object."""
@@ -234,12 +228,12 @@ class KubernetesCluster:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 status, answer = await self._send(method, path, body, query, accept, content)
         except (TimeoutError, OSError, aiohttp.ClientError) as error:
             raise Unavailable(f"no answer to {method} {path}: {error or type(error).__name__}") from None
         finally:
-            self._observe(verb or method.lower(), kind.plural, loop.time() - started)
+            self.observe(verb or method.lower(), kind.plural, loop.time() - started)
         if 200 <= status < 300:
             return _decode(answer, method, path)
         raise error_of(status, answer, f"{method} {path}")
@@ -253,7 +247,7 @@ class KubernetesCluster:
         accept: str,
         content: str,
     ) -> tuple[int, bytes]:
-        request = await self._client.param_serialize(
+        request = await self.client.param_serialize(
             method,
             path,
             query_params=list(query.items()) if query else [],
@@ -261,7 +255,7 @@ class KubernetesCluster:
             body=body,
             auth_settings=["BearerToken"],
         )
-        response = await self._client.call_api(*request, _request_timeout=self._timeout)
+        response = await self.client.call_api(*request, _request_timeout=self.timeout)
         return response.status, await response.read()  # type: ignore[no-untyped-call]
 
 

@@ -9,8 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import aiohttp
 from pydantic import BaseModel, ValidationError
@@ -59,6 +58,7 @@ class DriverAddress:
     token: str = field(repr=False)
 
 
+@dataclass(slots=True)
 class Drivers:
     """Asks drivers; one pool of connections for all of them.
 
@@ -70,17 +70,10 @@ class Drivers:
         observe: called with the name and the seconds of each request.
     """
 
-    def __init__(
-        self,
-        *,
-        timeout: float = 5.0,
-        send: Send | None = None,
-        observe: Callable[[str, float], None] = lambda _call, _seconds: None,
-    ) -> None:
-        self._observe = observe
-        self._timeout = timeout
-        self._send = send or self._over_the_network
-        self._session: aiohttp.ClientSession | None = None
+    timeout: float = 5.0
+    send: Send | None = None
+    observe: Callable[[str, float], None] = lambda _call, _seconds: None
+    _session: aiohttp.ClientSession | None = None
 
     async def report(self, driver: DriverAddress, triggers: Iterable[str] = ()) -> JobReport:
         """Return the job with its checkpoints, its policy and the state of requests, all of the same moment.
@@ -132,21 +125,11 @@ class Drivers:
         body = changes.model_dump(mode="json", exclude_unset=True)
         return await self._ask(driver, "policy", "PATCH", "/v1/checkpointing", CheckpointingView, body)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
-
-    async def __aenter__(self) -> Self:
-        """Return the client itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connections."""
-        await self.close()
 
     async def _ask(
         self,
@@ -167,15 +150,15 @@ class Drivers:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            answer = await self._send(
-                method, driver.url + path, headers, None if fields is None else json.dumps(fields).encode()
-            )
+            send = self.send or self._over_the_network
+            content = None if fields is None else json.dumps(fields).encode()
+            answer = await send(method, driver.url + path, headers, content)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Unreachable(
                 f"no answer from the control API at {driver.url}: {error or type(error).__name__}"
             ) from None
         finally:
-            self._observe(call, loop.time() - started)
+            self.observe(call, loop.time() - started)
         if not 200 <= answer.status < 300:
             request = f"{method} {driver.url}{path}"
             raise RequestFailed(problem_in(answer.content, answer.status, answer.reason, request))
@@ -195,7 +178,7 @@ class Drivers:
             # A driver's API is plain HTTP inside the cluster; the token must not be shown to proxies.
             self._session = aiohttp.ClientSession(
                 connector=connector,
-                timeout=aiohttp.ClientTimeout(total=self._timeout),
+                timeout=aiohttp.ClientTimeout(total=self.timeout),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
             )

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -60,63 +60,56 @@ def held_by(lease: Object, settings: LeaseSettings, now: datetime) -> Object:
     return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": meta, "spec": spec}
 
 
+@dataclass(slots=True)
 class Leadership:
     """A replica's part in the election.
 
     Args:
-        cluster: where the Lease is.
         clock: seconds of a clock that never goes back.
         now: the time of day, which people read in the Lease.
-        sleep: waits for some seconds.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        settings: LeaseSettings,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._cluster = cluster
-        self._settings = settings
-        self._clock = clock
-        self._now = now
-        self._sleep = sleep
-        self._seen: Seen | None = None
-        self._renewed = clock()
+    cluster: Cluster
+    settings: LeaseSettings
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _seen: Seen | None = field(default=None, init=False)
+    _renewed: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._renewed = self.clock()
 
     async def acquire(self) -> None:
         """Return once this replica holds the Lease."""
-        while await self._try(self._settings.renew_deadline) is not Attempted.HELD:
-            await self._sleep(self._settings.retry)
-        _log.info("%s leads", self._settings.identity)
+        while await self._try(self.settings.renew_deadline) is not Attempted.HELD:
+            await self.sleep(self.settings.retry)
+        _log.info("%s leads", self.settings.identity)
 
     async def keep(self) -> None:
         """Renew the Lease, and return when it is lost or could not be renewed in time: then stop acting at once."""
         while True:
-            await self._sleep(self._settings.retry)
-            left = self._renewed + self._settings.renew_deadline - self._clock()
+            await self.sleep(self.settings.retry)
+            left = self._renewed + self.settings.renew_deadline - self.clock()
             if left <= 0:
-                _log.error("%s could not renew its lease in time", self._settings.identity)
+                _log.error("%s could not renew its lease in time", self.settings.identity)
                 return
             if await self._try(left) is Attempted.TAKEN:
-                _log.error("%s has lost its lease to another", self._settings.identity)
+                _log.error("%s has lost its lease to another", self.settings.identity)
                 return
 
     async def release(self) -> None:
         """Let another replica take over at once; a failure costs only time."""
         try:
-            async with asyncio.timeout(self._settings.retry):
-                lease = await self._cluster.get(LEASE, self._settings.namespace, self._settings.name)
-                if lease["spec"].get("holderIdentity") == self._settings.identity:
-                    await self._cluster.replace(LEASE, lease | {"spec": lease["spec"] | {"holderIdentity": ""}})
+            async with asyncio.timeout(self.settings.retry):
+                lease = await self.cluster.get(LEASE, self.settings.namespace, self.settings.name)
+                if lease["spec"].get("holderIdentity") == self.settings.identity:
+                    await self.cluster.replace(LEASE, lease | {"spec": lease["spec"] | {"holderIdentity": ""}})
         except (TimeoutError, ClusterError) as error:
             _log.warning("the lease was not released: %s", error)
 
     async def _try(self, seconds: float) -> Attempted:
-        started = self._clock()
+        started = self.clock()
         try:
             async with asyncio.timeout(seconds):
                 attempted = await self._acquire_or_renew()
@@ -131,18 +124,18 @@ class Leadership:
         return attempted
 
     async def _acquire_or_renew(self) -> Attempted:
-        settings = self._settings
+        settings = self.settings
         try:
-            lease = await self._cluster.get(LEASE, settings.namespace, settings.name)
+            lease = await self.cluster.get(LEASE, settings.namespace, settings.name)
         except NotFound:
-            written = await self._cluster.create(LEASE, held_by({}, settings, self._now()))
-            self._seen = Seen(written["metadata"]["resourceVersion"], self._clock())
+            written = await self.cluster.create(LEASE, held_by({}, settings, self.now()))
+            self._seen = Seen(written["metadata"]["resourceVersion"], self.clock())
             return Attempted.HELD
         version = lease["metadata"]["resourceVersion"]
         if self._seen is None or self._seen.version != version:
-            self._seen = Seen(version, self._clock())
-        if not may_take(lease, self._seen, settings.identity, self._clock()):
+            self._seen = Seen(version, self.clock())
+        if not may_take(lease, self._seen, settings.identity, self.clock()):
             return Attempted.TAKEN
-        written = await self._cluster.replace(LEASE, held_by(lease, settings, self._now()))
-        self._seen = Seen(written["metadata"]["resourceVersion"], self._clock())
+        written = await self.cluster.replace(LEASE, held_by(lease, settings, self.now()))
+        self._seen = Seen(written["metadata"]["resourceVersion"], self.clock())
         return Attempted.HELD

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, Conflict, NotFound
@@ -196,32 +197,27 @@ class Mirror:
         return [shelf.objects[name] for name in sorted(shelf.of_job.get(uid, ())) if namespace in (None, name[0])]
 
 
+@dataclass(slots=True)
 class MirroredCluster:
-    """The Kubernetes API, with a mirror for the reads of every reconciliation. Objects must not be changed.
+    """The Kubernetes API, with a mirror for the reads of every reconciliation. Objects must not be changed."""
 
-    Args:
-        cluster: the API.
-        mirror: the mirrored objects.
-    """
-
-    def __init__(self, cluster: Cluster, mirror: Mirror) -> None:
-        self._cluster = cluster
-        self._mirror = mirror
+    cluster: Cluster
+    mirror: Mirror
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         """Return an object; StreamJobs from the mirror. Raises NotFound."""
         key = namespace, name
-        if kind == STREAM_JOB and self._mirror.knows(kind, key):
-            known = self._mirror.get(kind, key)
+        if kind == STREAM_JOB and self.mirror.knows(kind, key):
+            known = self.mirror.get(kind, key)
             if known is None:
                 raise NotFound(f"there is no {kind.kind} {namespace}/{name}")
             return known
         try:
-            found = await self._cluster.get(kind, namespace, name)
+            found = await self.cluster.get(kind, namespace, name)
         except NotFound:
-            self._mirror.forget(kind, key)
+            self.mirror.forget(kind, key)
             raise
-        self._mirror.put(kind, found)
+        self.mirror.put(kind, found)
         return found
 
     async def list(
@@ -236,58 +232,58 @@ class MirroredCluster:
         """Return the objects of a namespace or of all, that a label selector selects; a job's from the mirror."""
         key, _, uid = (labels or "").partition("=")
         if metadata_only or fields is not None or key != UID_LABEL:
-            return await self._cluster.list(kind, namespace, labels=labels, fields=fields, metadata_only=metadata_only)
-        if self._mirror.knows_all(kind, uid):
-            return self._mirror.of_job(kind, namespace, uid)
-        before = self._mirror.versions(kind, uid)
-        found = await self._cluster.list(kind, namespace, labels=labels)
-        self._mirror.read(kind, uid, found, before)
+            return await self.cluster.list(kind, namespace, labels=labels, fields=fields, metadata_only=metadata_only)
+        if self.mirror.knows_all(kind, uid):
+            return self.mirror.of_job(kind, namespace, uid)
+        before = self.mirror.versions(kind, uid)
+        found = await self.cluster.list(kind, namespace, labels=labels)
+        self.mirror.read(kind, uid, found, before)
         return found
 
     async def create(self, kind: Kind, thing: Object, *, dry_run: bool = False) -> Object:
         """Create an object, or only check whether it could be. Raises AlreadyExists."""
         if dry_run:
-            return await self._cluster.create(kind, thing, dry_run=True)
+            return await self.cluster.create(kind, thing, dry_run=True)
         try:
-            written = await self._cluster.create(kind, thing)
+            written = await self.cluster.create(kind, thing)
         except AlreadyExists:
-            self._mirror.doubt(kind, thing)
+            self.mirror.doubt(kind, thing)
             raise
-        self._mirror.put(kind, written)
+        self.mirror.put(kind, written)
         return written
 
     async def replace(self, kind: Kind, thing: Object, *, subresource: str | None = None) -> Object:
         """Replace an object, if it still has the `resourceVersion` that is given. Raises NotFound, Conflict."""
         try:
-            written = await self._cluster.replace(kind, thing, subresource=subresource)
+            written = await self.cluster.replace(kind, thing, subresource=subresource)
         except (NotFound, Conflict):
-            self._mirror.doubt(kind, thing)
+            self.mirror.doubt(kind, thing)
             raise
-        self._mirror.put(kind, written)
+        self.mirror.put(kind, written)
         return written
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object) -> Object:
         """Apply a JSON merge patch. Raises NotFound, Conflict."""
         try:
-            written = await self._cluster.patch(kind, namespace, name, change)
+            written = await self.cluster.patch(kind, namespace, name, change)
         except (NotFound, Conflict):
-            self._mirror.doubt(kind, {"metadata": {"namespace": namespace, "name": name}})
+            self.mirror.doubt(kind, {"metadata": {"namespace": namespace, "name": name}})
             raise
-        self._mirror.put(kind, written)
+        self.mirror.put(kind, written)
         return written
 
     async def resize(self, namespace: str, pod: str, container: str, cpu: str) -> Object:
         """Give a running pod's container another request and limit of processors. Raises NotFound."""
-        written = await self._cluster.resize(namespace, pod, container, cpu)
-        self._mirror.put(POD, written)
+        written = await self.cluster.resize(namespace, pod, container, cpu)
+        self.mirror.put(POD, written)
         return written
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
         """Ask for an object's deletion."""
-        await self._cluster.delete(kind, namespace, name, grace=grace)
+        await self.cluster.delete(kind, namespace, name, grace=grace)
         if kind == CONTROLLER_REVISION:
             # It has no finalizers, and nothing in it is waited for.
-            self._mirror.forget(kind, (namespace, name))
+            self.mirror.forget(kind, (namespace, name))
 
 
 def _needed(kind: Kind, thing: Object) -> Object:

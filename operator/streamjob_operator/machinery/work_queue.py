@@ -102,39 +102,31 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         pass
 
 
+@dataclass(slots=True)
 class WorkLoops(Generic[_Key]):
     """Runs one loop per object that is known.
 
     Args:
         reconcile: looks at an object once and acts; returns the seconds until the next time at the latest, None for the
             usual interval, or `WorkLoops.GONE`, which ends the loop.
-        pace: how often.
-        concurrency: number of simultaneous reconciliations.
         failed: called with each failure.
         chance: a random number from 0 to 1.
-        wait: waits for an event for some seconds at most.
     """
 
     GONE = -1.0
 
-    def __init__(
-        self,
-        reconcile: Callable[[_Key], Awaitable[float | None]],
-        *,
-        pace: Pace,
-        concurrency: int = 20,
-        failed: Callable[[_Key, Exception], None] = lambda _key, _error: None,
-        chance: Callable[[], float] = random.random,
-        wait: Callable[[asyncio.Event, float], Awaitable[None]] = _wait,
-    ) -> None:
-        self._reconcile = reconcile
-        self._pace = pace
-        self._places = _Places(concurrency)
-        self._failed = failed
-        self._chance = chance
-        self._wait = wait
-        self._objects: dict[_Key, _Object] = {}
-        self._closed = False
+    reconcile: Callable[[_Key], Awaitable[float | None]]
+    pace: Pace
+    concurrency: int = 20
+    failed: Callable[[_Key, Exception], None] = lambda _key, _error: None
+    chance: Callable[[], float] = random.random
+    wait: Callable[[asyncio.Event, float], Awaitable[None]] = _wait
+    _objects: dict[_Key, _Object] = field(default_factory=dict)
+    _closed: bool = False
+    _places: _Places = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = _Places(self.concurrency)
 
     def wake(self, key: _Key) -> None:
         """Reconcile an object soon, and again afterwards if a reconciliation is running."""
@@ -169,7 +161,7 @@ class WorkLoops(Generic[_Key]):
             delay = 0.0
             while not self._closed:
                 # A short delay, requested by a decision, counts as an event.
-                await self._places.take(thing, urgent=thing.woken.is_set() or delay < self._pace.interval)
+                await self._places.take(thing, urgent=thing.woken.is_set() or delay < self.pace.interval)
                 try:
                     thing.woken.clear()
                     delay = await self._once(key, thing)
@@ -177,24 +169,24 @@ class WorkLoops(Generic[_Key]):
                     self._places.give_back()
                 if delay == self.GONE and not thing.woken.is_set():
                     return
-                await self._wait(thing.woken, max(self._pace.pause, self._varied(delay)))
+                await self.wait(thing.woken, max(self.pace.pause, self._varied(delay)))
                 if thing.woken.is_set() and not self._closed:
-                    await asyncio.sleep(self._pace.pause)
+                    await asyncio.sleep(self.pace.pause)
         finally:
             if self._objects.get(key) is thing:
                 del self._objects[key]
 
     async def _once(self, key: _Key, thing: _Object) -> float:
         try:
-            delay = await self._reconcile(key)
+            delay = await self.reconcile(key)
         except Exception as error:
             thing.errors += 1
-            self._failed(key, error)
+            self.failed(key, error)
             expected = isinstance(error, StreamJobError)
             _log.warning("%s: %s; tried again soon", key, error, exc_info=None if expected else error)
-            return self._pace.after_errors(thing.errors)
+            return self.pace.after_errors(thing.errors)
         thing.errors = 0
-        return self._pace.interval if delay is None else delay
+        return self.pace.interval if delay is None else delay
 
     def _varied(self, delay: float) -> float:
-        return delay * (1 + self._pace.jitter * (2 * self._chance() - 1))
+        return delay * (1 + self.pace.jitter * (2 * self.chance() - 1))

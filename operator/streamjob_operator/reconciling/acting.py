@@ -85,6 +85,7 @@ class Actor:
     """Carries out actions.
 
     Args:
+        clock: seconds since 1970.
         traced: whether this controller sends traces.
     """
 

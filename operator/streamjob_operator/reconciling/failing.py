@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,30 +40,20 @@ class _Failure:
     unexpected: int
 
 
+@dataclass(slots=True)
 class Failures:
     """Knows the failing objects of a kind, and reports the failure on them.
 
     Args:
-        cluster: where the objects are.
-        events: records events.
         leave: stops the processes of an object to be released; returns whether none is left.
-        now: the time of day.
     """
 
-    def __init__(
-        self,
-        kind: Kind,
-        cluster: Cluster,
-        events: EventRecorder,
-        leave: Callable[[Object], Awaitable[bool]],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._kind = kind
-        self._cluster = cluster
-        self._events = events
-        self._leave = leave
-        self._now = now
-        self._known: dict[tuple[str, str], _Failure] = {}
+    kind: Kind
+    cluster: Cluster
+    events: EventRecorder
+    leave: Callable[[Object], Awaitable[bool]]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _known: dict[tuple[str, str], _Failure] = field(default_factory=dict)
 
     def text(self, thing: Object) -> str | None:
         """Return why the last reconcile of an object failed; None if it did not."""
@@ -82,7 +72,7 @@ class Failures:
             return conditions
         for kind, status in _VERDICTS:
             conditions = with_condition(
-                conditions, kind, status, REASON, text, generation=_generation(thing), now=self._now()
+                conditions, kind, status, REASON, text, generation=_generation(thing), now=self.now()
             )
         return conditions
 
@@ -96,17 +86,17 @@ class Failures:
             return
         failure = self._known[_key(thing)] = self._failure(thing, error)
         try:
-            thing = await self._cluster.get(self._kind, *_key(thing))
+            thing = await self.cluster.get(self.kind, *_key(thing))
             await self._write(thing)
         except ClusterError as missed:
             _log.warning("the failure of %s/%s was not noted: %s", *_key(thing), missed)
-        await self._events.record(thing, "Warning", REASON, failure.text)
+        await self.events.record(thing, "Warning", REASON, failure.text)
         if failure.unexpected >= _PATIENCE:
             await self._release(thing)
 
     def _failure(self, thing: Object, error: Exception) -> _Failure:
         text = told(error) + (_TO_LET_GO if thing["metadata"].get("deletionTimestamp") else "")
-        uid, now = thing["metadata"].get("uid", ""), self._now()
+        uid, now = thing["metadata"].get("uid", ""), self.now()
         known, unexpected = self._known.get(_key(thing)), not isinstance(error, StreamJobError)
         if known is None or known.uid != uid:
             return _Failure(uid, text, now, int(unexpected))
@@ -120,7 +110,7 @@ class Failures:
         stored = thing.get("status") or {}
         wanted = stored | {"conditions": self._beside(stored.get("conditions"), thing)}
         if wanted != stored:
-            await self._cluster.replace(self._kind, thing | {"status": wanted}, subresource="status")
+            await self.cluster.replace(self.kind, thing | {"status": wanted}, subresource="status")
 
     def _beside(self, stored: Any, thing: Object) -> list[Object]:
         """Return the stored conditions with this failure; a status that cannot be read keeps all the rest."""
@@ -129,16 +119,16 @@ class Failures:
         except (ValidationError, TypeError):
             known = ()
         if find_condition(known, "Stalled") is not None:
-            known = with_condition(known, "Stalled", "False", REASON, generation=_generation(thing), now=self._now())
+            known = with_condition(known, "Stalled", "False", REASON, generation=_generation(thing), now=self.now())
         return [each.to_dict() for each in self.shown(known, thing)]
 
     async def _release(self, thing: Object) -> None:
         deleted, finalizers = thing["metadata"].get("deletionTimestamp"), thing["metadata"].get("finalizers") or ()
-        if not deleted or FINALIZER not in finalizers or not await self._leave(thing):
+        if not deleted or FINALIZER not in finalizers or not await self.leave(thing):
             return
         message = f"the failed step is skipped, and its files are left in the store: {self.text(thing)}"
-        await self._events.record(thing, "Warning", "CleanupFailed", message)
-        await set_finalizer(self._cluster, await self._cluster.get(self._kind, *_key(thing)), present=False)
+        await self.events.record(thing, "Warning", "CleanupFailed", message)
+        await set_finalizer(self.cluster, await self.cluster.get(self.kind, *_key(thing)), present=False)
 
 
 def told(error: Exception) -> str:

@@ -101,12 +101,6 @@ class SnapshotIndex:
         self._jobs[job].pop(thing["metadata"]["name"], None)
         return job
 
-    def replace(self, things: Iterable[Object]) -> None:
-        """Replace the known objects by a complete listing."""
-        self._jobs.clear()
-        for thing in things:
-            self.put(thing)
-
     def of(self, namespace: str, name: str) -> tuple[Object, ...]:
         """Return the StreamSnapshots of a job, by name."""
         found = self._jobs.get((namespace, name), {})
@@ -156,49 +150,33 @@ class Tokens:
         self._known.pop(uid, None)
 
 
+@dataclass(slots=True)
 class Observer:
     """Makes observations.
 
     Args:
-        cluster: the Kubernetes API.
-        drivers: asks drivers.
-        tokens: provides the tokens for drivers.
-        stored: reads stores.
-        index: the StreamSnapshots.
         admissions: asks the API server whether it takes a driver's pod.
         wanted_triggers: returns the ids of the requests whose outcome a decision needs.
         wanted_trials: returns the revisions whose pods the API server is to be asked about at a time.
-        evaluations: evaluates specs.
         wanted_successor: returns the number of the driver whose report a decision needs, beside the running one's.
         clock: seconds since 1970.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        drivers: Drivers,
-        tokens: Tokens,
-        stored: JobStores,
-        index: SnapshotIndex,
-        admissions: Admissions,
-        wanted_triggers: Callable[[StreamJobStatus], Collection[str]],
-        wanted_trials: Callable[[StreamJobStatus, float], Collection[str]],
-        evaluations: Evaluations,
-        wanted_successor: Callable[[StreamJobStatus], int | None] = lambda _status: None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._cluster = cluster
-        self._drivers = drivers
-        self._tokens = tokens
-        self._stored = stored
-        self._index = index
-        self._admissions = admissions
-        self._wanted_triggers = wanted_triggers
-        self._wanted_trials = wanted_trials
-        self._evaluations = evaluations
-        self._wanted_successor = wanted_successor
-        self._clock = clock
-        self._resting = LogCache(clock=clock)
+    cluster: Cluster
+    drivers: Drivers
+    tokens: Tokens
+    stored: JobStores
+    index: SnapshotIndex
+    admissions: Admissions
+    wanted_triggers: Callable[[StreamJobStatus], Collection[str]]
+    wanted_trials: Callable[[StreamJobStatus, float], Collection[str]]
+    evaluations: Evaluations
+    wanted_successor: Callable[[StreamJobStatus], int | None] = lambda _status: None
+    clock: Callable[[], float] = time.time
+    _resting: LogCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._resting = LogCache(clock=self.clock)
 
     async def observe(self, job: Object, resource: Resource, triggers: Collection[str] = ()) -> Observation:
         """Return the observation of a StreamJob, and the outcomes of further requests to its driver.
@@ -207,23 +185,23 @@ class Observer:
             ClusterError: the Kubernetes API does not say; without it there is nothing to decide on.
         """
         revisions, listed = await asyncio.gather(
-            list_revisions(self._cluster, job),
-            self._cluster.list(POD, resource.namespace, labels=f"{UID_LABEL}={resource.uid}"),
+            list_revisions(self.cluster, job),
+            self.cluster.list(POD, resource.namespace, labels=f"{UID_LABEL}={resource.uid}"),
         )
         owned = [pod for pod in listed if _belongs(pod, resource.uid)]
         pods, preflights = [
-            tuple([await explained(self._cluster, resource.namespace, each, self._clock()) for each in known])
+            tuple([await explained(self.cluster, resource.namespace, each, self.clock()) for each in known])
             for known in (_drivers(owned, ATTEMPT_LABEL), _drivers(owned, PREFLIGHT_LABEL))
         ]
         executors, executor_pods = await self._executors(job, resource, revisions, listed)
-        snapshots = tuple(_known(each) for each in self._index.of(resource.namespace, resource.name))
+        snapshots = tuple(_known(each) for each in self.index.of(resource.namespace, resource.name))
         current = next((pod for pod in owned if _attempt(pod) == resource.status.job_status.attempt), None)
         said = _Said() if current is None else await self._ask(job, resource, current, triggers)
         location, storage = place_of(resource, revisions)
-        reach = Reach.STORE if location is None else self._stored.reach(location, storage)
+        reach = Reach.STORE if location is None else self.stored.reach(location, storage)
         log, damage, trouble = await self._log(resource, location, storage, pods, said.job)
         return Observation(
-            now=self._clock(),
+            now=self.clock(),
             pods=pods,
             preflights=preflights,
             unowned=await self._unowned(job, resource),
@@ -241,7 +219,7 @@ class Observer:
             snapshots=snapshots,
             revisions=revisions,
             initial=await self._initial(resource),
-            compatibility=await compatibility(resource, log, storage, self._stored, self._evaluations),
+            compatibility=await compatibility(resource, log, storage, self.stored, self.evaluations),
             admissions=await self._admissions_of(job, resource, revisions, current),
             finalizer=FINALIZER in (job["metadata"].get("finalizers") or ()),
             orphans=leaves_orphans(job),
@@ -252,7 +230,7 @@ class Observer:
         if resource.deleted or resource.status.job_status.attempt:
             return ()
         name = labels(Metadata.model_validate(job["metadata"]))[NAME_LABEL]
-        found = await self._cluster.list(POD, resource.namespace, labels=f"{NAME_LABEL}={name},{ATTEMPT_LABEL}")
+        found = await self.cluster.list(POD, resource.namespace, labels=f"{NAME_LABEL}={name},{ATTEMPT_LABEL}")
         drivers = [driver_pod(pod) for pod in found if not pod["metadata"].get("ownerReferences")]
         # A label may be too short for the name.
         return tuple(pod for pod in drivers if pod is not None and pod.name == driver_name(resource.name, pod.attempt))
@@ -264,17 +242,17 @@ class Observer:
         known = found or resource.status.executors is not None
         if not known and all(each.content.get("executor") is None for each in revisions):
             return None, ()
-        seen = [await explained(self._cluster, resource.namespace, each, self._clock()) for each in found]
-        return await executor_set(self._cluster, Metadata.model_validate(job["metadata"]), len(seen)), tuple(seen)
+        seen = [await explained(self.cluster, resource.namespace, each, self.clock()) for each in found]
+        return await executor_set(self.cluster, Metadata.model_validate(job["metadata"]), len(seen)), tuple(seen)
 
     async def _admissions_of(
         self, job: Object, resource: Resource, revisions: Iterable[Revision], running: Object | None
     ) -> tuple[Admission, ...]:
-        refused = self._admissions.rejected(resource.uid)
-        wanted = self._wanted_trials(resource.status, self._clock())
+        refused = self.admissions.rejected(resource.uid)
+        wanted = self.wanted_trials(resource.status, self.clock())
         attempt = resource.status.job_status.attempt + 1
         found = [
-            await self._admissions.try_out(job, each, attempt, running["metadata"]["name"])
+            await self.admissions.try_out(job, each, attempt, running["metadata"]["name"])
             for each in revisions
             if running is not None and each.name in wanted
         ]
@@ -284,29 +262,29 @@ class Observer:
 
     async def _ask(self, thing: Object, resource: Resource, pod: Object, also: Collection[str]) -> _Said:
         try:
-            address = await self._tokens.address(thing, pod)
+            address = await self.tokens.address(thing, pod)
             if address is None:
                 return _Said()
-            wanted = sorted({*self._wanted_triggers(resource.status), *also})
-            job = await self._drivers.report(address, wanted)
+            wanted = sorted({*self.wanted_triggers(resource.status), *also})
+            job = await self.drivers.report(address, wanted)
             if job.attempt != resource.status.job_status.attempt:
                 # The address belongs to another driver meanwhile.
                 return _Said()
             return await self._completed(address, job, wanted)
         except (ControlApiError, ClusterError) as error:
             if isinstance(error, RequestFailed) and error.status == HTTPStatus.UNAUTHORIZED:
-                self._tokens.forget(resource.uid)
+                self.tokens.forget(resource.uid)
             _log.debug("%s/%s: its driver cannot be asked: %s", resource.namespace, resource.name, error)
             return _Said()
 
     async def _successor(self, thing: Object, resource: Resource, pods: Iterable[Object]) -> JobView | None:
-        attempt = self._wanted_successor(resource.status)
+        attempt = self.wanted_successor(resource.status)
         pod = next((pod for pod in pods if attempt is not None and _attempt(pod) == attempt), None)
         if pod is None:
             return None
         try:
-            address = await self._tokens.address(thing, pod)
-            job = None if address is None else await self._drivers.report(address)
+            address = await self.tokens.address(thing, pod)
+            job = None if address is None else await self.drivers.report(address)
         except (ControlApiError, ClusterError) as error:
             _log.debug("%s/%s: its successor cannot be asked: %s", resource.namespace, resource.name, error)
             return None
@@ -317,12 +295,12 @@ class Observer:
         time."""
         checkpoints, policy, triggers = job.checkpoints, job.checkpointing, job.triggers
         if checkpoints is None:
-            checkpoints = await self._drivers.checkpoints(address)
+            checkpoints = await self.drivers.checkpoints(address)
         if policy is None:
-            policy = await self._drivers.patch_checkpointing(address, CheckpointingChanges())
+            policy = await self.drivers.patch_checkpointing(address, CheckpointingChanges())
         if triggers is None:
             # One after the other, over one connection: to make a second one takes longer.
-            asked = [await self._drivers.trigger(address, each) for each in wanted]
+            asked = [await self.drivers.trigger(address, each) for each in wanted]
             triggers = {each.trigger_id: each for each in asked if each is not None}
         return _Said(job, checkpoints, policy, {str(each): view for each, view in triggers.items()})
 
@@ -331,7 +309,7 @@ class Observer:
         if spec is None or spec.initial_snapshot_ref is None:
             return None
         try:
-            return _known(await self._cluster.get(STREAM_SNAPSHOT, resource.namespace, spec.initial_snapshot_ref.name))
+            return _known(await self.cluster.get(STREAM_SNAPSHOT, resource.namespace, spec.initial_snapshot_ref.name))
         except NotFound:
             return None
 
@@ -347,16 +325,16 @@ class Observer:
         told = None if job is None else log_of_driver(job)
         if location is None:
             return told or StoredLog(), "", None
-        if self._stored.reach(location, storage) is not Reach.STORE:
+        if self.stored.reach(location, storage) is not Reach.STORE:
             return told or log_as_remembered(resource.status, pods), "", None
         known = told if not _doubtful(resource.status) else None
         if known is None and told is None and not resource.deleted:
             known = self._resting.find(resource.uid, location, pods)
         try:
             if known is not None:
-                await self._stored.check_credentials(resource.namespace, storage)
+                await self.stored.check_credentials(resource.namespace, storage)
                 return known, "", None
-            log = await self._stored.log(resource.namespace, resource.name, location, storage)
+            log = await self.stored.log(resource.namespace, resource.name, location, storage)
         except LogDamaged as error:
             return told, "" if told is not None else f"{error.what}; {error.fix}", None
         except StreamJobError as error:

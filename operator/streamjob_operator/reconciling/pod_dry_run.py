@@ -6,6 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from streamjob.errors import InvalidInput
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, NotFound, Refused, Unavailable
@@ -40,28 +41,19 @@ _REPLACED = frozenset({STATEFUL_SET, POD_DISRUPTION_BUDGET})
 """Kinds that follow their job's spec; what a user has removed from a template must not stay in a merged one."""
 
 
+@dataclass(slots=True)
 class Admissions:
     """Tries and creates the objects of drivers.
 
     Args:
-        cluster: the Kubernetes API.
-        build_pod: makes the objects of drivers and preflights.
-        build_executors: makes the executors' objects.
         clock: seconds since 1970.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        build_pod: BuildPod,
-        build_executors: BuildExecutors,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._cluster = cluster
-        self._build_pod = build_pod
-        self._build_executors = build_executors
-        self._clock = clock
-        self._rejected: dict[str, Admission] = {}
+    cluster: Cluster
+    build_pod: BuildPod
+    build_executors: BuildExecutors
+    clock: Callable[[], float] = time.time
+    _rejected: dict[str, Admission] = field(default_factory=dict)
 
     async def try_out(self, job: Object, revision: Revision, attempt: int, running: str) -> Admission:
         """Return whether the API server would take a driver in the place of the one that runs.
@@ -75,7 +67,7 @@ class Admissions:
         Raises:
             ClusterError: the API server does not answer.
         """
-        now = self._clock()
+        now = self.clock()
         try:
             objects = self._objects(job, revision, CreateDriver(attempt=attempt, revision=revision.name))
         except InvalidInput as error:
@@ -104,13 +96,13 @@ class Admissions:
             ClusterError: the API server does not answer, or the pod has changed.
         """
         meta = job["metadata"]
-        pod = (await self._cluster.get(POD, meta["namespace"], action.name))["metadata"]
+        pod = (await self.cluster.get(POD, meta["namespace"], action.name))["metadata"]
         if pod["uid"] != action.uid or pod.get("ownerReferences"):
             return
         former = Metadata(name=meta["name"], namespace=meta["namespace"], uid=pod["labels"][UID_LABEL])
-        token = await self._cluster.get(SECRET, meta["namespace"], control_name(former))
+        token = await self.cluster.get(SECRET, meta["namespace"], control_name(former))
         driver = CreateDriver(attempt=action.attempt, revision=action.revision.name)
-        *before, wanted = self._build_pod(job, action.revision, driver)
+        *before, wanted = self.build_pod(job, action.revision, driver)
         for thing in before:
             with contextlib.suppress(AlreadyExists):
                 await self._make({**thing, "data": token["data"]} if kind_of(thing) == SECRET else thing, dry_run=False)
@@ -121,7 +113,7 @@ class Admissions:
                 "resourceVersion": pod["resourceVersion"],
             }
         }
-        await self._cluster.patch(POD, meta["namespace"], action.name, change)
+        await self.cluster.patch(POD, meta["namespace"], action.name, change)
 
     async def ensure_executors(self, job: Object, revision: Revision, action: EnsureExecutors) -> None:
         """Create a revision's executors, or change those that there are. A rejection is kept, as for a driver.
@@ -129,16 +121,16 @@ class Admissions:
         Raises:
             ClusterError: the API server does not answer.
         """
-        await self._create_all(job, revision, lambda: self._build_executors(job, revision, action.instances))
+        await self._create_all(job, revision, lambda: self.build_executors(job, revision, action.instances))
 
     def _objects(self, job: Object, revision: Revision, action: CreateDriver | CreatePreflight) -> Sequence[Object]:
         """Return the objects of a pod, with itself last; a driver has executors."""
-        *before, pod = self._build_pod(job, revision, action)
-        driven = self._build_executors(job, revision, revision.instances) if isinstance(action, CreateDriver) else ()
+        *before, pod = self.build_pod(job, revision, action)
+        driven = self.build_executors(job, revision, revision.instances) if isinstance(action, CreateDriver) else ()
         return [*before, *driven, pod]
 
     async def _create_all(self, job: Object, revision: Revision, build: Callable[[], Sequence[Object]]) -> None:
-        uid, now = job["metadata"]["uid"], self._clock()
+        uid, now = job["metadata"]["uid"], self.clock()
         try:
             objects = build()
         except InvalidInput as error:
@@ -174,7 +166,7 @@ class Admissions:
     async def _make(self, thing: Object, *, dry_run: bool) -> None:
         kind, meta = kind_of(thing), thing["metadata"]
         try:
-            await self._cluster.create(kind, thing, dry_run=dry_run)
+            await self.cluster.create(kind, thing, dry_run=dry_run)
         except AlreadyExists:
             if dry_run or kind not in (NETWORK_POLICY, *_REPLACED):
                 raise
@@ -182,21 +174,21 @@ class Admissions:
                 await self._replace(kind, thing)
                 return
             # The settings may have changed since it was made for an earlier driver.
-            await self._cluster.patch(NETWORK_POLICY, meta["namespace"], meta["name"], {"spec": thing["spec"]})
+            await self.cluster.patch(NETWORK_POLICY, meta["namespace"], meta["name"], {"spec": thing["spec"]})
 
     async def _replace(self, kind: Kind, thing: Object) -> None:
         meta = thing["metadata"]
-        known = await self._cluster.get(kind, meta["namespace"], meta["name"])
+        known = await self.cluster.get(kind, meta["namespace"], meta["name"])
         # Others may have put something there, too: Kueue does.
         both = {
             part: {**(known["metadata"].get(part) or {}), **meta.get(part, {})} for part in ("labels", "annotations")
         }
         try:
-            await self._cluster.replace(kind, {**thing, "metadata": {**known["metadata"], **both}})
+            await self.cluster.replace(kind, {**thing, "metadata": {**known["metadata"], **both}})
         except Refused as error:
             if kind == STATEFUL_SET and _IS_FIXED in error.said:
                 # The claims of a set cannot be changed. The next creation makes another set.
-                await self._cluster.delete(kind, meta["namespace"], meta["name"])
+                await self.cluster.delete(kind, meta["namespace"], meta["name"])
             raise
 
     async def _only_beside(self, rejection: str, namespace: str, running: str) -> bool:
@@ -205,7 +197,7 @@ class Admissions:
         if exceeded is None:
             return False
         try:
-            pod = await self._cluster.get(POD, namespace, running)
+            pod = await self.cluster.get(POD, namespace, running)
         except NotFound:
             return False
         return fits_without(exceeded, pod)

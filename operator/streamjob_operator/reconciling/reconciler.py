@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -46,45 +46,29 @@ class Act(Protocol):
         ...
 
 
+@dataclass(slots=True)
 class JobReconciler:
     """Reconciles StreamJobs.
 
     Args:
-        cluster: the Kubernetes API.
-        resources: reads StreamJobs.
-        observe: looks at all that concerns one.
-        decide: returns the status to store and the actions to execute.
-        act: executes the actions.
-        metrics: count it.
-        events: records events.
-        now: the time of day.
         wrote: called after each write of a status, with the object that the API returned.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        resources: Resources,
-        observe: Observe,
-        decide: Decide,
-        act: Act,
-        metrics: Metrics,
-        events: EventRecorder,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        wrote: Callable[[Object], None] = lambda _job: None,
-        moves: Moves | None = None,
-    ) -> None:
-        self._cluster = cluster
-        self._resources = resources
-        self._observe = observe
-        self._decide = decide
-        self._act = act
-        self._metrics = metrics
-        self._failures = Failures(STREAM_JOB, cluster, events, self._stop_drivers, now)
-        self._wrote = wrote
-        self._now = now
-        self._moves = moves
-        self._unserved: dict[tuple[str, str], tuple[Object, Object]] = {}
+    cluster: Cluster
+    resources: Resources
+    observe: Observe
+    decide: Decide
+    act: Act
+    metrics: Metrics
+    events: EventRecorder
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    wrote: Callable[[Object], None] = lambda _job: None
+    moves: Moves | None = None
+    _failures: Failures = field(init=False)
+    _unserved: dict[tuple[str, str], tuple[Object, Object]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._failures = Failures(STREAM_JOB, self.cluster, self.events, self._stop_drivers, self.now)
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
         """Reconcile once, and return the seconds until the next time, as `WorkLoops` wants it.
@@ -93,7 +77,7 @@ class JobReconciler:
             Exception: it failed; a condition and an event of the StreamJob say why, unless the API server is silent.
         """
         started = time.monotonic()
-        with self._metrics.reconciling.track_inprogress():
+        with self.metrics.reconciling.track_inprogress():
             try:
                 with about(job=name, namespace=namespace):
                     return await self._once(namespace, name)
@@ -101,17 +85,17 @@ class JobReconciler:
                 _log.debug("%s/%s was written meanwhile: %s", namespace, name, error)
                 return 0.0
             finally:
-                self._metrics.reconcile_seconds.observe(time.monotonic() - started)
+                self.metrics.reconcile_seconds.observe(time.monotonic() - started)
 
     async def _once(self, namespace: str, name: str) -> float | None:
         try:
-            job = await self._cluster.get(STREAM_JOB, namespace, name)
+            job = await self.cluster.get(STREAM_JOB, namespace, name)
         except NotFound:
-            self._metrics.job(namespace, name, None)
+            self.metrics.job(namespace, name, None)
             self._unserved.pop((namespace, name), None)
             self._failures.forget(namespace, name)
-            if self._moves is not None:
-                self._moves.forget(namespace, name)
+            if self.moves is not None:
+                self.moves.forget(namespace, name)
             return WorkLoops.GONE
         try:
             requeue = await self._look(job)
@@ -128,19 +112,19 @@ class JobReconciler:
         return 0.0
 
     async def _look(self, job: Object) -> float | None:
-        resource = await self._resources.read(job)
-        seen = await self._observe(job, resource)
-        decision = self._decide(resource, seen)
+        resource = await self.resources.read(job)
+        seen = await self.observe(job, resource)
+        decision = self.decide(resource, seen)
         status = decision.status
         status = status.model_copy(update={"conditions": self._failures.shown(status.conditions, job)})
         job = await self._store(job, status)
         self._measure(resource, status)
-        if self._moves is not None:
-            self._moves.note(resource, status, self._now())
+        if self.moves is not None:
+            self.moves.note(resource, status, self.now())
         for action in decision.actions:
             _log.info("%s/%s: %s", resource.namespace, resource.name, told(action))
-            await self._act(job, resource, seen, action)
-            self._metrics.actions.labels(type(action).__name__).inc()
+            await self.act(job, resource, seen, action)
+            self.metrics.actions.labels(type(action).__name__).inc()
         return decision.requeue
 
     async def _stop_drivers(self, job: Object) -> bool:
@@ -148,12 +132,12 @@ class JobReconciler:
         if leaves_orphans(job):
             return True
         meta = job["metadata"]
-        pods = await self._cluster.list(POD, meta["namespace"], labels=f"{UID_LABEL}={meta['uid']}")
+        pods = await self.cluster.list(POD, meta["namespace"], labels=f"{UID_LABEL}={meta['uid']}")
         drivers = [pod for pod in pods if ATTEMPT_LABEL in (pod["metadata"].get("labels") or {})]
         live = [pod for pod in drivers if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
         for pod in live:
             if not pod["metadata"].get("deletionTimestamp"):
-                await self._cluster.delete(POD, meta["namespace"], pod["metadata"]["name"])
+                await self.cluster.delete(POD, meta["namespace"], pod["metadata"]["name"])
         return not live
 
     async def _store(self, job: Object, status: StreamJobStatus) -> Object:
@@ -163,8 +147,8 @@ class JobReconciler:
         if wanted == stored or self._unserved.get(key) == (wanted, stored):
             return job
         # The whole status is replaced, so that omitted fields are removed.
-        written = await self._cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
-        self._wrote(written)
+        written = await self.cluster.replace(STREAM_JOB, job | {"status": wanted}, subresource="status")
+        self.wrote(written)
         self._unserved.pop(key, None)
         if written.get("status") != wanted:
             self._unserved[key] = wanted, written.get("status") or {}
@@ -174,7 +158,7 @@ class JobReconciler:
         last = status.checkpoint.last_completed
         completed = None if last is None or last.completed is None else last.completed.timestamp()
         sample = JobSample(status.lifecycle_state.value, completed, _scaling(status))
-        self._metrics.job(resource.namespace, resource.name, sample)
+        self.metrics.job(resource.namespace, resource.name, sample)
 
 
 def _scaling(status: StreamJobStatus) -> ScalingSample | None:

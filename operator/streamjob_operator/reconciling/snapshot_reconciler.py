@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from streamjob.errors import CannotRestore, StreamJobError
@@ -40,38 +40,22 @@ _EVALUATION = 2.0
 """Seconds until the next look at the snapshot of a job whose spec is being evaluated."""
 
 
+@dataclass(slots=True)
 class SnapshotReconciler:
-    """Reconciles StreamSnapshots.
+    """Reconciles StreamSnapshots."""
 
-    Args:
-        cluster: the Kubernetes API.
-        resources: reads StreamJobs.
-        observer: looks at their jobs.
-        actor: asks drivers.
-        stored: deletes savepoints.
-        events: records events.
-        now: the time of day.
-    """
+    cluster: Cluster
+    resources: Resources
+    observer: Observer
+    actor: Actor
+    stored: JobStores
+    events: EventRecorder
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _limits: Limits = field(default_factory=Limits)
+    _failures: Failures = field(init=False)
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        resources: Resources,
-        observer: Observer,
-        actor: Actor,
-        stored: JobStores,
-        events: EventRecorder,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._cluster = cluster
-        self._resources = resources
-        self._observer = observer
-        self._actor = actor
-        self._stored = stored
-        self._events = events
-        self._now = now
-        self._limits = Limits()
-        self._failures = Failures(STREAM_SNAPSHOT, cluster, events, _nothing_runs, now)
+    def __post_init__(self) -> None:
+        self._failures = Failures(STREAM_SNAPSHOT, self.cluster, self.events, _nothing_runs, self.now)
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
         """Reconcile once, and return the seconds until the next time, as `WorkLoops` wants it.
@@ -81,7 +65,7 @@ class SnapshotReconciler:
                 silent.
         """
         try:
-            thing = await self._cluster.get(STREAM_SNAPSHOT, namespace, name)
+            thing = await self.cluster.get(STREAM_SNAPSHOT, namespace, name)
         except NotFound:
             self._failures.forget(namespace, name)
             return WorkLoops.GONE
@@ -110,28 +94,28 @@ class SnapshotReconciler:
 
     async def _once(self, thing: Object, snapshot: StreamSnapshot) -> float | None:
         job = await self._job(snapshot)
-        resource = None if job is None else await self._resources.read(job)
+        resource = None if job is None else await self.resources.read(job)
         seen = None
         if job is not None and resource is not None:
             known = () if snapshot.status.trigger_id is None else (snapshot.status.trigger_id,)
-            seen = await self._observer.observe(job, resource, known)
+            seen = await self.observer.observe(job, resource, known)
         storage = self._storage(thing, resource, seen)
         situation = SnapshotSituation(
             snapshot=snapshot,
             job=resource,
             seen=seen,
             finalizer=FINALIZER in (thing["metadata"].get("finalizers") or ()),
-            now=self._now(),
-            reach=Reach.STORE if snapshot.status.path is None else self._stored.reach(snapshot.status.path, storage),
+            now=self.now(),
+            reach=Reach.STORE if snapshot.status.path is None else self.stored.reach(snapshot.status.path, storage),
             named=await self._named(snapshot, storage),
         )
         if situation.disposing and snapshot.status.path is not None:
             storage = self._storage(thing, resource, seen)
             try:
-                claimed = await self._stored.claimed(snapshot.metadata.namespace, snapshot.status.path, storage)
+                claimed = await self.stored.claimed(snapshot.metadata.namespace, snapshot.status.path, storage)
             except StreamJobError as error:
                 if not self._gives_up(snapshot, error):
-                    await self._events.record(thing, "Warning", "CleanupFailed", str(error))
+                    await self.events.record(thing, "Warning", "CleanupFailed", str(error))
                     raise
                 situation = replace(situation, hindrance=error.what)
             else:
@@ -140,7 +124,7 @@ class SnapshotReconciler:
         shown = self._failures.shown(decision.status.conditions, thing)
         wanted = decision.status.model_copy(update={"conditions": shown}).to_dict()
         if wanted != (thing.get("status") or {}):
-            thing = await self._cluster.replace(STREAM_SNAPSHOT, thing | {"status": wanted}, subresource="status")
+            thing = await self.cluster.replace(STREAM_SNAPSHOT, thing | {"status": wanted}, subresource="status")
         for action in decision.actions:
             await self._act(thing, job, resource, seen, action)
         return decision.requeue
@@ -150,18 +134,18 @@ class SnapshotReconciler:
         deleted = snapshot.metadata.deletion_timestamp
         if deleted is None or not isinstance(error, (StoreError, SecretMissing)):
             return False
-        return (self._now() - deleted).total_seconds() > self._limits.disposal_of(trouble_of(error).reason)
+        return (self.now() - deleted).total_seconds() > self._limits.disposal_of(trouble_of(error).reason)
 
     async def _named(self, snapshot: StreamSnapshot, storage: Storage) -> NamedSavepoint | None:
         """Return the savepoint at the path that a StreamSnapshot names, before the resource represents it."""
         asked, status = snapshot.spec.savepoint, snapshot.status
         if asked is None or asked.path is None or status.state is not SnapshotState.PENDING:
             return None
-        if status.next_try is not None and self._now() < status.next_try:
+        if status.next_try is not None and self.now() < status.next_try:
             return None
         path = asked.path if asked.path.endswith(f"/{MANIFEST_NAME}") else f"{asked.path.rstrip('/')}/{MANIFEST_NAME}"
         try:
-            manifest = await self._stored.manifest(snapshot.metadata.namespace, path, storage)
+            manifest = await self.stored.manifest(snapshot.metadata.namespace, path, storage)
         except NotInReach:
             return None
         except CannotRestore as error:
@@ -175,7 +159,7 @@ class SnapshotReconciler:
 
     async def _job(self, snapshot: StreamSnapshot) -> Object | None:
         try:
-            return await self._cluster.get(STREAM_JOB, snapshot.metadata.namespace, snapshot.spec.job_ref.name)
+            return await self.cluster.get(STREAM_JOB, snapshot.metadata.namespace, snapshot.spec.job_ref.name)
         except NotFound:
             return None
 
@@ -184,27 +168,27 @@ class SnapshotReconciler:
     ) -> None:
         storage = self._storage(thing, resource, seen)
         if isinstance(action, Emit):
-            await self._events.record(thing, action.type, action.reason, action.message)
+            await self.events.record(thing, action.type, action.reason, action.message)
         elif isinstance(action, AddFinalizer):
-            await set_finalizer(self._cluster, thing, present=True)
+            await set_finalizer(self.cluster, thing, present=True)
             if resource is not None:
                 await self._remember(thing, storage)
         elif isinstance(action, RemoveFinalizer):
-            await set_finalizer(self._cluster, thing, present=False)
+            await set_finalizer(self.cluster, thing, present=False)
         elif isinstance(action, DeleteSnapshotData):
             try:
-                await self._stored.delete_savepoint(thing["metadata"]["namespace"], action.path, storage)
+                await self.stored.delete_savepoint(thing["metadata"]["namespace"], action.path, storage)
             except StreamJobError as error:
                 left = self._gives_up(StreamSnapshot.model_validate(thing), error)
                 told = f"{error.what}. The files of {action.path} are left there" if left else str(error)
-                await self._events.record(thing, "Warning", "CleanupFailed", told)
+                await self.events.record(thing, "Warning", "CleanupFailed", told)
                 if not left:
                     # The resource stays until this is fixed, and its deletion waits.
                     raise
         elif job is not None and resource is not None and seen is not None:
             if FINALIZER in (thing["metadata"].get("finalizers") or ()):
                 await self._remember(thing, storage)
-            await self._actor(job, resource, seen, action)
+            await self.actor(job, resource, seen, action)
 
     @staticmethod
     def _storage(thing: Object, resource: Resource | None, seen: Observation | None) -> Storage:
@@ -218,7 +202,7 @@ class SnapshotReconciler:
         if (thing["metadata"].get("annotations") or {}).get(STORAGE_ANNOTATION) == text:
             return
         change: Object = {"metadata": {"annotations": {STORAGE_ANNOTATION: text}}}
-        await self._cluster.patch(STREAM_SNAPSHOT, thing["metadata"]["namespace"], thing["metadata"]["name"], change)
+        await self.cluster.patch(STREAM_SNAPSHOT, thing["metadata"]["namespace"], thing["metadata"]["name"], change)
 
 
 async def _nothing_runs(_thing: Object) -> bool:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from streamjob.errors import InvalidInput, StreamJobError
@@ -49,6 +50,7 @@ from streamjob_operator.storage.disposal import (
 
 _T = TypeVar("_T")
 _CONNECTIONS = 64
+_AT_ONCE = 16
 _LOGIN_SECONDS = 10.0
 _CHECK_SECONDS = 60.0
 _ACCESS_KEY, _SECRET_KEY, _SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
@@ -115,38 +117,28 @@ class S3Stores:
         return found
 
 
+@dataclass(slots=True)
 class JobStores:
     """Reads and deletes stored snapshots of jobs.
 
     Args:
-        cluster: where the Secrets with credentials are.
-        concurrency: how many stores are asked at the same time.
         ambient: whether the controller's own credentials may be used for a job that names none. Then everybody who can
             create a StreamJob can read and delete with the controller's credentials.
         clock: seconds of a clock that never goes back.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        open_store: Open | None = None,
-        *,
-        concurrency: int = 16,
-        ambient: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._cluster = cluster
-        self._ambient = ambient
-        self._open = open_store or S3Stores()
-        self._places = asyncio.Semaphore(concurrency)
-        self._clock = clock
-        self._logins: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+    cluster: Cluster
+    open_store: Open = field(default_factory=S3Stores)
+    ambient: bool = False
+    clock: Callable[[], float] = time.monotonic
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _logins: dict[tuple[str, str], tuple[float, dict[str, str]]] = field(default_factory=dict)
 
     def reach(self, uri: str, storage: Storage) -> Reach:
         """Return whether the objects at a URI can be read and deleted from here."""
         if not uri.startswith("s3://"):
             return Reach.VOLUME
-        named = storage.credentials_secret_ref is not None or self._ambient
+        named = storage.credentials_secret_ref is not None or self.ambient
         return Reach.STORE if named else Reach.NO_CREDENTIALS
 
     async def log(self, namespace: str, name: str, location: str, storage: Storage) -> StoredLog:
@@ -223,7 +215,7 @@ class JobStores:
         said = f"job {claim.namespace}/{claim.job} has claimed it to start from"
         try:
             # The controller may watch fewer namespaces than those that may have claimants.
-            jobs = await self._cluster.list(STREAM_JOB, claim.namespace, metadata_only=True)
+            jobs = await self.cluster.list(STREAM_JOB, claim.namespace, metadata_only=True)
         except (Refused, NotFound) as error:
             return f"{said}, and whether there is such a StreamJob cannot be asked: {error.said}"
         if any(each["metadata"]["name"] == claim.job for each in jobs):
@@ -264,11 +256,11 @@ class JobStores:
 
     async def _credentials(self, namespace: str, name: str, age: float = _LOGIN_SECONDS) -> dict[str, str]:
         read, known = self._logins.get((namespace, name), (-math.inf, {}))
-        if self._clock() < read + age:
+        if self.clock() < read + age:
             return known
         fix = f"Create it with the keys {_ACCESS_KEY} and {_SECRET_KEY}, or correct storage.credentialsSecretRef."
         try:
-            data = (await self._cluster.get(SECRET, namespace, name)).get("data") or {}
+            data = (await self.cluster.get(SECRET, namespace, name)).get("data") or {}
         except NotFound:
             raise SecretMissing(f"there is no Secret {name} in namespace {namespace}", fix) from None
         found = {
@@ -280,7 +272,7 @@ class JobStores:
         if missing:
             raise SecretMissing(f"the Secret {name} in namespace {namespace} lacks {' and '.join(missing)}", fix)
         # Thousands of jobs may share one: it is read once in a while, and not for each look.
-        self._logins[(namespace, name)] = self._clock(), found
+        self._logins[(namespace, name)] = self.clock(), found
         return found
 
     async def _drive(self, root: str, namespace: str, storage: Storage, program: Callable[[], Program[_T]]) -> _T:
@@ -295,7 +287,7 @@ class JobStores:
         environment = await self.environment(namespace, storage)
 
         def run() -> _T:
-            return drive(self._open(root, environment), program())
+            return drive(self.open_store(root, environment), program())
 
         async with self._places:
             return await asyncio.to_thread(run)

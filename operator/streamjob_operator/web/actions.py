@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from streamjob.client.jobs_models import Done
 from streamjob_operator.cluster.api import Cluster
 from streamjob_operator.cluster.events import EventRecorder
@@ -14,17 +16,12 @@ RESUMED = "ResumedByViewer"
 _LONGEST_NAME = 200
 
 
+@dataclass(slots=True)
 class Actions:
-    """Changes specs, as `kubectl` would.
+    """Changes specs, as `kubectl` would."""
 
-    Args:
-        cluster: the Kubernetes API.
-        events: record who asked for a change.
-    """
-
-    def __init__(self, cluster: Cluster, events: EventRecorder) -> None:
-        self._cluster = cluster
-        self._events = events
+    cluster: Cluster
+    events: EventRecorder
 
     async def scale(self, job: Object, viewer: Viewer, parallelism: int) -> Done:
         """Give a job another number of task slots. Raises ClusterError."""
@@ -44,13 +41,13 @@ class Actions:
     async def _patch(self, job: Object, change: Object) -> None:
         meta = job["metadata"]
         # The uid: another job of that name may not be the one that the viewer looked at.
-        await self._cluster.patch(
+        await self.cluster.patch(
             STREAM_JOB, meta["namespace"], meta["name"], {"metadata": {"uid": meta["uid"]}, "spec": change}
         )
 
     async def _record(self, job: Object, reason: str, message: str) -> None:
         subject = {"apiVersion": STREAM_JOB.api_version, "kind": STREAM_JOB.kind, **job}
-        await self._events.record(subject, "Normal", reason, message)
+        await self.events.record(subject, "Normal", reason, message)
 
 
 def _name(viewer: Viewer) -> str:

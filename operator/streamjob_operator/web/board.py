@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamjob.client.jobs_models import JobsView
@@ -17,22 +18,19 @@ Document = dict[str, Any]
 _Version = tuple[str, float | None, bool]
 
 
+@dataclass(slots=True)
 class Board:
     """The rows as JSON values without null; a row that has not changed is the same object.
 
     Args:
-        jobs: the StreamJobs.
-        figures: what their drivers said.
-        viewers: know who may read what.
         now: seconds since 1970.
     """
 
-    def __init__(self, jobs: Jobs, figures: AskedFigures, viewers: Viewers, now: Callable[[], float]) -> None:
-        self._jobs = jobs
-        self._figures = figures
-        self._viewers = viewers
-        self._now = now
-        self._rows: dict[str, tuple[_Version, Document]] = {}
+    jobs: Jobs
+    figures: AskedFigures
+    viewers: Viewers
+    now: Callable[[], float]
+    _rows: dict[str, tuple[_Version, Document]] = field(default_factory=dict)
 
     async def document(self, viewer: Viewer) -> Document:
         """Return the jobs that a viewer may read, as `JobsView` has them.
@@ -41,20 +39,20 @@ class Board:
             TooManyReviews: ask again later.
             ClusterError: the API server could not be asked.
         """
-        everything = await self._jobs.all()
+        everything = await self.jobs.all()
         namespaces = {each["metadata"]["namespace"] for each in everything}
-        readable = await self._viewers.readable(viewer, namespaces)
+        readable = await self.viewers.readable(viewer, namespaces)
         mine = [each for each in everything if readable is None or each["metadata"]["namespace"] in readable]
-        self._figures.want(mine)
+        self.figures.want(mine)
         self._forget(everything)
-        now = self._now()
+        now = self.now()
         rows = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": self._row(each, now) for each in mine}
         head = JobsView(viewer=viewer.name, every_namespace=readable is None, now=now, jobs={})
         return {**head.model_dump(mode="json", by_alias=True), "jobs": rows}
 
     def _row(self, job: Object, now: float) -> Document:
         meta = job["metadata"]
-        figures = self._figures.of(meta["uid"])
+        figures = self.figures.of(meta["uid"])
         version = meta["resourceVersion"], figures.at if figures else None, _is_fresh(figures, now)
         known = self._rows.get(meta["uid"])
         if known is None or known[0] != version:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def against(
         app.router.add_route("*", "/{path:.*}", answer)
         runner = await serve(app, "127.0.0.1", 0)
         try:
-            async with Drivers(timeout=5.0) as drivers:
+            async with aclosing(Drivers(timeout=5.0)) as drivers:
                 return await use(drivers, DriverAddress(f"http://127.0.0.1:{runner.addresses[0][1]}", "secret"))
         finally:
             await runner.cleanup()
@@ -116,7 +117,7 @@ def test_the_token_is_not_taken_to_where_a_driver_points() -> None:
 
 async def test_a_driver_that_is_not_there_is_unreachable() -> None:
     async def scenario() -> None:
-        async with Drivers() as drivers:
+        async with aclosing(Drivers()) as drivers:
             await drivers.report(DriverAddress(f"http://127.0.0.1:{free_port()}", "secret"))
 
     with pytest.raises(Unreachable):
@@ -127,7 +128,7 @@ async def test_a_driver_that_is_silent_is_unreachable() -> None:
     async def scenario() -> None:
         silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
-        async with silent, Drivers(timeout=0.05) as drivers:
+        async with silent, aclosing(Drivers(timeout=0.05)) as drivers:
             await drivers.report(DriverAddress(f"http://127.0.0.1:{port}", "secret"))
 
     with pytest.raises(Unreachable):

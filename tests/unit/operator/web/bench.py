@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,7 +156,7 @@ async def page(
         return now + time.monotonic() - started
 
     jobs = _JobsAt(cluster, {} if drivers is None else drivers)
-    async with Drivers() as asked:
+    async with aclosing(Drivers()) as asked:
         viewers = Viewers(cluster, time.monotonic, clock)
         figures = AskedFigures(asking(jobs, asked, clock), time.monotonic, every=0.2)
         parts = Parts(
