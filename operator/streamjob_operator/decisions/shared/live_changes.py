@@ -42,13 +42,8 @@ def beside(s: Situation) -> Step:
     patch = changes(s)
     if patch is None:
         return Step(memory=s.memory)
-    return Step(
-        memory=s.memory,
-        actions=(PatchCheckpointing(attempt=s.memory.attempt, changes=patch),),
-        requeue=s.limits.poll,
-        reason="PatchingCheckpointing",
-        message="the driver takes over the checkpointing policy",
-    )
+    message = "the driver takes over the checkpointing policy"
+    return s.waits("PatchingCheckpointing", message, PatchCheckpointing(attempt=s.memory.attempt, changes=patch))
 
 
 def _only(wanted: dict[str, object], in_force: dict[str, object]) -> CheckpointingChanges:

@@ -52,7 +52,7 @@ def hindered(s: Situation) -> Step | None:
     if why is not None:
         return _rejected(s, trial, why)
     if s.now < trial.next_try and trial.rejections:
-        return Step(memory=memory, requeue=trial.next_try - s.now, reason=POD_REJECTED, message=rejection(trial))
+        return s.waits(POD_REJECTED, rejection(trial), requeue=trial.next_try - s.now)
     return None
 
 

@@ -32,8 +32,7 @@ def resize(s: Situation) -> Step:
             requeue=0,
         )
     asks = () if s.pod.cores == cores_of(cpu) else (ResizeDriver(name=s.pod.name, cpu=cpu),)
-    message = s.pod.resize or f"driver {s.pod.name} gets {cpu} CPU"
-    return Step(memory=s.memory, actions=asks, requeue=s.limits.poll, reason=_RESIZING, message=message)
+    return s.waits(_RESIZING, s.pod.resize or f"driver {s.pod.name} gets {cpu} CPU", *asks)
 
 
 def is_done(s: Situation) -> bool:
@@ -54,10 +53,5 @@ def keep(s: Situation) -> Step | None:
     cpu = s.deployed.spec().driver.core_request
     if cpu is None or s.rescales or s.pod.cores == cores_of(cpu):
         return None
-    return Step(
-        memory=s.memory,
-        actions=(ResizeDriver(name=s.pod.name, cpu=cpu),),
-        requeue=s.limits.poll,
-        reason=_RESIZING,
-        message=f"driver {s.pod.name} gets {cpu} CPU again",
-    )
+    message = f"driver {s.pod.name} gets {cpu} CPU again"
+    return s.waits(_RESIZING, message, ResizeDriver(name=s.pod.name, cpu=cpu))

@@ -55,21 +55,11 @@ def deleting(s: Situation) -> Step:
     live = s.live_pods
     if live:
         asked = tuple(DeleteDriver(name=pod.name) for pod in live if pod.deleting is None)
-        return Step(
-            memory=s.memory,
-            actions=asked,
-            requeue=s.limits.poll,
-            reason="Stopping",
-            message=f"driver {live[0].name} has to go first; if its node is gone, delete the pod with --force",
-        )
+        message = f"driver {live[0].name} has to go first; if its node is gone, delete the pod with --force"
+        return s.waits("Stopping", message, *asked)
     if _executors_are_left(s):
-        return Step(
-            memory=s.memory,
-            actions=() if s.seen.executors is None else (RemoveExecutors(),),
-            requeue=s.limits.poll,
-            reason="Stopping",
-            message="the executors have to go first",
-        )
+        removal = () if s.seen.executors is None else (RemoveExecutors(),)
+        return s.waits("Stopping", "the executors have to go first", *removal)
     waits = _recording(s)
     if waits is not None:
         return waits
@@ -86,25 +76,16 @@ def deleting(s: Situation) -> Step:
     if hindrance is not None:
         return _let_go(s, f"{hindrance}. Its checkpoints are kept at {root}")
     if log is None:
-        return Step(
-            memory=s.memory,
-            requeue=s.limits.store,
-            reason="StoreUnreachable",
-            message=f"the checkpoints at {root} cannot be deleted yet, and are kept if that takes much longer",
-        )
+        message = f"the checkpoints at {root} cannot be deleted yet, and are kept if that takes much longer"
+        return s.waits("StoreUnreachable", message, requeue=s.limits.store)
     if log.empty:
         return _let_go(s)
     if log.attempt is not None and log.attempt > _disposing_attempt(s):
         return _let_go(s, "its checkpoints are kept: another owner has claimed them since")
     # The claim of the disposal stays in the log and fences off processes that wake up later. So the log does not show
     # whether an earlier disposal was completed. This one completes, or the finalizer stays.
-    return Step(
-        memory=s.memory,
-        actions=(DisposeCheckpoints(attempt=_disposing_attempt(s)), RemoveFinalizer()),
-        requeue=s.limits.poll,
-        reason="Disposing",
-        message="the checkpoints are being deleted",
-    )
+    disposal = DisposeCheckpoints(attempt=_disposing_attempt(s))
+    return s.waits("Disposing", "the checkpoints are being deleted", disposal, RemoveFinalizer())
 
 
 def _hindrance(s: Situation) -> str | None:
@@ -130,13 +111,7 @@ def _recording(s: Situation) -> Step | None:
     unknown = s.log is None and len(missing) < len(s.memory.recordings)
     if not (missing or unknown) or s.now > s.memory.since + s.limits.patience:
         return None
-    return Step(
-        memory=s.memory,
-        actions=missing,
-        requeue=s.limits.poll,
-        reason="RecordingSavepoint",
-        message="the savepoint gets its StreamSnapshot",
-    )
+    return s.waits("RecordingSavepoint", "the savepoint gets its StreamSnapshot", *missing)
 
 
 def _disposes(s: Situation) -> bool:

@@ -90,7 +90,7 @@ def recover(s: Situation) -> Step:
     """Decide on the reaction to the end of the driver."""
     how = ending(s)
     if how.end is End.UNKNOWN:
-        return Step(memory=s.memory, requeue=s.limits.store, reason=how.reason, message=how.message)
+        return s.waits(how.reason, how.message, requeue=s.limits.store)
     if how.end is End.FINISHED:
         memory = replace(
             s.memory, lifecycle=LifecycleState.FINISHED, since=s.now, stop=None, failures=0, failure=None,
@@ -150,7 +150,7 @@ def _give_up(s: Situation, reason: str, message: str) -> Step:
     if can_roll_back(s):
         return roll_back(s, f"{reason}: {message}")
     if is_enabled(s) and s.log is None:
-        return Step(memory=s.memory, requeue=s.limits.store, reason="StoreUnreachable", message=message)
+        return s.waits("StoreUnreachable", message, requeue=s.limits.store)
     return fail(s, reason, message)
 
 

@@ -145,12 +145,8 @@ def stay(s: Situation) -> Step:
 def rolled_back(s: Situation) -> Step:
     """Decide on the next step once no process of the failed revision is left."""
     if s.log is None:
-        return Step(
-            memory=s.memory,
-            requeue=s.limits.store,
-            reason="StoreUnreachable",
-            message="it is not known whether the revision completed anything",
-        )
+        message = "it is not known whether the revision completed anything"
+        return s.waits("StoreUnreachable", message, requeue=s.limits.store)
     failed, stable = s.memory.revision, s.memory.stable_revision
     assert failed is not None
     if s.revision_completed or stable is None or s.seen.revision(stable) is None:

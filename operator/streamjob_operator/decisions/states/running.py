@@ -42,14 +42,7 @@ def deploying(s: Situation) -> Step:
         memory = replace(s.memory, lifecycle=state, since=s.now, next_restart=None)
         return Step(memory=_stable(s, memory), events=(event,), requeue=0)
     starts = s.job is not None and s.job.waiting is not None
-    reason, message = _on_its_way(s, s.pod)
-    return Step(
-        memory=s.memory,
-        actions=(StartJob(attempt=s.memory.attempt),) if starts else (),
-        requeue=s.limits.poll,
-        reason=reason,
-        message=message,
-    )
+    return s.waits(*_on_its_way(s, s.pod), *((StartJob(attempt=s.memory.attempt),) if starts else ()))
 
 
 def _on_its_way(s: Situation, pod: DriverPod) -> tuple[str, str]:
@@ -84,7 +77,7 @@ def _leaving(s: Situation, pod: DriverPod) -> Step | None:
     """Report that the cluster is about to remove the driver; its pod may be gone at the next reconciliation."""
     if pod.deleting is None or pod.reason != EVICTED:
         return None
-    return Step(memory=s.memory, requeue=s.limits.poll, reason=EVICTED, message=evicted(pod))
+    return s.waits(EVICTED, evicted(pod))
 
 
 def _ended(s: Situation) -> Step:

@@ -165,29 +165,20 @@ def create(s: Situation) -> Step:
     memory = s.memory
     older = tuple(pod for pod in s.live_pods if pod.attempt != memory.attempt)
     if older:
-        return Step(
-            memory=memory,
-            actions=tuple(DeleteDriver(name=pod.name) for pod in older if pod.deleting is None),
-            requeue=s.limits.poll,
-            reason="WaitingForOldDriver",
-            message=f"driver {older[0].name} has to go first",
-        )
+        asked = (DeleteDriver(name=pod.name) for pod in older if pod.deleting is None)
+        return s.waits("WaitingForOldDriver", f"driver {older[0].name} has to go first", *asked)
     if memory.next_restart is not None and s.now < memory.next_restart:
-        return Step(
-            memory=memory,
-            requeue=memory.next_restart - s.now,
-            reason="WaitingToRestart",
-            message=f"restart {memory.failures} after: {memory.failure}",
-        )
+        message = f"restart {memory.failures} after: {memory.failure}"
+        return s.waits("WaitingToRestart", message, requeue=memory.next_restart - s.now)
     restore = go_on(s)
     if restore.source != LATEST and memory.attempt > restore.first_attempt and s.log is None:
         missing = _store_unreachable("whether the start from elsewhere has completed anything")
-        return Step(memory=memory, requeue=s.limits.store, reason=missing.reason, message=missing.message)
+        return s.waits(missing.reason, missing.message, requeue=s.limits.store)
     if restore != memory.restore:
         return Step(memory=replace(memory, restore=restore), requeue=0)
     if s.seen.log_damage:
         # A driver would end at once: it claims no damaged log.
-        return Step(memory=memory, requeue=s.limits.store, reason=LOG_DAMAGED, message=s.seen.log_damage)
+        return s.waits(LOG_DAMAGED, s.seen.log_damage, requeue=s.limits.store)
     rejected = hindered(s)
     if rejected is not None:
         return rejected
@@ -204,7 +195,7 @@ def create(s: Situation) -> Step:
         require_snapshot=restore.source == LATEST and restore.required,
         allow_non_restored_state=restore.allow_non_restored_state,
     )
-    return Step(memory=memory, actions=(*ended, driver), requeue=s.limits.poll, reason="CreatingDriver")
+    return s.waits("CreatingDriver", "", *ended, driver)
 
 
 def latest(s: Situation) -> Restore:

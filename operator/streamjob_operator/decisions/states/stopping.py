@@ -217,7 +217,7 @@ def _waiting(s: Situation, actions: tuple[Action, ...]) -> Step:
         "" if stop is None else {"savepoint": " with a savepoint", "last-state": "", "stateless": " at once"}[stop.mode]
     )
     requeue = s.limits.poll if s.successor_pod is None else s.limits.handover
-    return Step(memory=s.memory, actions=actions, requeue=requeue, reason="Stopping", message=f"the driver stops{how}")
+    return s.waits("Stopping", f"the driver stops{how}", *actions, requeue=requeue)
 
 
 def _trigger_id(purpose: TriggerPurpose, revision: str | None, attempt: int, failures: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from streamjob.protocol.log.restore import LATEST
 from streamjob_operator.decisions.shared import pod_dry_run
 from streamjob_operator.decisions.states.starting import next_attempt, next_start
-from streamjob_operator.decisions.values.actions import Action, CreateDriver, DeleteDriver, Emit
+from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, Emit
 from streamjob_operator.decisions.values.memory import Successor
 from streamjob_operator.decisions.values.situation import Situation, Step
 from streamjob_operator.resources.status import StreamJobStatus
@@ -67,7 +67,7 @@ def prepare(s: Situation) -> Step | None:
     pod = s.seen.pod(successor.attempt)
     if successor.failure is not None:
         # Its room is needed for the pod that comes in its place.
-        return _waiting(s, f"driver {pod.name} has to go first") if pod is not None and s.is_live(pod) else None
+        return s.waits(PREPARING, f"driver {pod.name} has to go first") if pod is not None and s.is_live(pod) else None
     if pod is None:
         driver = CreateDriver(
             attempt=successor.attempt,
@@ -76,13 +76,12 @@ def prepare(s: Situation) -> Step | None:
             allow_non_restored_state=successor.allow_non_restored_state,
             waits=True,
         )
-        return _waiting(s, f"driver {successor.attempt} is created", driver)
+        return s.waits(PREPARING, f"driver {successor.attempt} is created", driver)
     if successor.driver is None:
         return Step(memory=replace(s.memory, successor=replace(successor, driver=pod.uid)), requeue=0)
     if pod.reason in _CANNOT_START:
-        waiting = _waiting(s, f"driver {pod.name} cannot start, and the job runs on: {pod.message}")
-        return replace(waiting, reason=pod.reason)
-    return _waiting(s, f"driver {pod.name} is prepared, while the job runs on")
+        return s.waits(pod.reason, f"driver {pod.name} cannot start, and the job runs on: {pod.message}")
+    return s.waits(PREPARING, f"driver {pod.name} is prepared, while the job runs on")
 
 
 def given_up(s: Situation) -> Step | None:
@@ -127,7 +126,3 @@ def _failure(s: Situation, successor: Successor) -> str | None:
         seen = "" if pod is None or not pod.reason else f" ({pod.reason})"
         return f"driver {successor.attempt} did not take over within {s.limits.successor:.0f} s{seen}"
     return None
-
-
-def _waiting(s: Situation, message: str, *actions: Action) -> Step:
-    return Step(memory=s.memory, actions=actions, requeue=s.limits.poll, reason=PREPARING, message=message)

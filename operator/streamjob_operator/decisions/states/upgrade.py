@@ -68,12 +68,8 @@ def stopped(s: Situation, stop: Stop) -> Step:
         return restart(s, s.memory.failure_reason or "RestartUnhealthyJob", s.memory.failure or "the job was not well")
     go = stopping.may_go_on(s, stop)
     if go is None:
-        return Step(
-            memory=s.memory,
-            requeue=s.limits.store,
-            reason="StoreUnreachable",
-            message="it is not known whether the savepoint was completed",
-        )
+        message = "it is not known whether the savepoint was completed"
+        return s.waits("StoreUnreachable", message, requeue=s.limits.store)
     if not go:
         assert s.memory.revision is not None
         step = deploy(s, s.memory.revision, go_on(s))

@@ -129,6 +129,11 @@ class Situation:
     seen: Observation
     limits: Limits
 
+    def waits(self, reason: str, message: str, *actions: Action, requeue: float | None = None) -> Step:
+        """Return a step that keeps the intent and says what it waits for; without `requeue`, until the next poll."""
+        after = self.limits.poll if requeue is None else requeue
+        return Step(memory=self.memory, actions=actions, requeue=after, reason=reason, message=message)
+
     @property
     def now(self) -> float:
         """The time, in whole seconds, as a status can hold it."""
