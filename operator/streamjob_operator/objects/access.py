@@ -11,11 +11,13 @@ from streamjob_operator.objects.names import (
     CONTROL_PORT,
     DRIVER,
     EXECUTOR,
+    EXECUTOR_SECRET_KEY,
     METRICS_PORT,
     RPC_PORT,
     TOKEN_KEY,
     Object,
     control_name,
+    executors_name,
     metadata,
     selector,
 )
@@ -37,13 +39,27 @@ def token_secret(owner: Metadata, token: str) -> Object:
         owner: the StreamJob.
         token: one long random word.
     """
+    return _secret(metadata(owner, control_name(owner)), TOKEN_KEY, token)
+
+
+def executors_secret(owner: Metadata, secret: str) -> Object:
+    """Return the Secret that a job's driver and executors share; one for all attempts.
+
+    Args:
+        owner: the StreamJob.
+        secret: one long random word.
+    """
+    return _secret(metadata(owner, executors_name(owner), EXECUTOR), EXECUTOR_SECRET_KEY, secret)
+
+
+def _secret(meta: Object, key: str, word: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": metadata(owner, control_name(owner)),
+        "metadata": meta,
         "type": "Opaque",
         "immutable": True,
-        "data": {TOKEN_KEY: base64.b64encode(token.encode("ascii")).decode("ascii")},
+        "data": {key: base64.b64encode(word.encode("ascii")).decode("ascii")},
     }
 
 
@@ -59,33 +75,37 @@ def network_policy(
         executors: whether the job has executors: they reach the control API and Spark's driver.
     """
     scrapers: Object = {"from": [dict(each) for each in metrics_from]} if metrics_from else {}
+    controllers = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": controller.namespace}},
+        "podSelector": {"matchLabels": dict(controller.labels)},
+    }
+    ingress = [
+        {"from": [controllers], **_ports(CONTROL_PORT)},
+        {**scrapers, **_ports(METRICS_PORT)},
+    ]
+    if executors:
+        ingress.append({"from": [_pods(owner, EXECUTOR)], **_ports(CONTROL_PORT, RPC_PORT, BLOCKS_PORT)})
+    return _policy(metadata(owner, control_name(owner)), selector(owner, DRIVER), ingress)
+
+
+def executors_policy(owner: Metadata) -> Object:
+    """Return the policy by which only a job's driver and executors reach its executors."""
+    blocks = {"from": [_pods(owner, EXECUTOR), _pods(owner, DRIVER)], **_ports(BLOCKS_PORT)}
+    return _policy(metadata(owner, executors_name(owner), EXECUTOR), selector(owner, EXECUTOR), [blocks])
+
+
+def _policy(meta: Object, pods: Object, ingress: list[Object]) -> Object:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": metadata(owner, control_name(owner)),
-        "spec": {
-            "podSelector": selector(owner, DRIVER),
-            "policyTypes": ["Ingress"],
-            "ingress": [
-                {
-                    "from": [
-                        {
-                            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": controller.namespace}},
-                            "podSelector": {"matchLabels": dict(controller.labels)},
-                        }
-                    ],
-                    "ports": [{"protocol": "TCP", "port": CONTROL_PORT}],
-                },
-                {**scrapers, "ports": [{"protocol": "TCP", "port": METRICS_PORT}]},
-                *([from_executors(owner, CONTROL_PORT, RPC_PORT, BLOCKS_PORT)] if executors else []),
-            ],
-        },
+        "metadata": meta,
+        "spec": {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": ingress},
     }
 
 
-def from_executors(owner: Metadata, *ports: int) -> Object:
-    """Return the rule of a NetworkPolicy that lets a job's executors reach ports."""
-    return {
-        "from": [{"podSelector": selector(owner, EXECUTOR)}],
-        "ports": [{"protocol": "TCP", "port": port} for port in ports],
-    }
+def _pods(owner: Metadata, component: str) -> Object:
+    return {"podSelector": selector(owner, component)}
+
+
+def _ports(*ports: int) -> Object:
+    return {"ports": [{"protocol": "TCP", "port": port} for port in ports]}

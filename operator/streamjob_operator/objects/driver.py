@@ -21,17 +21,7 @@ from streamjob_operator.objects.names import (
     RPC_PORT,
     Object,
 )
-from streamjob_operator.objects.pod import (
-    beside,
-    container_security,
-    executor_secret,
-    fetching,
-    mounts,
-    placement,
-    pod_security,
-    template,
-    variables,
-)
+from streamjob_operator.objects.pod import executor_secret, job_container, mounts, pod_spec, template, variables
 from streamjob_operator.objects.sizes import resources
 from streamjob_operator.objects.startup import driver_startup
 from streamjob_operator.resources.base import Metadata
@@ -67,24 +57,16 @@ def driver_pod(
         # A pod that ends on purpose is no workload that Argo CD should wait for.
         "argocd.argoproj.io/ignore-restart-policy": "true",
     }
+    container = _container(owner, spec, action, image, traced=traced)
     pod: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": meta,
         "spec": {
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": driver.termination_grace_period_seconds,
-            "automountServiceAccountToken": driver.service_account is not None,
-            "enableServiceLinks": False,
-            "securityContext": pod_security(driver),
-            "initContainers": [*driver.init_containers, *fetching(spec, driver, image), *map(beside, driver.sidecars)],
-            "containers": [_container(owner, spec, action, image, traced=traced)],
-            "volumes": by_key(spec.volumes, _volumes(owner, spec, revision), "name"),
-            **placement(spec, driver),
+            **pod_spec(spec, driver, image, container, _volumes(owner, spec, revision)),
         },
     }
-    if not pod["spec"]["initContainers"]:
-        del pod["spec"]["initContainers"]
     return merged(template(driver.template, "driver"), pod)
 
 
@@ -121,26 +103,19 @@ def _without(things: Iterable[Object], name: str) -> list[Object]:
 def _container(owner: Metadata, spec: StreamJobSpec, action: CreateDriver, image: str, *, traced: bool) -> Object:
     driver = spec.driver
     own_mounts = [*mounts(), {"name": names.CONTROL_VOLUME, "mountPath": names.CONTROL_DIRECTORY, "readOnly": True}]
-    container: Object = {
-        "name": CONTAINER,
-        "image": image,
-        "imagePullPolicy": spec.image_pull_policy,
+    return {
+        **job_container(spec, driver, image),
         "args": arguments(owner, spec, action),
         "env": _variables(owner, spec, start_context(owner.uid, action.attempt) if traced else None),
         "ports": _ports(spec),
         "resources": resources(driver, 1 + driver.standby),
         "volumeMounts": by_key(driver.volume_mounts, own_mounts, "mountPath"),
-        "securityContext": container_security(driver),
         # The controller itself waits for no probe. They are rare: one that finds the process just ended is a warning.
         "startupProbe": driver_startup(),
         "livenessProbe": _probe("/healthz", failures=2),
         "readinessProbe": _probe("/readyz", failures=1),
         "terminationMessagePath": _TERMINATION_LOG,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    if driver.env_from:
-        container["envFrom"] = [dict(each) for each in driver.env_from]
-    return container
 
 
 def _ports(spec: StreamJobSpec) -> list[Object]:
@@ -174,8 +149,7 @@ def _variables(owner: Metadata, spec: StreamJobSpec, parent: SpanContext | None)
     if parent is not None:
         own.append({"name": TRACEPARENT, "value": parent.traceparent})
     reporting = observability.of_driver(spec.observability)
-    given = {each["name"]: dict(each) for each in (*variables(spec.storage), *reporting, *spec.driver.env)}
-    return list((given | {each["name"]: each for each in own}).values())
+    return by_key((*variables(spec.storage), *reporting, *spec.driver.env), own, "name")
 
 
 def _probe(path: str, *, failures: int) -> Object:

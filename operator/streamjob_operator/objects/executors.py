@@ -1,28 +1,16 @@
-"""The executors of a job: a StatefulSet that outlives drivers, the Service by which it finds them, and its access."""
+"""The executors of a job: a StatefulSet that outlives drivers, and the Service by which it finds them."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from typing import Any
 
 from streamjob_operator.decisions.values.revision import Revision
 from streamjob_operator.objects import names, observability
-from streamjob_operator.objects.access import from_executors
 from streamjob_operator.objects.merging import by_key, merged
-from streamjob_operator.objects.names import BLOCKS_PORT, CONTAINER, CONTROL_PORT, DRIVER, EXECUTOR, Object
-from streamjob_operator.objects.pod import (
-    beside,
-    container_security,
-    executor_secret,
-    fetching,
-    mounts,
-    placement,
-    pod_security,
-    template,
-    variables,
-)
+from streamjob_operator.objects.names import BLOCKS_PORT, CONTROL_PORT, DRIVER, EXECUTOR, Object
+from streamjob_operator.objects.pod import executor_secret, job_container, mounts, pod_spec, template, variables
 from streamjob_operator.objects.sizes import grace_of_process, resources
 from streamjob_operator.objects.spark_settings import heap
 from streamjob_operator.objects.startup import executor_startup
@@ -39,23 +27,6 @@ _DIGITS = 10
 _SPREAD_OVER = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
 
-def executors_secret(owner: Metadata, secret: str) -> Object:
-    """Return the Secret that a job's driver and executors share; one for all attempts.
-
-    Args:
-        owner: the StreamJob.
-        secret: one long random word.
-    """
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": names.metadata(owner, names.executors_name(owner), EXECUTOR),
-        "type": "Opaque",
-        "immutable": True,
-        "data": {names.EXECUTOR_SECRET_KEY: base64.b64encode(secret.encode("ascii")).decode("ascii")},
-    }
-
-
 def driver_service(owner: Metadata) -> Object:
     """Return the headless Service by which executors find the driver of any attempt, also one that only starts."""
     return {
@@ -67,22 +38,6 @@ def driver_service(owner: Metadata) -> Object:
             "publishNotReadyAddresses": True,
             "selector": names.selector(owner, DRIVER)["matchLabels"],
             "ports": [{"name": "control", "port": CONTROL_PORT, "protocol": "TCP"}],
-        },
-    }
-
-
-def executors_policy(owner: Metadata) -> Object:
-    """Return the policy by which only a job's driver and executors reach its executors."""
-    blocks = from_executors(owner, BLOCKS_PORT)
-    blocks["from"].append({"podSelector": names.selector(owner, DRIVER)})
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": names.metadata(owner, names.executors_name(owner), EXECUTOR),
-        "spec": {
-            "podSelector": names.selector(owner, EXECUTOR),
-            "policyTypes": ["Ingress"],
-            "ingress": [blocks],
         },
     }
 
@@ -154,25 +109,11 @@ def _pod(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, image: st
     annotations = dict(executor.annotations)
     if spec.restart_nonce is not None:
         annotations[_RESTART_ANNOTATION] = str(spec.restart_nonce)
+    container = _container(owner, spec, executor, image)
     pod: Object = {
         "metadata": {"labels": {**executor.labels, **names.labels(owner, EXECUTOR)}, "annotations": annotations},
-        "spec": {
-            "terminationGracePeriodSeconds": executor.termination_grace_period_seconds,
-            "automountServiceAccountToken": executor.service_account is not None,
-            "enableServiceLinks": False,
-            "securityContext": pod_security(executor),
-            "initContainers": [
-                *executor.init_containers,
-                *fetching(spec, executor, image),
-                *map(beside, executor.sidecars),
-            ],
-            "containers": [_container(owner, spec, executor, image)],
-            "volumes": by_key(spec.volumes, _volumes(spec, executor), "name"),
-            **placement(spec, executor),
-        },
+        "spec": pod_spec(spec, executor, image, container, _volumes(spec, executor)),
     }
-    if not pod["spec"]["initContainers"]:
-        del pod["spec"]["initContainers"]
     given = template(executor.template, "executor")
     if executor.topology_spread_constraints is not None:
         given["spec"] = {key: value for key, value in given["spec"].items() if key != "topologySpreadConstraints"}
@@ -183,10 +124,8 @@ def _pod(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, image: st
 
 
 def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, image: str) -> Object:
-    container: Object = {
-        "name": CONTAINER,
-        "image": image,
-        "imagePullPolicy": spec.image_pull_policy,
+    return {
+        **job_container(spec, executor, image),
         "args": [
             "executor",
             *("--driver", f"http://{names.driver_service_name(owner)}.{owner.namespace}:{CONTROL_PORT}"),
@@ -200,7 +139,6 @@ def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, ima
         "ports": [{"name": "blocks", "containerPort": BLOCKS_PORT, "protocol": "TCP"}],
         "resources": resources(executor),
         "volumeMounts": by_key(executor.volume_mounts, _mounts(spec), "mountPath"),
-        "securityContext": container_security(executor),
         "startupProbe": executor_startup(_REGISTERED),
         # The process removes the file when it has had no driver for two minutes.
         "readinessProbe": {
@@ -208,18 +146,13 @@ def _container(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec, ima
             "periodSeconds": 5,
             "timeoutSeconds": 5,
         },
-        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    if executor.env_from:
-        container["envFrom"] = [dict(each) for each in executor.env_from]
-    return container
 
 
 def _variables(owner: Metadata, spec: StreamJobSpec, executor: ExecutorSpec) -> list[Any]:
     own = [executor_secret(owner), {"name": _POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     reporting = observability.of_executor(spec.observability)
-    given = {each["name"]: dict(each) for each in (*variables(spec.storage), *reporting, *executor.env)}
-    return list((given | {each["name"]: each for each in own}).values())
+    return by_key((*variables(spec.storage), *reporting, *executor.env), own, "name")
 
 
 def _mounts(spec: StreamJobSpec) -> list[Object]:

@@ -7,10 +7,11 @@ from typing import Any
 from streamjob.errors import InvalidInput
 from streamjob_operator.objects import names
 from streamjob_operator.objects.job_file import fetched
+from streamjob_operator.objects.merging import by_key
 from streamjob_operator.objects.names import Object
 from streamjob_operator.resources.base import Metadata
 from streamjob_operator.resources.parts import Storage
-from streamjob_operator.resources.pods import PodSettings
+from streamjob_operator.resources.pods import DriverSpec, ExecutorSpec, PodSettings
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _CONTAINER_SECURITY: Object = {
@@ -26,13 +27,36 @@ _POD_SECURITY: Object = {
 }
 
 
-def pod_security(settings: PodSettings) -> Object:
-    """Return the security context of a pod."""
-    return {**_POD_SECURITY, **(settings.pod_security_context or {})}
+def pod_spec(
+    spec: StreamJobSpec, pod: DriverSpec | ExecutorSpec, image: str, container: Object, volumes: list[Object]
+) -> Object:
+    """Return the spec of a pod around the job's container and its volumes."""
+    before = [*pod.init_containers, *_fetching(spec, pod, image), *map(_beside, pod.sidecars)]
+    return {
+        "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
+        "automountServiceAccountToken": pod.service_account is not None,
+        "enableServiceLinks": False,
+        "securityContext": {**_POD_SECURITY, **(pod.pod_security_context or {})},
+        **({"initContainers": before} if before else {}),
+        "containers": [container],
+        "volumes": by_key(spec.volumes, volumes, "name"),
+        **_placement(spec, pod),
+    }
 
 
-def container_security(settings: PodSettings) -> Object:
-    """Return the security context of a container."""
+def job_container(spec: StreamJobSpec, settings: PodSettings, image: str) -> Object:
+    """Return the fields that the job's container has in every pod."""
+    return {
+        "name": names.CONTAINER,
+        "image": image,
+        "imagePullPolicy": spec.image_pull_policy,
+        "securityContext": _container_security(settings),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **({"envFrom": [dict(each) for each in settings.env_from]} if settings.env_from else {}),
+    }
+
+
+def _container_security(settings: PodSettings) -> Object:
     return {**_CONTAINER_SECURITY, **(settings.security_context or {})}
 
 
@@ -75,7 +99,7 @@ def executor_secret(owner: Metadata) -> Object:
     return from_secret(names.EXECUTOR_SECRET, names.executors_name(owner), names.EXECUTOR_SECRET_KEY)
 
 
-def fetching(spec: StreamJobSpec, settings: PodSettings, image: str) -> list[Object]:
+def _fetching(spec: StreamJobSpec, settings: PodSettings, image: str) -> list[Object]:
     """Return the container that fetches an application from S3, if that is where it is."""
     uri = fetched(spec)
     if uri is None:
@@ -90,17 +114,17 @@ def fetching(spec: StreamJobSpec, settings: PodSettings, image: str) -> list[Obj
             "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
             "volumeMounts": [each for each in mounts() if each["name"] != "job"],
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "securityContext": container_security(settings),
+            "securityContext": _container_security(settings),
         }
     ]
 
 
-def beside(sidecar: Object) -> Object:
+def _beside(sidecar: Object) -> Object:
     """Return a sidecar as Kubernetes has it since 1.29: it ends when the job does, so that the pod ends as well."""
     return {**sidecar, "restartPolicy": "Always"}
 
 
-def placement(spec: StreamJobSpec, settings: PodSettings) -> Object:
+def _placement(spec: StreamJobSpec, settings: PodSettings) -> Object:
     """Return the fields of a pod that decide where it runs, and as which account."""
     wanted: Object = {
         "serviceAccountName": settings.service_account,
