@@ -63,6 +63,12 @@ Time = Annotated[
 ]
 """A moment as Kubernetes writes it, in whole seconds; seconds since 1970 are taken as well."""
 
+
+def time_of(seconds: float) -> datetime:
+    """Return a moment, in seconds since 1970, as a status has it."""
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
 KubernetesObject = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]

@@ -33,6 +33,9 @@ class LifecycleState(StrEnum):
     DELETING = "DELETING"
 
 
+RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
+"""States in which nothing runs until the spec changes."""
+
 MEANINGS: Mapping[LifecycleState, str] = {
     LifecycleState.CREATED: "Nothing has happened yet.",
     LifecycleState.DEPLOYING: "The controller has decided to start a driver, and has not seen it running.",

@@ -8,7 +8,6 @@ finds that the deployed revision has another number of task slots, and restarts 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from math import isfinite
 
 from streamjob.autoscaling import (
@@ -29,13 +28,14 @@ from streamjob.autoscaling import (
 from streamjob.client.load_report import load_of
 from streamjob_operator.decisions.scaling import driver_memory
 from streamjob_operator.decisions.shared import executors, pod_dry_run, resizing
+from streamjob_operator.decisions.values import health
 from streamjob_operator.decisions.values.actions import Emit
 from streamjob_operator.decisions.values.situation import Situation, Step
 from streamjob_operator.decisions.values.slots import slots_of, width_of
-from streamjob_operator.resources.base import format_memory
+from streamjob_operator.resources.base import format_memory, time_of
 from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.parts import Autoscaling, ScalingMode
-from streamjob_operator.resources.status import AutoscalingStatus, LastScaling, LifecycleState, TriggerPurpose
+from streamjob_operator.resources.status import RESTING, AutoscalingStatus, LastScaling, LifecycleState, TriggerPurpose
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 LOOK = 10.0
@@ -48,8 +48,7 @@ _KILLS = 2
 """Drivers in a row that exceed their memory before a move to more task slots is undone."""
 _RESIZE_SECONDS = 30.0
 _DAY = 86_400.0
-_RESTS = frozenset({LifecycleState.CREATED, LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
-_RUNS = frozenset({LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK})
+_RESTS = RESTING | {LifecycleState.CREATED}
 _BUSY = {
     TriggerPurpose.UPGRADE: "an upgrade",
     TriggerPurpose.SUSPEND: "a suspension",
@@ -264,7 +263,7 @@ def _limited(s: Situation, status: AutoscalingStatus, memory: Memory, slots: int
         reason=told,
         limit=why[:4000],
         memory=pack_memory(memory),
-        observed=_time(s.seen.now),
+        observed=time_of(s.seen.now),
     )
     event = Emit(type="Warning", reason="ScalingLimited", message=told)
     return Look(status=changed, events=(event,), requeue=0)
@@ -310,7 +309,7 @@ def _load(s: Situation, step: Step, memory: Memory) -> LoadReport | None:
     """Return the job's load; None if its driver runs and did not answer, which says nothing."""
     now = s.seen.now
     if s.job is None:
-        if step.memory.lifecycle in _RUNS and s.driver_is_live:
+        if step.memory.lifecycle in health.RUNS and s.driver_is_live:
             return None
         return LoadReport(time=now, slots=s.slots, rows=0.0, chains=(), running=False)
     width = None if s.spec is None else width_of(s.spec)
@@ -329,7 +328,7 @@ def _busy_with(s: Situation, step: Step, memory: Memory) -> str:
     if s.difference not in (Change.IGNORE, Change.PATCH):
         return "a change of its slots" if s.rescales else "a change of its spec"
     own = bool(memory.moves) and not memory.moves[-1].confirmed
-    if step.memory.lifecycle not in _RUNS or (step.memory.lifecycle is LifecycleState.DEPLOYED and not own):
+    if step.memory.lifecycle not in health.RUNS or (step.memory.lifecycle is LifecycleState.DEPLOYED and not own):
         return "a new revision, which has completed no checkpoint"
     return "a savepoint" if s.resource.status.savepoint.pending is not None else ""
 
@@ -343,9 +342,9 @@ def _told(
     last = None
     if move is not None:
         before = status.last_scaling
-        known = "" if before is None or before.time != _time(move.time) else before.reason
+        known = "" if before is None or before.time != time_of(move.time) else before.reason
         last = LastScaling(
-            time=_time(move.time),
+            time=time_of(move.time),
             before=move.before,
             after=move.after,
             means=move.means,
@@ -369,7 +368,7 @@ def _told(
         restart_seconds=_short(max(memory.pauses, default=None)),
         last_scaling=last,
         moves_today=sum(each.means is Means.RESTART and each.time > now - _DAY for each in memory.moves),
-        observed=_time(now),
+        observed=time_of(now),
         memory=pack_memory(memory),
     )
 
@@ -398,7 +397,3 @@ def _events(
 def _short(number: float | None) -> float | None:
     """Round to four significant digits, so that the status changes less often."""
     return None if number is None or not isfinite(number) else float(f"{number:.4g}")
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(int(seconds), UTC)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from streamjob.autoscaling.sizing import Bounds, MemoryUse, Peaks, Sizes, less_memory, more_memory
 from streamjob_operator.decisions.values.actions import Emit
 from streamjob_operator.decisions.values.situation import Situation
-from streamjob_operator.resources.base import format_memory
+from streamjob_operator.resources.base import format_memory, time_of
 from streamjob_operator.resources.parts import Autoscaling
 from streamjob_operator.resources.pods import HEAP_SHARE, LEAST_MEMORY
 from streamjob_operator.resources.status import AutoscalingStatus, MemoryUseStatus
@@ -46,12 +44,12 @@ def observed(s: Situation, status: AutoscalingStatus) -> AutoscalingStatus:
     return status.replaced(
         memory_use=MemoryUseStatus(
             attempt=s.memory.attempt,
-            since=_time(peaks.begun),
+            since=time_of(peaks.begun),
             live_heap=peaks.live,
             outside_heap=peaks.outside,
             live_heap_before=peaks.live_before,
             outside_heap_before=peaks.outside_before,
-            short_since=None if peaks.short_since is None else _time(peaks.short_since),
+            short_since=None if peaks.short_since is None else time_of(peaks.short_since),
             retry=None if known is None else known.retry,
         )
     )
@@ -114,7 +112,7 @@ def taken_back(s: Situation, status: AutoscalingStatus, why: str) -> Autoscaling
     """Return the status with the memory that the running driver has, because the API server rejects another pod."""
     assert s.deployed is not None
     driver, known = s.deployed.spec().driver, status.memory_use
-    retry = _time(s.seen.now + _PAUSE)
+    retry = time_of(s.seen.now + _PAUSE)
     return status.replaced(
         driver_memory=driver.memory,
         driver_memory_overhead=driver.memory_overhead,
@@ -174,7 +172,3 @@ def _peaks(known: MemoryUseStatus | None, attempt: int, now: float) -> Peaks:
         outside_before=known.outside_heap_before,
         short_since=None if short is None else short.timestamp(),
     )
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(int(seconds), UTC)

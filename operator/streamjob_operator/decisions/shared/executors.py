@@ -6,25 +6,23 @@ executors; here is what happens to these besides.
 
 from __future__ import annotations
 
+from streamjob_operator.decisions.values import health
 from streamjob_operator.decisions.values.actions import Action, DeleteExecutor, EnsureExecutors, RemoveExecutors
 from streamjob_operator.decisions.values.observation import ExecutorPod
 from streamjob_operator.decisions.values.situation import Situation
 from streamjob_operator.resources.conditions import ConditionStatus
-from streamjob_operator.resources.status import ExecutorStatus, LifecycleState
+from streamjob_operator.resources.status import RESTING, ExecutorStatus, LifecycleState
 
 STARTING = "ExecutorsStarting"
 LOST = "ExecutorsLost"
 LEAVING = "ExecutorsLeaving"
 
-_RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
-_RUNS = frozenset(
-    {LifecycleState.DEPLOYING, LifecycleState.DEPLOYED, LifecycleState.STABLE, LifecycleState.ROLLED_BACK}
-)
+_RUNS = health.RUNS | {LifecycleState.DEPLOYING}
 
 
 def desired(s: Situation) -> int:
     """Return how many executors are to run now."""
-    return 0 if s.memory.lifecycle in _RESTING else s.instances
+    return 0 if s.memory.lifecycle in RESTING else s.instances
 
 
 def upkeep(s: Situation) -> tuple[Action, ...]:
@@ -32,7 +30,7 @@ def upkeep(s: Situation) -> tuple[Action, ...]:
     found, revision = s.seen.executors, s.memory.revision
     if revision is None or s.deployed is None:
         return ()
-    resting = s.memory.lifecycle in _RESTING
+    resting = s.memory.lifecycle in RESTING
     if not resting and (s.memory.lifecycle not in _RUNS or not s.driver_is_live):
         return ()
     if not s.instances:
@@ -51,7 +49,7 @@ def reported(s: Situation, before: ExecutorStatus | None) -> ExecutorStatus | No
         return None
     wanted, ready = desired(s), min(len(_ready(s)), desired(s))
     known = 0 if before is None else before.ready + before.lost
-    counts = s.memory.lifecycle in _RUNS and s.memory.lifecycle is not LifecycleState.DEPLOYING
+    counts = s.memory.lifecycle in health.RUNS
     return ExecutorStatus(desired=wanted, ready=ready, lost=max(0, min(known, wanted) - ready) if counts else 0)
 
 

@@ -21,15 +21,13 @@ from streamjob_operator.decisions.values.memory import Preflight
 from streamjob_operator.decisions.values.observation import DriverPod
 from streamjob_operator.decisions.values.situation import Situation, Step
 from streamjob_operator.resources.effect_of_changes import Change
-from streamjob_operator.resources.status import LifecycleState, PreflightState
+from streamjob_operator.resources.status import RESTING, LifecycleState, PreflightState
 
 PREFLIGHT_FAILED = "PreflightFailed"
 _LASTING = frozenset({ExitCode.INVALID_INPUT, ExitCode.CANNOT_RESTORE})
 """Exit codes that another pod of the same revision would end with, too."""
 _OPEN = frozenset({PreflightState.PENDING, PreflightState.FAILED})
-_RESTING = frozenset(
-    {LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED, LifecycleState.DELETING}
-)
+_NOTHING_TO_STOP = RESTING | {LifecycleState.DELETING}
 _PREPARED = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of a pod that comes on."""
 _NO_ROOM = "Unschedulable"
@@ -182,8 +180,7 @@ def _open(s: Situation) -> Preflight | None:
 def _is_meant(s: Situation, known: Preflight) -> bool:
     if _current(s) is not known or s.resource.deleted or s.spec is None or s.spec.suspend:
         return False
-    if s.memory.lifecycle in _RESTING and not blocks(s):
-        # Nothing runs that would have to be stopped.
+    if s.memory.lifecycle in _NOTHING_TO_STOP and not blocks(s):
         return False
     another = s.difference is Change.UPGRADE and not s.rolled_back and incompatible(s) is None
     return another or asks_for_redeployment(s)

@@ -14,12 +14,11 @@ from streamjob_operator.decisions.shared.pod_dry_run import hindered
 from streamjob_operator.decisions.values.actions import CreateDriver, DeleteDriver, Emit, EnsureRevision
 from streamjob_operator.decisions.values.observation import DriverPod
 from streamjob_operator.decisions.values.situation import Situation, Step
-from streamjob_operator.resources.status import LifecycleState, Nonces, Restore
+from streamjob_operator.resources.status import RESTING, LifecycleState, Nonces, Restore
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
 _NO_LOG = "StoreUnreachable"
 LOG_DAMAGED = "LogDamaged"
-_RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def deploy(
     )
     if revision != s.memory.revision or not restore.first_attempt:
         memory = replace(memory, first_attempt=attempt)
-    if memory.first_attempt == attempt or s.memory.lifecycle in _RESTING:
+    if memory.first_attempt == attempt or s.memory.lifecycle in RESTING:
         memory = replace(memory, revision_since=s.now)
     if revision != s.memory.revision:
         memory = replace(memory, failed_revision=None, failures=0, last_failure=None, failure=None, failure_reason=None)

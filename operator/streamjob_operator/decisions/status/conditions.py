@@ -9,7 +9,6 @@ Reconciling is not: kstatus would report the resource as in progress for ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from streamjob.client.models import JobView
 from streamjob.protocol.lifecycle import JobState
@@ -21,6 +20,7 @@ from streamjob_operator.decisions.values.actions import Emit, EventType
 from streamjob_operator.decisions.values.memory import memory_of
 from streamjob_operator.decisions.values.observation import Reach, StoreProblem
 from streamjob_operator.decisions.values.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
+from streamjob_operator.resources.base import time_of
 from streamjob_operator.resources.conditions import (
     Condition,
     ConditionStatus,
@@ -118,7 +118,7 @@ def conditions(s: Situation, step: Step, status: StreamJobStatus) -> StreamJobSt
     found: tuple[Condition, ...] = tuple(
         each for each in status.conditions if each.type != ConditionType.EXECUTORS_READY or readiness is not None
     )
-    now = datetime.fromtimestamp(s.now, UTC)
+    now = time_of(s.now)
     for kind, (value, reason, message) in verdicts.items():
         found = with_condition(found, kind, value, reason, message[:4096], generation=s.resource.generation, now=now)
     return status.model_copy(update={"conditions": found})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from streamjob.client.models import CheckpointDetail, LastCheckpointView
@@ -14,6 +14,7 @@ from streamjob_operator.decisions.values.memory import memory_of
 from streamjob_operator.decisions.values.observation import Completion
 from streamjob_operator.decisions.values.situation import Situation
 from streamjob_operator.decisions.values.slots import slots_of, width_of
+from streamjob_operator.resources.base import time_of
 from streamjob_operator.resources.labels import COMPONENT_LABEL, EXECUTOR, UID_LABEL
 from streamjob_operator.resources.status import (
     CheckpointCounts,
@@ -90,9 +91,9 @@ def _job(s: Situation, before: JobStatus) -> JobStatus:
     elif not s.driver_is_live and state is not None and not state.terminal:
         state = None
     if s.pod is not None and s.pod.started is not None:
-        update["start_time"] = _time(s.pod.started)
+        update["start_time"] = time_of(s.pod.started)
     if state != before.state:
-        update["update_time"] = _time(s.now)
+        update["update_time"] = time_of(s.now)
     update["silent_since"] = _silent_since(s, before)
     return before.model_copy(update={**update, "state": state, "epoch": epoch, "restarts": restarts})
 
@@ -100,7 +101,7 @@ def _job(s: Situation, before: JobStatus) -> JobStatus:
 def _silent_since(s: Situation, before: JobStatus) -> datetime | None:
     if not health.should_answer(s) or s.job is not None:
         return None
-    return before.silent_since or _time(s.now)
+    return before.silent_since or time_of(s.now)
 
 
 def _checkpoint(s: Situation, before: CheckpointStatus) -> CheckpointStatus:
@@ -115,12 +116,12 @@ def _checkpoint(s: Situation, before: CheckpointStatus) -> CheckpointStatus:
         last_completed=last,
         in_progress=None
         if under_way is None
-        else CheckpointInProgress(id=under_way.id, triggered=_ms(under_way.trigger_timestamp)),
+        else CheckpointInProgress(id=under_way.id, triggered=time_of(under_way.trigger_timestamp / 1000)),
         last_failed=before.last_failed
         if failed is None
         else FailedCheckpoint(
             id=failed.id,
-            time=None if failed.failure_timestamp is None else _ms(failed.failure_timestamp),
+            time=None if failed.failure_timestamp is None else time_of(failed.failure_timestamp / 1000),
             message=(failed.failure_message or "")[:_LONGEST],
         ),
         counts=CheckpointCounts(
@@ -173,7 +174,7 @@ def _pending(s: Situation, status: StreamJobStatus) -> PendingSavepoint | None:
     first = min(open_, key=lambda each: (each.created, each.name), default=None)
     if first is None:
         return None
-    return PendingSavepoint(started=_time(first.created), purpose=_PURPOSES.get(first.origin), snapshot=first.name)
+    return PendingSavepoint(started=time_of(first.created), purpose=_PURPOSES.get(first.origin), snapshot=first.name)
 
 
 def _newest(s: Situation, known: CompletedCheckpoint | None) -> CompletedCheckpoint | None:
@@ -195,7 +196,7 @@ def _from_log(completion: Completion) -> CompletedCheckpoint:
         path=completion.path,
         epoch=completion.epoch,
         attempt=completion.attempt,
-        completed=_time(completion.time),
+        completed=time_of(completion.time),
     )
 
 
@@ -206,8 +207,8 @@ def _from_driver(last: LastCheckpointView, attempt: int, epoch: int | None) -> C
         path=last.path,
         epoch=epoch,
         attempt=attempt,
-        triggered=_time(last.triggered),
-        completed=_time(last.completed),
+        triggered=time_of(last.triggered),
+        completed=time_of(last.completed),
         duration_ms=last.duration_ms,
         checkpointed_size=last.checkpointed_size,
         state_size=last.state_size,
@@ -236,11 +237,3 @@ def _consecutive_failures(history: list[CheckpointDetail]) -> int:
         elif each.class_name == "completed":
             break
     return count
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(int(seconds), UTC)
-
-
-def _ms(milliseconds: int) -> datetime:
-    return _time(milliseconds / 1000)

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from streamjob.telemetry.spans import Attribute, Span, SpanContext
-from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
+from streamjob_operator.resources.status import RESTING, StreamJobStatus
 
 _START = "start"
 _STOP = "stop"
-_RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +77,13 @@ def follow(
         if stopping:
             return move, None
         move = replace(move, stopped=move.stopped or now)
-        return (None, move) if stop is not None or after.lifecycle_state in _RESTING else (move, None)
+        return (None, move) if stop is not None or after.lifecycle_state in RESTING else (move, None)
     if move.started is None:
         has_stopped = move.stopped or (now if move.name != _START else None)
         move = replace(move, started=after.reconciliation.decided or now, stopped=has_stopped)
     last = after.checkpoint.last_completed
     completed = last is not None and last.attempt is not None and last.attempt >= move.attempt
-    return (None, move) if completed or after.lifecycle_state in _RESTING or stopping else (move, None)
+    return (None, move) if completed or after.lifecycle_state in RESTING or stopping else (move, None)
 
 
 def move_spans(
