@@ -64,7 +64,6 @@ class DriverBuilder:
     """Makes the objects of drivers, preflights and executors as the settings say.
 
     Args:
-        settings: the controller's settings.
         traced: whether it sends traces.
     """
 

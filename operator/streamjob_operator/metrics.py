@@ -19,7 +19,6 @@ class ScalingSample:
     """Automatic scaling of one job: its task slots, those that fit, and its load; None where it is not known.
 
     Args:
-        slots: task slots.
         recommended: task slots that fit the load.
         arrival_rate: records per second that arrive.
         capacity: records per second that the slots can process.
@@ -40,7 +39,6 @@ class JobSample:
     """The metrics of one job.
 
     Args:
-        state: its lifecycle state.
         checkpointed: the time of its last completed checkpoint (since 1970).
         scaling: its automatic scaling; None if that is off.
     """

@@ -16,8 +16,6 @@ class BoundedSite(web.BaseSite):
     """A site of few connections: beyond their number, the oldest one goes that was not trusted.
 
     Args:
-        runner: the server.
-        host: address that it listens on.
         port: its port; 0 for any free one.
         most: connections at the same time.
         context: for TLS; None for plain HTTP.

@@ -23,7 +23,6 @@ class EventRecorder:
     """Records events on objects.
 
     Args:
-        cluster: where they go.
         instance: which replica says it.
         now: the time of day.
         pause: seconds in which the same event on the same object is not counted again.

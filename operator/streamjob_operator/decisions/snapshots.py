@@ -47,8 +47,6 @@ class SnapshotDecision:
     """The status to store and the actions to execute, as for a StreamJob.
 
     Args:
-        status: of the StreamSnapshot; stored first, if it differs.
-        actions: executed then.
         requeue: seconds until the next look; None if only an event changes anything.
         waits: the reason why a deletion waits, in a word, and for people with the way out; empty if it does not wait.
     """
@@ -81,11 +79,8 @@ class SnapshotSituation:
     """Everything that a decision about a StreamSnapshot depends on.
 
     Args:
-        snapshot: as it was read.
         job: its StreamJob; None if there is none.
         seen: the observation of the job; None without a job.
-        finalizer: whether the snapshot carries the controller's finalizer.
-        now: the time.
         reach: whether the controller can delete its files.
         named: the snapshot at the path in its spec; None if there is no path, or only drivers can read it.
         claimed: the other job that needs its files, and why; None if there is none. Checked only before files are

@@ -39,9 +39,6 @@ class Question(Generic[_Result]):
     """A question about a StreamJob.
 
     Args:
-        namespace: of the StreamJob.
-        name: of the StreamJob.
-        uid: of the StreamJob.
         version: the version of the input besides the function; answers for other versions are forgotten.
         function: returns the answer; a function of a module.
     """
@@ -55,12 +52,7 @@ class Question(Generic[_Result]):
 
 
 class Evaluations:
-    """Asks, and remembers the newest answers.
-
-    Args:
-        evaluate: evaluates specs.
-        most: how many answers are remembered.
-    """
+    """Asks, and remembers the newest answers."""
 
     def __init__(self, evaluate: Evaluate, most: int = 10_000) -> None:
         self._evaluate = evaluate

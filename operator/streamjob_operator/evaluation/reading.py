@@ -13,11 +13,7 @@ from streamjob_operator.resources.status import StreamJobStatus
 
 
 class Resources:
-    """Reads StreamJobs.
-
-    Args:
-        evaluations: evaluates specs.
-    """
+    """Reads StreamJobs."""
 
     def __init__(self, evaluations: Evaluations) -> None:
         self._evaluations = evaluations

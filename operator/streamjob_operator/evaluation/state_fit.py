@@ -15,11 +15,7 @@ def mismatches(name: str, namespace: str, spec: StreamJobSpec, manifest: Manifes
     """Return why a StreamJob cannot continue from a snapshot; empty if it can.
 
     Args:
-        name: of the StreamJob.
-        namespace: of the StreamJob.
         spec: the spec that it is to run.
-        manifest: the snapshot's.
-        uri: of the manifest.
     """
     file = StreamJob(metadata=Metadata(name=name, namespace=namespace), spec=spec).job_file()
     written = read_spec(file).spec

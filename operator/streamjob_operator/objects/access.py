@@ -36,7 +36,6 @@ def token_secret(owner: Metadata, token: str) -> Object:
     """Return the Secret with the token of a StreamJob's control API; one for all attempts.
 
     Args:
-        owner: the StreamJob.
         token: one long random word.
     """
     return _secret(metadata(owner, control_name(owner)), TOKEN_KEY, token)
@@ -46,7 +45,6 @@ def executors_secret(owner: Metadata, secret: str) -> Object:
     """Return the Secret that a job's driver and executors share; one for all attempts.
 
     Args:
-        owner: the StreamJob.
         secret: one long random word.
     """
     return _secret(metadata(owner, executors_name(owner), EXECUTOR), EXECUTOR_SECRET_KEY, secret)
@@ -69,7 +67,6 @@ def network_policy(
     """Return the policy by which only the controller, and executors, reach the control API of a StreamJob's drivers.
 
     Args:
-        owner: the StreamJob.
         controller: the controller's pods.
         metrics_from: from where the metrics may be read, as a NetworkPolicy's `from` has it; empty: from everywhere.
         executors: whether the job has executors: they reach the control API and Spark's driver.

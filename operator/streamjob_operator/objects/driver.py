@@ -37,8 +37,6 @@ def driver_pod(
     """Return the pod that runs a revision; it needs the revision's ConfigMap and the StreamJob's Secret.
 
     Args:
-        owner: the StreamJob.
-        revision: the revision to run.
         action: its attempt, and the snapshot to start from.
         default_image: the image of the revisions that name none.
         traced: whether a span of the controller waits for the driver.

@@ -63,9 +63,7 @@ def executor_set(owner: Metadata, revision: Revision, instances: int, *, default
     Its pods are replaced by the controller, all at once: a job whose executors differ cannot run.
 
     Args:
-        owner: the StreamJob.
         revision: the revision that they run; it has executors.
-        instances: how many.
         default_image: the image of the revisions that name none.
 
     Raises:

@@ -43,8 +43,6 @@ async def executor_set(cluster: Cluster, owner: Metadata, pods: int) -> Executor
     """Return the set of a job's executors; None if there is none.
 
     Args:
-        cluster: the Kubernetes API.
-        owner: the StreamJob.
         pods: how many pods there are; if some are missing, the set's events say why.
 
     Raises:

@@ -20,8 +20,6 @@ async def explained(cluster: Cluster, namespace: str, pod: _Pod, now: float) -> 
     """Return a pod with the reason of its newest warning, if it is being prepared for longer than usual.
 
     Args:
-        cluster: the Kubernetes API.
-        namespace: the pod's.
         pod: a driver or an executor.
         now: the time, in seconds since 1970.
     """

@@ -21,10 +21,8 @@ async def compatibility(
     None if there is nothing to be asked: no change, no state, or a job that only its driver can read.
 
     Args:
-        resource: the StreamJob.
         storage: how the log is reached.
         stored: reads it.
-        evaluations: compares the two.
 
     Raises:
         StillEvaluating: that takes longer than a moment.

@@ -94,8 +94,6 @@ def asking(jobs: Jobs, drivers: Drivers, now: Callable[[], float]) -> Ask:
     """Return the function that asks the driver of a StreamJob.
 
     Args:
-        jobs: find the driver.
-        drivers: ask it.
         now: seconds since 1970.
     """
 

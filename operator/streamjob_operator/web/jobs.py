@@ -22,7 +22,6 @@ class Jobs:
     """The StreamJobs that the controller manages.
 
     Args:
-        cluster: the Kubernetes API.
         namespaces: those that the controller manages; empty for all.
         clock: seconds of a clock that never goes back.
     """

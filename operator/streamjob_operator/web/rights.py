@@ -40,9 +40,6 @@ class Viewer:
     """A user of Kubernetes, and what the token at hand is good for.
 
     Args:
-        name: the user's name.
-        uid: the user's uid; may be empty.
-        groups: the user's groups.
         extra: what else the API server knows about the user.
         may_write: whether the token may be used for changes.
         expires: when the token expires, in seconds since 1970; None if it does not say.

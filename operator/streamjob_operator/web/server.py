@@ -59,13 +59,6 @@ class Parts:
     """The parts of the page.
 
     Args:
-        jobs: the StreamJobs.
-        viewers: know who may do what.
-        board: has the rows.
-        figures: what drivers said.
-        codes: hold tokens for pages that are being opened.
-        proxy: asks drivers.
-        actions: change StreamJobs.
         now: seconds since 1970.
     """
 
@@ -91,7 +84,6 @@ class Page:
     """Answers requests.
 
     Args:
-        parts: what the page is made of.
         hosts: names that the page is reached by, in addition to loopback's and to addresses.
         every: seconds from one look at the rows to the next.
     """

@@ -51,7 +51,6 @@ class Viewers:
     """Recognizes viewers, and knows their rights.
 
     Args:
-        cluster: the Kubernetes API.
         clock: seconds of a clock that never goes back.
         now: seconds since 1970, for the expiry of tokens.
     """

@@ -30,7 +30,6 @@ class DeleteRevision:
     """Delete a revision that nothing names any more.
 
     Args:
-        name: the revision.
         job_file: whether its job file goes, too; a pod that runs on has it mounted.
     """
 
@@ -43,7 +42,6 @@ class CreatePod:
     """Create a pod of a stored revision, with all that it mounts.
 
     Args:
-        revision: name of the revision.
         restore_from: `latest`, `none` or the URI of a snapshot: `--from`.
         require_snapshot: `--require-snapshot`.
         allow_non_restored_state: `--allow-non-restored-state`.
@@ -73,7 +71,6 @@ class CreatePreflight(CreatePod):
     """Create the pod `<job>-preflight-<number>` that checks whether its revision can start; it changes nothing.
 
     Args:
-        number: its number among the preflights of the job.
         location: where the snapshot is; None for the revision's own location.
     """
 
@@ -94,10 +91,7 @@ class AdoptDriver:
     """Make the StreamJob the owner of a driver pod that has none, with access to its control API.
 
     Args:
-        name: the pod.
         uid: its identity; another one of that name is left alone.
-        attempt: its number.
-        revision: what it runs.
     """
 
     name: str
@@ -118,7 +112,6 @@ class DeleteDriver:
     """Delete a driver pod.
 
     Args:
-        name: the pod.
         grace: seconds between SIGTERM and SIGKILL; None for the pod's own grace period.
     """
 
@@ -128,12 +121,7 @@ class DeleteDriver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsureExecutors:
-    """Make the executors' objects, or change them, as a stored revision has them.
-
-    Args:
-        revision: name of the revision, which has executors.
-        instances: how many executors are to run.
-    """
+    """Make the executors' objects, or change them, as a stored revision has them."""
 
     revision: str
     instances: int
@@ -144,7 +132,6 @@ class DeleteExecutor:
     """Delete an executor's pod; its set makes another one.
 
     Args:
-        name: the pod.
         grace: seconds between SIGTERM and SIGKILL, 0 to let go of a pod whose node is lost; None for the pod's own.
     """
 
@@ -159,12 +146,7 @@ class RemoveExecutors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeDriver:
-    """Give a running driver's container another request and limit of processors.
-
-    Args:
-        name: the pod.
-        cpu: the processors, as Kubernetes writes them.
-    """
+    """Give a running driver's container another request and limit of processors."""
 
     name: str
     cpu: str
@@ -175,8 +157,6 @@ class StopJob:
     """`POST /v1/stop` to the driver of an attempt, to no other one.
 
     Args:
-        attempt: whose driver is asked.
-        trigger_id: identity of the request.
         savepoint: stop only with a savepoint.
         location: URI of a directory for the savepoint; None for the job's own place.
         drain: flush the job first.

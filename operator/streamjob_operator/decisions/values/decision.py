@@ -16,12 +16,9 @@ class Resource:
     """A StreamJob as it was read.
 
     Args:
-        uid: its identity.
-        generation: of the spec.
         deleted: whether its deletion was asked for.
         spec: the wanted spec; None if it cannot be parsed at all.
         problems: why the spec cannot be used, in the words of `streamjob validate`; empty if it can.
-        status: as it is stored.
         revision: the revision to run, if computed before: this takes longer than a decision.
     """
 
@@ -59,8 +56,6 @@ class Decision:
     reconciliation, and the next one observes again. Then the actions are carried out.
 
     Args:
-        status: the resource's status.
-        actions: executed in this order.
         requeue: seconds until the next look at the latest, 0 for at once; None if only an event can change anything.
     """
 

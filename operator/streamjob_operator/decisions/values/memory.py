@@ -1,4 +1,4 @@
-"""The memory of the decisions about a StreamJob. Each field names its place in the status.
+"""The memory of the decisions about a StreamJob. Each field names its place in the status, where it is described.
 
 All of it is stored before anything is done that depends on it. Times are in whole seconds since 1970, as Kubernetes
 writes them.
@@ -31,16 +31,7 @@ class Stop:
     """How the driver is being stopped, or, once `next_try` is set, how that failed.
 
     Args:
-        purpose: the step after it.
-        mode: the result of the stop.
-        trigger_id: identity of the request to the driver.
-        attempt: the driver.
-        since: when it was decided on.
         revision: the revision to run next, None if there is none.
-        failures: how often the same purpose failed before.
-        next_try: when it is tried again; the job runs on until then.
-        silent_since: since when the driver does not answer.
-        failure: why it failed last.
     """
 
     purpose: Annotated[TriggerPurpose, Kept("stop.purpose")]
@@ -57,15 +48,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Whether the API server takes the pod of a revision; asked until it does, or nothing asks for the pod any more.
-
-    Args:
-        revision: the pod's revision.
-        since: when it was asked first.
-        next_try: when it is asked again.
-        rejections: how often it did not.
-        message: why not, in its own words.
-    """
+    """Whether the API server takes the pod of a revision; asked until it does, or nothing asks for the pod any more."""
 
     revision: Annotated[str, Kept("revision")]
     since: Annotated[float, Kept("since")]
@@ -79,11 +62,6 @@ class Successor:
     """A driver that is prepared before the running one stops; it starts from `latest`, and refuses to without state.
 
     Args:
-        attempt: its number.
-        revision: the revision that it is made from.
-        since: when it was decided on.
-        allow_non_restored_state: whether it drops state that does not fit.
-        driver: uid of its pod once it was seen.
         failure: why it was given up; None while the upgrade waits for it.
     """
 
@@ -97,19 +75,7 @@ class Successor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """Whether a revision can start, as a pod has found out; see `decisions.preflight`.
-
-    Args:
-        number: of its pod; none is given twice.
-        revision: the revision that is checked.
-        generation: of the spec that asks for it.
-        since: when it was decided on.
-        state: how far it has come.
-        pod: uid of its pod once it was seen.
-        failures: how often it failed in a row for a reason that may pass.
-        next_try: when it is repeated after such a failure.
-        message: why it failed or was skipped.
-    """
+    """Whether a revision can start, as a pod has found out; see `decisions.preflight`."""
 
     number: Annotated[int, Kept("preflight.number")]
     revision: Annotated[str, Kept("preflight.revision")]
@@ -130,7 +96,6 @@ class Memory:
         lifecycle: the job's state.
         since: when it came there.
         attempt: the newest driver that was decided on; 0 before the first.
-        decided: when that was.
         driver: uid of its pod once it was seen.
         revision: the running revision.
         first_attempt: the first driver of that revision, or of its newest start from elsewhere than `latest`.
@@ -140,20 +105,8 @@ class Memory:
         failed_revision: the revision that was rolled back and is not tried again.
         restore: the snapshot that the current attempt starts from.
         completed_attempt: the driver of the newest completion that is known of; None before the first.
-        stop: see Stop.
-        trials: see Trial; one for each revision.
-        successor: see Successor.
-        preflight: see Preflight; the last one.
         last_attempt: the highest number that a successor was given; none is given twice.
-        failures: drivers that failed in a row.
-        last_failure: when the last of them did.
         next_restart: when the current attempt may be started.
-        failure: why the job failed last.
-        failure_reason: the same in a word.
-        nonces: the values of the nonces that were acted on.
-        requests: StreamSnapshots that are to be made.
-        recordings: savepoints of stops that are to get a StreamSnapshot.
-        last_scheduled: when the schedule last asked for a savepoint.
     """
 
     lifecycle: Annotated[LifecycleState, Kept("lifecycle_state")] = LifecycleState.CREATED

@@ -52,12 +52,7 @@ class DriverPod:
     """A driver pod of the job.
 
     Args:
-        name: `<job>-driver-<attempt>`.
         attempt: its number, from the label.
-        uid: the pod's identity.
-        revision: name of the revision that it was made from.
-        phase: how far it has come.
-        created: when it was created.
         started: when its container started, None before.
         deleting: when it was asked to go (the time of its deletion timestamp, grace period included), None if it was
             not.
@@ -109,14 +104,9 @@ class ExecutorPod:
     """A pod of an executor.
 
     Args:
-        uid: its identity.
         template: digest of the template that it was made from, from the label.
-        phase: how far it has come.
-        created: when it was created.
-        ready: whether it is.
         deleting: as in DriverPod.
         reason: as in DriverPod.
-        message: the reason for people.
     """
 
     name: str
@@ -227,7 +217,6 @@ class Compatibility:
     """Whether a revision can be restored from the log's newest completion.
 
     Args:
-        revision: name of the revision that was checked.
         compatible: False if the restore would be refused.
         problems: why, one sentence each.
     """
@@ -242,8 +231,6 @@ class Admission:
     """The API server's answer to a driver's objects, the pod among them: to a dry run, or to their creation.
 
     Args:
-        revision: name of the revision that they were made from.
-        time: when it was asked.
         rejection: why it does not take them, in its own words; None if it does.
     """
 
@@ -274,13 +261,10 @@ class Observation:
         log_damage: the problem with a damaged log and its fix; empty if it is intact. `log` is None then.
         reach: whether that log can be read at all.
         trouble: why it could not be read this time; None if it could, or was not asked for.
-        snapshots: the StreamSnapshots that refer to the job.
-        revisions: the revisions of the job that are stored.
         initial: the StreamSnapshot in `spec.initialSnapshotRef`, of any job; None if there is none.
         compatibility: of the spec's revision with the newest completion; None if it was not checked.
         admissions: the API server's answers to the dry runs that `decisions.wanted_trials` names, and to the last
             creation of a driver if that was rejected and no dry run was of the same revision.
-        finalizer: whether the resource carries the controller's finalizer.
         orphans: whether the resource was deleted so that its objects stay, as `kubectl delete --cascade=orphan` does.
     """
 

@@ -104,10 +104,6 @@ class Step:
     the next reconciliation has the actions.
 
     Args:
-        memory: to be stored.
-        actions: to be executed.
-        events: to be recorded.
-        requeue: seconds until the next reconciliation.
         reason: why the job waits, as one word; empty if it does not wait.
         message: the same for people.
     """
