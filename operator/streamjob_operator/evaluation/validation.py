@@ -15,7 +15,6 @@ from streamjob.job.model.problem import by_part
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
-from streamjob.job.planning.plan import plan
 from streamjob.savepoint_schedule import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.values.revision import Revision, revision_of
@@ -108,7 +107,7 @@ def _executor_problems(spec: StreamJobSpec, job: JobSpec) -> tuple[str, ...]:
     if spec.executor is None:
         return ()
     try:
-        check_on_executors(job, plan(job), local_files=False)
+        check_on_executors(job, local_files=False)
     except NotOnExecutors as error:
         return (f"spec.executor: {error}",)
     return ()

@@ -142,11 +142,10 @@ def run_process(options: ProcessOptions) -> ExitCode:
 
 def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCode:
     loaded = load(options)
-    planned = plan(loaded.spec)
     # Unusable settings are an error before anything starts.
     TelemetrySettings.from_environment(os.environ)
     if options.executors is not None:
-        check_on_executors(loaded.spec, planned, local_files=options.executors.reach_local_files)
+        check_on_executors(loaded.spec, local_files=options.executors.reach_local_files)
     place = place_of(options, loaded)
     work, store = place.work, place.location.store()
     describe_process(job=place.job.name, namespace=place.job.namespace, attempt=options.attempt)

@@ -7,11 +7,10 @@ from tests.jobs import job_spec, sink, source, sql
 
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
-from streamjob.job.planning.plan import plan
 
 
 def check(spec: JobSpec, *, local_files: bool = False) -> None:
-    check_on_executors(spec, plan(spec), local_files=local_files)
+    check_on_executors(spec, local_files=local_files)
 
 
 KEPT = sql("kept", "rows")

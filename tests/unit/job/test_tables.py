@@ -189,9 +189,9 @@ def test_executors_of_other_machines_need_a_table_that_they_reach(tmp_path: Path
     spec = load(tmp_path, shop())
     spec = spec.model_copy(update={"sources": (), "sinks": ()})
 
-    check_on_executors(spec, plan(spec), local_files=True)
+    check_on_executors(spec, local_files=True)
     with pytest.raises(NotOnExecutors, match="table 'products' reads files of a local path"):
-        check_on_executors(spec, plan(spec), local_files=False)
+        check_on_executors(spec, local_files=False)
 
 
 ASKED: dict[str, Any] = {

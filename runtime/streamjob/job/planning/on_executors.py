@@ -9,7 +9,6 @@ from streamjob.errors import InvalidInput, refuse
 from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import FILE_FORMATS, PLACED_FORMATS
 from streamjob.job.model.spec import JobSpec
-from streamjob.job.planning.plan import Plan
 
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -18,41 +17,31 @@ class NotOnExecutors(InvalidInput):
     """A job has parts that do not work on executors."""
 
 
-def check_on_executors(spec: JobSpec, plan: Plan, *, local_files: bool) -> None:
+def check_on_executors(spec: JobSpec, *, local_files: bool) -> None:
     """Check that a job can run on executors.
 
     Args:
-        plan: its chains.
         local_files: whether the executors reach the local paths of sources and sinks.
 
     Raises:
         NotOnExecutors: it cannot; the error names each part and the reason.
     """
-    refuse(NotOnExecutors, f"Job {spec.name!r} cannot run on executors:", _problems(spec, plan, local_files))
+    refuse(NotOnExecutors, f"Job {spec.name!r} cannot run on executors:", _problems(spec, local_files))
 
 
-def _problems(spec: JobSpec, plan: Plan, local_files: bool) -> Iterator[tuple[str, str]]:
+def _problems(spec: JobSpec, local_files: bool) -> Iterator[tuple[str, str]]:
     if local_files:
         return
-    for source in spec.sources:
-        if source.format in PLACED_FORMATS and _is_local(option(source.options, "path") or ""):
+    reads = "reads files of a local path", "read them from s3://"
+    writes = "writes files to a local path", "write them to s3://"
+    parts = (
+        *(("source", each, PLACED_FORMATS, *reads) for each in spec.sources),
+        *(("table", each, FILE_FORMATS, *reads) for each in spec.tables),
+        *(("sink", each, FILE_FORMATS, *writes) for each in spec.sinks),
+    )
+    for kind, part, formats, what, fix in parts:
+        if part.format in formats and _ELSEWHERE.match(option(part.options, "path") or "") is None:
             yield (
-                f"source {source.name!r} reads files of a local path, which other machines do not have",
-                "read them from s3://, or name a shared volume and say --executors-share-files",
+                f"{kind} {part.name!r} {what}, which other machines do not have",
+                f"{fix}, or name a shared volume and say --executors-share-files",
             )
-    for table in spec.tables:
-        if table.format in FILE_FORMATS and _is_local(option(table.options, "path") or ""):
-            yield (
-                f"table {table.name!r} reads files of a local path, which other machines do not have",
-                "read them from s3://, or name a shared volume and say --executors-share-files",
-            )
-    for sink in spec.sinks:
-        if sink.format in FILE_FORMATS and _is_local(option(sink.options, "path") or ""):
-            yield (
-                f"sink {sink.name!r} writes files to a local path, which other machines do not have",
-                "write them to s3://, or name a shared volume and say --executors-share-files",
-            )
-
-
-def _is_local(path: str) -> bool:
-    return _ELSEWHERE.match(path) is None
