@@ -129,12 +129,11 @@ def _of_operator(operator: OperatorSpec, spec: JobSpec) -> list[OperatorSpec]:
     if operator.on_error != DEAD_LETTER:
         return [*made, *_by_time(operator, spec, tried)]
     good = f"SELECT * EXCEPT (`{BROKEN}`) FROM `{tried}` WHERE `{BROKEN}` IS NULL"
-    if is_read(dead_letters_of(operator.name), spec):
-        dead = (
-            f"SELECT `{BROKEN}`.row AS row, '{operator.name}' AS operator, `{BROKEN}`.error AS error, "
-            f"current_timestamp() AS failed FROM `{tried}` WHERE `{BROKEN}` IS NOT NULL"
-        )
-        made.append(_operator(dead_letters_of(operator.name), _uid(operator, "dead-letters"), tried, sql=dead))
+    dead = (
+        f"SELECT `{BROKEN}`.row AS row, '{operator.name}' AS operator, `{BROKEN}`.error AS error, "
+        f"current_timestamp() AS failed FROM `{tried}` WHERE `{BROKEN}` IS NOT NULL"
+    )
+    made += _dead_letters(operator, spec, tried, dead)
     return [*made, _operator(operator.name, rows_of(operator.uid), tried, sql=good, **_timed(operator))]
 
 
@@ -154,17 +153,14 @@ def _by_time(part: SourceSpec | OperatorSpec, spec: JobSpec, rows: str) -> list[
     """Return the operators for the rows with an event time, and for those without."""
     assert part.watermark is not None
     column = "`" + part.watermark.column.strip("`").replace("`", "``") + "`"
-    made = []
-    if is_read(dead_letters_of(part.name), spec):
-        kind = "source" if isinstance(part, SourceSpec) else "operator"
-        dead = (
-            f"SELECT to_json(struct(*), map('ignoreNullFields', 'false')) AS row, '{part.name}' AS {kind}, "
-            "'its event time is NULL' AS error, current_timestamp() AS failed "
-            f"FROM `{rows}` WHERE {column} IS NULL"
-        )
-        made.append(_operator(dead_letters_of(part.name), _uid(part, "dead-letters"), rows, sql=dead))
+    kind = "source" if isinstance(part, SourceSpec) else "operator"
+    dead = (
+        f"SELECT to_json(struct(*), map('ignoreNullFields', 'false')) AS row, '{part.name}' AS {kind}, "
+        f"'its event time is NULL' AS error, current_timestamp() AS failed FROM `{rows}` WHERE {column} IS NULL"
+    )
     good = f"SELECT * FROM `{rows}` WHERE {column} IS NOT NULL"
-    return [*made, _operator(part.name, rows_of(part.uid), rows, sql=good, **_timed(part))]
+    timed = _operator(part.name, rows_of(part.uid), rows, sql=good, **_timed(part))
+    return [*_dead_letters(part, spec, rows, dead), timed]
 
 
 def _of_source(source: SourceSpec, spec: JobSpec) -> list[OperatorSpec]:
@@ -209,11 +205,7 @@ def _of_files(source: SourceSpec, records: str) -> tuple[str, str]:
 
 
 def _outputs(source: SourceSpec, spec: JobSpec, good: str, dead: str) -> list[OperatorSpec]:
-    made = []
-    if is_read(dead_letters_of(source.name), spec):
-        name = dead_letters_of(source.name)
-        made.append(_operator(name, _uid(source, "dead-letters"), source.name + _RECORDS, sql=dead))
-    timed = _timed(source)
+    made, timed = _dead_letters(source, spec, source.name + _RECORDS, dead), _timed(source)
     if source.python is not None:
         rows = source.name + _ROWS
         made.append(_operator(rows, _uid(source, "decoded"), source.name + _RECORDS, sql=good))
@@ -221,6 +213,12 @@ def _outputs(source: SourceSpec, spec: JobSpec, good: str, dead: str) -> list[Op
         return made
     made.append(_operator(source.name, rows_of(source.uid), source.name + _RECORDS, sql=good, **timed))
     return made
+
+
+def _dead_letters(part: SourceSpec | OperatorSpec, spec: JobSpec, reads: str, sql: str) -> list[OperatorSpec]:
+    """Return the operator with the dead letters of a part; none if nothing reads it."""
+    name = dead_letters_of(part.name)
+    return [_operator(name, _uid(part, "dead-letters"), reads, sql=sql)] if is_read(name, spec) else []
 
 
 def _timed(part: SourceSpec | OperatorSpec) -> dict[str, Any]:
