@@ -14,15 +14,21 @@ Function = Callable[..., Any]
 """The code of a source or operator: takes a DataFrame for each input, in order, and returns a DataFrame."""
 
 
-class Handle:
-    """A source or operator of a job, for use as an input."""
-
+class _Part:
     def __init__(self, job: Job, name: str) -> None:
         self.job = job
         self.name = name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+
+class Handle(_Part):
+    """A source or operator of a job, for use as an input."""
+
+
+class TableHandle(_Part):
+    """A table of a job, for operators that are functions."""
 
 
 class OperatorHandle(Handle):
@@ -35,17 +41,6 @@ class OperatorHandle(Handle):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, for tests."""
         return self.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-
-
-class TableHandle:
-    """A table of a job, for operators that are functions."""
-
-    def __init__(self, job: Job, name: str) -> None:
-        self.job = job
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
 
 
 @dataclass(frozen=True, slots=True)
