@@ -34,15 +34,7 @@ class DeltaOptions(Spec):
 
 
 def parse_options(options: Mapping[str, str], sink: str = "the sink") -> DeltaOptions:
-    """Return the validated options of a sink.
-
-    Args:
-        options: by name.
-        sink: the sink's name in messages.
-
-    Raises:
-        UnusableOptions: an option is unknown, missing or has an invalid value.
-    """
+    """Return the validated options of a sink; `sink` names it in messages. Raises UnusableOptions."""
     refuse_options(f"{sink}:", problems(options))
     return DeltaOptions.model_validate(without_storage(options))
 

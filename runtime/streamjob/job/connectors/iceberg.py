@@ -82,15 +82,7 @@ def catalog_properties(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_options(options: Mapping[str, str], sink: str = "the sink") -> IcebergOptions:
-    """Return the validated options of a sink.
-
-    Args:
-        options: by name.
-        sink: the sink's name in messages.
-
-    Raises:
-        UnusableOptions: an option is unknown, missing or has an invalid value.
-    """
+    """Return the validated options of a sink; `sink` names it in messages. Raises UnusableOptions."""
     refuse_options(f"{sink}:", problems(options))
     return IcebergOptions.model_validate(own(options))
 

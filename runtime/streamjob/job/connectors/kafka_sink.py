@@ -100,15 +100,7 @@ class KafkaSinkOptions:
 
 
 def parse_options(options: Mapping[str, str], sink: str) -> KafkaSinkOptions:
-    """Return the validated options of a sink.
-
-    Args:
-        options: the options as the sink receives them.
-        sink: the sink's name in messages.
-
-    Raises:
-        UnusableOptions: an option is unknown, missing or has an invalid value; lists all problems.
-    """
+    """Return the validated options of a sink; `sink` names it in messages. Raises UnusableOptions."""
     refuse_options(f"{sink}:", problems(options))
     given = {name.removeprefix(CLIENT): value for name, value in options.items() if name.startswith(CLIENT)}
     return KafkaSinkOptions(

@@ -56,15 +56,7 @@ class PostgresqlOptions(Spec):
 
 
 def parse_options(options: Mapping[str, str], sink: str = "the sink") -> PostgresqlOptions:
-    """Return the validated options of a sink.
-
-    Args:
-        options: by name.
-        sink: the sink's name in messages.
-
-    Raises:
-        UnusableOptions: an option is unknown, missing or has an invalid value.
-    """
+    """Return the validated options of a sink; `sink` names it in messages. Raises UnusableOptions."""
     refuse_options(f"{sink}:", problems(options))
     return PostgresqlOptions.model_validate(dict(options))
 
