@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from streamjob.errors import InvalidJob
-from streamjob.job.loading.text_file import read_text
-from streamjob.job.loading.yaml_file import YamlError, read_documents
+from streamjob.job.loading.text_file import read_yaml
 from streamjob.job.model.nesting import MOST_LEVELS, too_deep
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import JobSpec
@@ -154,12 +153,7 @@ def read_tests_file(file: Path, spec: JobSpec, variables: Mapping[str, str] | No
         InvalidInput: the file cannot be read.
         InvalidJob: it has invalid tests.
     """
-    text = read_text(file, str(file), "name a YAML file with `tests:`")
-    try:
-        documents = read_documents(text)
-    except YamlError as error:
-        problem = Problem("file", f"cannot be read as YAML: {error}", "correct it there")
-        raise InvalidJob(str(file), [problem]) from None
+    documents = read_yaml(file, str(file), "name a YAML file with `tests:`")
     if len(documents) != 1 or not isinstance(documents[0], Mapping) or set(documents[0]) != {TESTS}:
         raise InvalidJob(str(file), [Problem("file", "has something else than tests", "begin it with `tests:`")])
     read = read_tests(documents[0][TESTS], variables)

@@ -29,8 +29,7 @@ from streamjob.job.connectors.resolving import resolve_options
 from streamjob.job.loading.assembly import Changes, assemble
 from streamjob.job.loading.job_tests import JobTestSpec, read_tests, unknown_parts
 from streamjob.job.loading.stream_job import effective_job
-from streamjob.job.loading.text_file import read_text
-from streamjob.job.loading.yaml_file import YamlError, read_documents
+from streamjob.job.loading.text_file import read_text, read_yaml
 from streamjob.job.model.encoding_spec import Registry
 from streamjob.job.model.origins import Origins, Place
 from streamjob.job.model.problem import Problem, by_part
@@ -46,6 +45,7 @@ from streamjob.savepoint_schedule import BadSchedule, next_time
 
 SparkParser = Callable[[str], str | None]
 """Returns why Spark cannot parse a query, or None."""
+_NAME_IT = "name the job's YAML, SQL or Python file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def _placed(problem: Problem, place: Place | None) -> Problem:
 
 def _read_overlay(file: Path, origin: str) -> dict[str, Any]:
     """Return the content of an overlay: the fields of a job that it changes."""
-    documents = _documents(file, origin)
+    documents = read_yaml(file, origin, _NAME_IT)
     if len(documents) != 1 or not isinstance(documents[0], dict):
         what = "is empty" if not documents else "is not one mapping"
         raise InvalidJob(origin, [Problem("file", what, "write the fields of the job that it changes")])
@@ -276,20 +276,8 @@ class _Content:
     complete: bool = True
 
 
-def _text(file: Path, origin: str) -> str:
-    return read_text(file, origin, "name the job's YAML, SQL or Python file")
-
-
-def _documents(file: Path, origin: str) -> list[Any]:
-    text = _text(file, origin)
-    try:
-        return read_documents(text)
-    except YamlError as error:
-        raise InvalidJob(origin, [Problem("file", f"cannot be read as YAML: {error}", "correct it there")]) from None
-
-
 def _read_yaml(file: Path, origin: str) -> _Content:
-    documents = _documents(file, origin)
+    documents = read_yaml(file, origin, _NAME_IT)
     resources = [each for each in documents if isinstance(each, dict) and ("apiVersion" in each or "kind" in each)]
     candidates = [each for each in resources if each.get("kind") == "StreamJob"] if len(documents) > 1 else documents
     if len(candidates) != 1:
@@ -354,12 +342,12 @@ def _read_sql(
     # It needs sqlglot, which takes a moment to import.
     from streamjob.job.sql_job import read_sql
 
-    read = read_sql(_text(file, origin), origins, name, parse_variables(variables)[0], spark_parser)
+    read = read_sql(read_text(file, origin, _NAME_IT), origins, name, parse_variables(variables)[0], spark_parser)
     return _Content(read.data, problems=read.problems, broken=read.broken, unread=read.unread, complete=read.complete)
 
 
 def _read_python(file: Path, origin: str) -> _Content:
-    _text(file, origin)
+    read_text(file, origin, _NAME_IT)
     name = file.stem
     path = file.absolute()
     if name in sys.stdlib_module_names or name in ("pyspark", "streamjob", "streamjob_runtime"):

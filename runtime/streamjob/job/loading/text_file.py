@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from streamjob.errors import InvalidInput
-from streamjob.job.loading.yaml_file import MOST_BYTES
+from streamjob.errors import InvalidInput, InvalidJob
+from streamjob.job.loading.yaml_file import MOST_BYTES, YamlError, read_documents
+from streamjob.job.model.problem import Problem
 
 
 def read_text(file: Path, origin: str, fix: str) -> str:
@@ -26,6 +28,20 @@ def read_text(file: Path, origin: str, fix: str) -> str:
         line, column = content.count(b"\n", 0, error.start) + 1, error.start - content.rfind(b"\n", 0, error.start)
         reason = f"line {line}, column {column}: the byte {content[error.start]:#04x} is not UTF-8 text"
         raise InvalidInput(f"{origin}: cannot be read: {reason}", "save the file as UTF-8") from None
+
+
+def read_yaml(file: Path, origin: str, fix: str) -> list[Any]:
+    """Return the documents of a YAML file; arguments as for `read_text`.
+
+    Raises:
+        InvalidInput: it is missing, too large, or not UTF-8 text.
+        InvalidJob: it is not YAML.
+    """
+    text = read_text(file, origin, fix)
+    try:
+        return read_documents(text)
+    except YamlError as error:
+        raise InvalidJob(origin, [Problem("file", f"cannot be read as YAML: {error}", "correct it there")]) from None
 
 
 def read_bytes(file: Path, origin: str, fix: str) -> bytes:
