@@ -141,20 +141,15 @@ class _Reader:
                 self._insert(statement)
             except NotSql as error:
                 self.problem(f"sink {statement.name!r}", error)
-        for sink in self._parts["sinks"]:
-            if (
-                "input" not in sink
-                and f"sink {sink['name']!r}" not in self._broken
-                and sink["name"] not in self._unread
-            ):
-                place = self._origins.of(("sinks", sink["name"]))
-                fix = f"add INSERT INTO {sink['name']} SELECT …"
-                self.problems.append(Problem(f"sink {sink['name']!r}", "nothing is inserted into it", fix, place))
-                self._broken.add(f"sink {sink['name']!r}")
-        for sink in self._parts["sinks"]:
-            if "input" not in sink:
-                self._unread.add(sink["name"])
-                self._complete = False
+        for name in [each["name"] for each in self._parts["sinks"] if "input" not in each]:
+            where = f"sink {name!r}"
+            if where not in self._broken and name not in self._unread:
+                place = self._origins.of(("sinks", name))
+                fix = f"add INSERT INTO {name} SELECT …"
+                self.problems.append(Problem(where, "nothing is inserted into it", fix, place))
+                self._broken.add(where)
+            self._unread.add(name)
+            self._complete = False
         self._parts["sinks"] = [each for each in self._parts["sinks"] if "input" in each]
         for operator, statement, query in self._queries:
             self._read_query(operator, statement, query)
