@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from streamjob.job.checks.subject import Subject, unread_dead_letters, where
+from streamjob.job.checks.subject import Subject, schema_problems, unread_dead_letters, where
 from streamjob.job.connectors.changes import CHANGE_TYPE, DEBEZIUM
 from streamjob.job.connectors.kafka_source import subject_of
 from streamjob.job.connectors.options import option as option_of
@@ -18,7 +18,6 @@ from streamjob.job.model.formats import DECODED_FILES
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import SinkSpec, SourceSpec, TableSpec
 from streamjob.job.model.suggest import did_you_mean
-from streamjob.job.query.ddl import NotASchema, columns
 
 _SETTLED = {"mode": "onError decides about records that cannot be decoded", "columnnameofcorruptrecord": "leave it out"}
 _WITHOUT_COLUMNS = frozenset({"singlevariantcolumn", "explodeembeddedarray"})
@@ -127,10 +126,7 @@ def _columns(part: SourceSpec | SinkSpec, name: str, encoding: Encoding) -> Iter
         elif encoding.format == "text":
             yield Problem(where(part), f"{name}.schema: a text has no fields", "leave it out, or use json or csv")
         else:
-            try:
-                columns(encoding.schema_ddl)
-            except NotASchema as error:
-                yield Problem(where(part), f"{name}.schema {error.what}", error.fix)
+            yield from schema_problems(part, f"{name}.schema", encoding.schema_ddl)
     elif reads and encoding.format != "text":
         fix = f"give {name}: {{format: {encoding.format}, schema: 'name TYPE, …'}}"
         yield Problem(where(part), f"{name} has no schema", fix)

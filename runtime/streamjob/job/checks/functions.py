@@ -64,14 +64,15 @@ def _written(part: SourceSpec | OperatorSpec, function: Callable[..., Any]) -> I
     except ValueError:
         # Functions written in C may have no signature.
         pass
-    if _uses(getattr(function, "__code__", None), "withWatermark"):
+    if uses(getattr(function, "__code__", None), "withWatermark"):
         yield Problem(where(part), f"its function {WATERMARK}", WATERMARK_FIX)
 
 
-def _uses(code_of: Any, name: str) -> bool:
+def uses(code_of: Any, name: str) -> bool:
+    """Return whether the code of a function names something, in it or in a function that it defines."""
     if not isinstance(code_of, CodeType):
         return False
-    return name in code_of.co_names or any(_uses(each, name) for each in code_of.co_consts)
+    return name in code_of.co_names or any(uses(each, name) for each in code_of.co_consts)
 
 
 def _referred(part: SourceSpec | OperatorSpec, reference: str, directory: Path) -> Iterator[Problem]:

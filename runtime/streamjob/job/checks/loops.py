@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType
-from typing import Any
 
-from streamjob.job.checks.subject import Subject, where
+from streamjob.job.checks.functions import uses
+from streamjob.job.checks.subject import Subject, schema_problems, where
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import OperatorSpec
 from streamjob.job.planning.loops import closes_a_cycle
-from streamjob.job.query.ddl import NotASchema, columns
 from streamjob.job.query.functions import module_file
 from streamjob.job.query.sql import NotAQuery, read_query
 
@@ -38,10 +36,7 @@ def feedback(subject: Subject) -> Iterator[Problem]:
                 what = f"{name} has no schema: a feedback input is read before its producer is known"
                 yield Problem(where(operator), what, "give the input schema: 'name TYPE, name TYPE'")
                 continue
-            try:
-                columns(edge.schema_ddl)
-            except NotASchema as error:
-                yield Problem(where(operator), f"the schema of {name} {error.what}", error.fix)
+            yield from schema_problems(operator, f"the schema of {name}", edge.schema_ddl)
         if operator.inputs and all(edge.feedback for edge in operator.inputs):
             what = "reads nothing but feedback, so nothing ever comes into its loop"
             yield Problem(where(operator), what, "name an input from outside of the loop, too")
@@ -72,14 +67,8 @@ def _timed(subject: Subject, operator: OperatorSpec) -> str | None:
         return query.aggregation or next((join.kind for join in query.state_joins), None)
     function = subject.functions.get(operator.uid)
     if function is not None:
-        return next((name for name in _TIMED if _uses(getattr(function, "__code__", None), name)), None)
+        return next((name for name in _TIMED if uses(getattr(function, "__code__", None), name)), None)
     return _timed_in(operator.python, subject.directory)
-
-
-def _uses(code: Any, name: str) -> bool:
-    if not isinstance(code, CodeType):
-        return False
-    return name in code.co_names or any(_uses(each, name) for each in code.co_consts)
 
 
 def _timed_in(reference: str | None, directory: Path) -> str | None:

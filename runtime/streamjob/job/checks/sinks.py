@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamjob.job.checks.subject import Subject, option_problems, where
+from streamjob.job.checks.subject import Subject, option_problems, unknown_format, where
 from streamjob.job.connectors import bucket_files
 from streamjob.job.connectors.changes import is_upsert, upsert_fix
 from streamjob.job.connectors.options import option
@@ -15,12 +15,10 @@ from streamjob.job.model.formats import (
     SINK_FORMATS,
     TRANSACTIONAL_FORMATS,
     can_exactly_once,
-    is_class_name,
     is_python_sink,
 )
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import OperatorSpec, SinkSpec, SourceSpec
-from streamjob.job.model.suggest import did_you_mean
 
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -31,9 +29,8 @@ def formats(subject: Subject) -> Iterator[Problem]:
         if ":" in sink.format:
             if not is_python_sink(sink.format):
                 yield Problem(where(sink), f"format cannot be {sink.format!r}", "write your own sink as module:Class")
-        elif sink.format not in SINK_FORMATS and not is_class_name(sink.format):
-            fix = did_you_mean(sink.format, SINK_FORMATS, "formats")
-            yield Problem(where(sink), f"has the unknown format {sink.format!r}", fix)
+        else:
+            yield from unknown_format(sink, SINK_FORMATS)
 
 
 def deliveries(subject: Subject) -> Iterator[Problem]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from streamjob.job.checks.functions import REFERENCE
-from streamjob.job.checks.subject import Subject, option_problems, where
+from streamjob.job.checks.subject import Subject, option_problems, schema_problems, unknown_format, where
 from streamjob.job.connectors.changes import change_columns
 from streamjob.job.connectors.options import option
 from streamjob.job.connectors.registry import source_of
-from streamjob.job.model.formats import (
-    BOUNDED_FORMATS,
-    FILE_FORMATS,
-    SOURCE_FORMATS,
-    is_class_name,
-)
+from streamjob.job.model.formats import BOUNDED_FORMATS, FILE_FORMATS, SOURCE_FORMATS
 from streamjob.job.model.problem import Problem
-from streamjob.job.model.spec import SourceSpec, TableSpec
+from streamjob.job.model.spec import SourceSpec
 from streamjob.job.model.suggest import did_you_mean, nearest
 from streamjob.job.planning.dead_letters import DEAD_LETTER, null_event_time
 from streamjob.job.query import ddl
@@ -27,9 +22,7 @@ from streamjob.job.query.expressions import Expression, NotAnExpression, columns
 def formats(subject: Subject) -> Iterator[Problem]:
     """The format is one of Spark's, or a class."""
     for source in subject.spec.sources:
-        if source.format not in SOURCE_FORMATS and not is_class_name(source.format):
-            fix = did_you_mean(source.format, SOURCE_FORMATS, "formats")
-            yield Problem(where(source), f"has the unknown format {source.format!r}", fix)
+        yield from unknown_format(source, SOURCE_FORMATS)
         if option(source.options, "cleanSource") is not None:
             what = "has the option cleanSource: Spark would remove files that a restored checkpoint reads again"
             yield Problem(
@@ -49,15 +42,7 @@ def schemas(subject: Subject) -> Iterator[Problem]:
                 where(source), f"has a schema, but the columns of {source.format!r} are fixed", "leave it out"
             )
         else:
-            yield from schema_problems(source, source.schema_ddl)
-
-
-def schema_problems(part: SourceSpec | TableSpec, schema: str) -> Iterator[Problem]:
-    """Yield why Spark would refuse the schema of a source or table."""
-    try:
-        ddl.columns(schema)
-    except NotASchema as error:
-        yield Problem(where(part), f"its schema {error.what}", error.fix)
+            yield from schema_problems(source, "its schema", source.schema_ddl)
 
 
 def columns(subject: Subject) -> Iterator[Problem]:
@@ -80,7 +65,7 @@ def _expressions(source: SourceSpec, subject: Subject) -> Iterator[Problem]:
         try:
             read = read_expression(each, subject.spark_parser)
         except NotAnExpression as error:
-            yield Problem(where(source), f"its columns have {error.what}", error.fix)
+            yield error.problem(where(source), "its columns have ")
             continue
         if read.fields_of is not None and read.fields_of.lower() in computed:
             name = read.fields_of

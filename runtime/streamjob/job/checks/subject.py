@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +11,13 @@ from typing import Any
 from streamjob.ids import OperatorUid
 from streamjob.job.connectors.connector import OptionProblem
 from streamjob.job.connectors.options import environment_names, option
+from streamjob.job.model.formats import is_class_name
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec, TableSpec
+from streamjob.job.model.suggest import did_you_mean
 from streamjob.job.planning.dead_letters import DEAD_LETTER, dead_letters_of, is_read, null_event_time
 from streamjob.job.planning.loops import loops_of
+from streamjob.job.query.ddl import NotASchema, columns
 from streamjob.job.query.event_time import have_event_time, retimed
 from streamjob.job.query.sql import NotAQuery, read_query
 
@@ -98,6 +101,21 @@ def option_problems(part: SourceSpec | TableSpec | SinkSpec, problems: Iterable[
     for what, fix, name in problems:
         if name is None or not any(environment_names(option(part.options, name) or "")):
             yield Problem(where(part), what, fix)
+
+
+def unknown_format(part: SourceSpec | TableSpec | SinkSpec, known: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem if the format of a part is none of those that are known, and no class."""
+    if part.format not in known and not is_class_name(part.format):
+        fix = did_you_mean(part.format, known, "formats")
+        yield Problem(where(part), f"has the unknown format {part.format!r}", fix)
+
+
+def schema_problems(part: Node | TableSpec, what: str, schema: str) -> Iterator[Problem]:
+    """Yield why Spark would refuse a schema; `what` names it, as in `its schema`."""
+    try:
+        columns(schema)
+    except NotASchema as error:
+        yield error.problem(where(part), f"{what} ")
 
 
 def where(node: Node | TableSpec) -> str:

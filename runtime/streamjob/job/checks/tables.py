@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamjob.job.checks.sources import schema_problems
-from streamjob.job.checks.subject import Subject, option_problems, where
+from streamjob.job.checks.subject import Subject, option_problems, schema_problems, unknown_format, where
 from streamjob.job.connectors.registry import table_of
-from streamjob.job.model.formats import TABLE_FORMATS, is_class_name
+from streamjob.job.model.formats import TABLE_FORMATS
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.suggest import did_you_mean
 
@@ -15,16 +14,14 @@ from streamjob.job.model.suggest import did_you_mean
 def formats(subject: Subject) -> Iterator[Problem]:
     """The format is one that Spark reads as a whole, or a class."""
     for table in subject.spec.tables:
-        if table.format not in TABLE_FORMATS and not is_class_name(table.format):
-            fix = did_you_mean(table.format, TABLE_FORMATS, "formats")
-            yield Problem(where(table), f"has the unknown format {table.format!r}", fix)
+        yield from unknown_format(table, TABLE_FORMATS)
 
 
 def schemas(subject: Subject) -> Iterator[Problem]:
     """A table has a schema if its format does not tell one, and every schema is one that Spark can read."""
     for table in subject.spec.tables:
         if table.schema_ddl is not None:
-            yield from schema_problems(table, table.schema_ddl)
+            yield from schema_problems(table, "its schema", table.schema_ddl)
         elif table_of(table.format).schema == "needed":
             what = f"has no schema, and {table.format} files do not tell the types of their columns"
             yield Problem(where(table), what, "give schema: 'name TYPE, name TYPE'")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamjob.job.loading.yaml_file import YamlError, read_scalar
-from streamjob.job.model.problem import Problem
+from streamjob.job.model.problem import Problem, Refused
 from streamjob.job.model.suggest import did_you_mean
 
 _OPEN = {"options", "sparkConf"}
@@ -31,21 +31,14 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dic
             _assign(changed, _steps(path), read_scalar(text))
         except YamlError as error:
             problems.append(Problem(where, f"the value cannot be read as YAML: {error}", "put it in quotes"))
-        except _NoSuchPlace as error:
-            problems.append(Problem(where, error.what, error.fix))
+        except Refused as error:
+            problems.append(error.problem(where))
     return changed, problems
 
 
 def overridden(override: str) -> tuple[str, ...]:
     """Return the path of the field that `PATH=VALUE` changes."""
     return tuple(_steps(override.partition("=")[0]))
-
-
-class _NoSuchPlace(Exception):
-    def __init__(self, what: str, fix: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.fix = fix
 
 
 def _steps(path: str) -> list[str]:
@@ -61,10 +54,10 @@ def _assign(data: Any, steps: list[str], value: Any) -> None:
     if isinstance(data, list):
         element = _element(data, head)
         if not rest:
-            raise _NoSuchPlace(f"names {head!r} and none of its fields", f"set a field of it, like {head}.uid=…")
+            raise Refused(f"names {head!r} and none of its fields", f"set a field of it, like {head}.uid=…")
         _assign(element, rest, value)
     elif not isinstance(data, dict):
-        raise _NoSuchPlace(f"there is nothing below it that could have a field {head!r}", "check the path")
+        raise Refused(f"there is nothing below it that could have a field {head!r}", "check the path")
     elif rest:
         if data.get(head) is None:
             data[head] = {}
@@ -76,5 +69,5 @@ def _assign(data: Any, steps: list[str], value: Any) -> None:
 def _element(elements: list[Any], name: str) -> Any:
     named = {each["name"]: each for each in elements if isinstance(each, dict) and isinstance(each.get("name"), str)}
     if name not in named:
-        raise _NoSuchPlace(f"there is no {name!r}", did_you_mean(name, named, "names"))
+        raise Refused(f"there is no {name!r}", did_you_mean(name, named, "names"))
     return named[name]

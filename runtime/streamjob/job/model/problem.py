@@ -44,6 +44,24 @@ class Problem:
         return f"{before}{self.where}: {self.what}" + (f"\n    fix: {self.fix}" if self.fix else "")
 
 
+class Refused(Exception):
+    """Something in a job cannot be used. Whoever knows which part it is in makes a problem of it.
+
+    Args:
+        what: the problem.
+        fix: what to write instead; empty if there is no advice.
+    """
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+
+    def problem(self, where: str, before: str = "") -> Problem:
+        """Return it as a problem of the part `where`; `before` begins its text."""
+        return Problem(where, f"{before}{self.what}", self.fix)
+
+
 def by_part(problems: Iterable[Problem]) -> list[Problem]:
     """Return problems without duplicates, in the order of the parts in a job file."""
     unique = list(dict.fromkeys(problems))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from streamjob.job.model.problem import Refused
 from streamjob.job.model.suggest import did_you_mean
 
 _TOKEN = re.compile(
@@ -34,18 +35,8 @@ _UNITS = ("year", "month", "day", "hour", "minute", "second")
 TYPES = sorted(_PLAIN | _SIZED.keys() | _NESTED | {"interval"})
 
 
-class NotASchema(Exception):
-    """A text is not a valid schema.
-
-    Args:
-        what: the problem and its position.
-        fix: the probable intention.
-    """
-
-    def __init__(self, what: str, fix: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.fix = fix
+class NotASchema(Refused):
+    """A text is not a valid schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from streamjob.job.model.problem import Refused
 from streamjob.job.query.sql import NotAQuery, Unread, aggregate_of, parse
 
 _NEAR = re.compile(r" near (.*) \(line \d+, column \d+\)$", re.DOTALL)
@@ -14,18 +15,8 @@ _NEAR = re.compile(r" near (.*) \(line \d+, column \d+\)$", re.DOTALL)
 SparkParser = Callable[[str], str | None]
 
 
-class NotAnExpression(Exception):
-    """A text is not one expression over a row.
-
-    Args:
-        what: the problem.
-        fix: what to write instead.
-    """
-
-    def __init__(self, what: str, fix: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.fix = fix
+class NotAnExpression(Refused):
+    """A text is not one expression over a row."""
 
 
 @dataclass(frozen=True, slots=True)

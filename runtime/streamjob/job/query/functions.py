@@ -9,26 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from streamjob.job.model.problem import Problem
+from streamjob.job.model.problem import Refused
 from streamjob.job.model.suggest import did_you_mean
 
 
-class NotFound(Exception):
-    """A function cannot be loaded; carries the problem, without the operator's name.
-
-    Args:
-        what: the problem.
-        fix: advice for the author.
-    """
-
-    def __init__(self, what: str, fix: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.fix = fix
-
-    def problem(self, where: str) -> Problem:
-        """Return the error as a problem of the part `where`."""
-        return Problem(where, self.what, self.fix)
+class NotFound(Refused):
+    """A function cannot be loaded."""
 
 
 def make_importable(directory: Path) -> None:

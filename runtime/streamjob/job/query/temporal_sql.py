@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamjob.durations import parse_duration
+from streamjob.job.model.problem import Refused
 from streamjob.job.model.spec_fields import spark_interval
 from streamjob.job.model.suggest import did_you_mean
 
@@ -65,16 +66,11 @@ class Marked:
     versions: tuple[Versions, ...]
 
 
-class BadClause(Exception):
-    """A clause `FOR SYSTEM_TIME AS OF` cannot be read; the message says why in a few words.
-
-    Args:
-        fix: what to write.
-    """
+class BadClause(Refused):
+    """A clause `FOR SYSTEM_TIME AS OF` cannot be read; the message says why in a few words."""
 
     def __init__(self, what: str, fix: str = "write JOIN versions FOR SYSTEM_TIME AS OF rows.time ON …") -> None:
-        super().__init__(what)
-        self.fix = fix
+        super().__init__(what, fix)
 
 
 def marked(sql: str) -> Marked:

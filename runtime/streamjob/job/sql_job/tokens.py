@@ -12,6 +12,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 
 from streamjob.job.model.origins import Place
+from streamjob.job.model.problem import Refused
 
 _TEXTS = {TokenType.STRING, TokenType.RAW_STRING}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -19,19 +20,15 @@ _MAY_OPEN = re.compile(r"['\"`]|/\*")
 _MOST_TRIES = 20
 
 
-class NotSql(Exception):
+class NotSql(Refused):
     """A text cannot be read as a statement.
 
     Args:
-        what: what is wrong.
-        fix: what to write instead; empty if there is no advice.
         at: where in the file, in characters from its start.
     """
 
     def __init__(self, what: str, fix: str, at: int) -> None:
-        super().__init__(what)
-        self.what = what
-        self.fix = fix
+        super().__init__(what, fix)
         self.at = at
 
 
