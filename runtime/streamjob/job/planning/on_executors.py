@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from streamjob.errors import InvalidInput, refuse
 from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import FILE_FORMATS, PLACED_FORMATS
-from streamjob.job.model.spec import JobSpec
+from streamjob.job.model.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
 
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -34,7 +34,7 @@ def _problems(spec: JobSpec, local_files: bool) -> Iterator[tuple[str, str]]:
         return
     reads = "reads files of a local path", "read them from s3://"
     writes = "writes files to a local path", "write them to s3://"
-    parts = (
+    parts: tuple[tuple[str, SourceSpec | TableSpec | SinkSpec, Collection[str], str, str], ...] = (
         *(("source", each, PLACED_FORMATS, *reads) for each in spec.sources),
         *(("table", each, FILE_FORMATS, *reads) for each in spec.tables),
         *(("sink", each, FILE_FORMATS, *writes) for each in spec.sinks),
