@@ -229,34 +229,23 @@ class KubernetesCluster:
         started = loop.time()
         try:
             async with asyncio.timeout(self.timeout):
-                status, answer = await self._send(method, path, body, query, accept, content)
+                request = await self.client.param_serialize(
+                    method,
+                    path,
+                    query_params=list(query.items()) if query else [],
+                    header_params={"Accept": accept, "Content-Type": content},
+                    body=body,
+                    auth_settings=["BearerToken"],
+                )
+                response = await self.client.call_api(*request, _request_timeout=self.timeout)
+                answer = await response.read()  # type: ignore[no-untyped-call]
         except (TimeoutError, OSError, aiohttp.ClientError) as error:
             raise Unavailable(f"no answer to {method} {path}: {error or type(error).__name__}") from None
         finally:
             self.observe(verb or method.lower(), kind.plural, loop.time() - started)
-        if 200 <= status < 300:
+        if 200 <= response.status < 300:
             return _decode(answer, method, path)
-        raise error_of(status, answer, f"{method} {path}")
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: Object | None,
-        query: Mapping[str, str] | None,
-        accept: str,
-        content: str,
-    ) -> tuple[int, bytes]:
-        request = await self.client.param_serialize(
-            method,
-            path,
-            query_params=list(query.items()) if query else [],
-            header_params={"Accept": accept, "Content-Type": content},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        response = await self.client.call_api(*request, _request_timeout=self.timeout)
-        return response.status, await response.read()  # type: ignore[no-untyped-call]
+        raise error_of(response.status, answer, f"{method} {path}")
 
 
 def error_of(status: int, answer: bytes, request: str) -> ClusterError:
