@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamjob_operator.cluster.api import Cluster, NotFound, Refused
-from streamjob_operator.cluster.kinds import EVENT, STATEFUL_SET, Object
+from streamjob_operator.cluster.api import Cluster, NotFound
+from streamjob_operator.cluster.kinds import STATEFUL_SET, Object
 from streamjob_operator.decisions.values.observation import ExecutorPod, ExecutorSet, PodPhase
 from streamjob_operator.objects.names import (
     COMPONENT_LABEL,
@@ -13,7 +13,7 @@ from streamjob_operator.objects.names import (
     executors_name,
 )
 from streamjob_operator.reconciling.driver_pods import container_state, reason_of, seconds_of
-from streamjob_operator.reconciling.pod_events import newest
+from streamjob_operator.reconciling.pod_events import newest_warning
 from streamjob_operator.resources.base import Metadata
 
 
@@ -53,19 +53,10 @@ async def executor_set(cluster: Cluster, owner: Metadata, pods: int) -> Executor
     except NotFound:
         return None
     meta, replicas = found["metadata"], found["spec"].get("replicas", 1)
+    warning = await newest_warning(cluster, meta["namespace"], meta["uid"]) if pods < replicas else None
     return ExecutorSet(
         revision=(meta.get("annotations") or {}).get(REVISION_ANNOTATION, ""),
         replicas=replicas,
         template=(meta.get("labels") or {}).get(TEMPLATE_LABEL, ""),
-        message=await _failure(cluster, found) if pods < replicas else "",
+        message="" if warning is None else warning[1],
     )
-
-
-async def _failure(cluster: Cluster, found: Object) -> str:
-    meta = found["metadata"]
-    try:
-        events = await cluster.list(EVENT, meta["namespace"], fields=f"involvedObject.uid={meta['uid']},type=Warning")
-    except Refused:
-        return ""
-    event = newest(events)
-    return "" if event is None else event[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -25,20 +24,22 @@ async def explained(cluster: Cluster, namespace: str, pod: _Pod, now: float) -> 
     """
     if pod.reason not in PREPARED or pod.deleting is not None or now < pod.created + _SOON:
         return pod
-    try:
-        events = await cluster.list(EVENT, namespace, fields=f"involvedObject.uid={pod.uid},type=Warning")
-    except Refused:
-        # An installation of an older version lacks the right, and is to work on.
-        return pod
-    found = newest(events)
+    found = await newest_warning(cluster, namespace, pod.uid)
     if found is None:
         return pod
     reason, message = found
     return replace(pod, reason=reason, message=f"pod {pod.name}: {message}")
 
 
-def newest(events: Iterable[Object]) -> tuple[str, str] | None:
-    """Return the reason and the message of the newest event; None if there is none."""
+async def newest_warning(cluster: Cluster, namespace: str, uid: str) -> tuple[str, str] | None:
+    """Return the reason and the message of the newest warning about an object; None if there is none.
+
+    An installation of an older version lacks the right to look, and is to work on.
+    """
+    try:
+        events = await cluster.list(EVENT, namespace, fields=f"involvedObject.uid={uid},type=Warning")
+    except Refused:
+        return None
     latest = max(events, key=_time, default=None)
     return None if latest is None else (latest.get("reason") or "", latest.get("message") or "")
 
