@@ -62,6 +62,11 @@ KINDS = (
 )
 
 
+def version_of(thing: Object) -> int:
+    """Return the version of an object; comparable by contract since Kubernetes 1.35, and in fact ever since."""
+    return int(thing["metadata"]["resourceVersion"])
+
+
 def kind_of(thing: Object) -> Kind:
     """Return the kind of an object that names its own.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamjob_operator.cluster.api import AlreadyExists, Cluster, Conflict, NotFound
-from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, POD, STREAM_JOB, Kind, Object
+from streamjob_operator.cluster.kinds import CONTROLLER_REVISION, POD, STREAM_JOB, Kind, Object, version_of
 from streamjob_operator.objects.names import REVISION_ANNOTATION, UID_LABEL
 
 MIRRORED = (STREAM_JOB, POD, CONTROLLER_REVISION)
@@ -51,9 +51,9 @@ class _Shelf:
         self.behind_of_job: defaultdict[str, set[Name]] = defaultdict(set)
 
     def put(self, thing: Object) -> None:
-        name, version = _name(thing), _version(thing)
+        name, version = _name(thing), version_of(thing)
         known = self.objects.get(name)
-        if known is not None and _version(known) > version:
+        if known is not None and version_of(known) > version:
             return
         self.drop(name)
         self.objects[name] = thing
@@ -103,9 +103,9 @@ class Mirror:
         if shelf is None:
             return
         known = shelf.objects.get(name)
-        if known is None or _version(known) <= _version(thing):
+        if known is None or version_of(known) <= version_of(thing):
             shelf.drop(name)
-        shelf.settle(name, _version(thing))
+        shelf.settle(name, version_of(thing))
 
     def forget(self, kind: Kind, name: Name) -> None:
         """Note that the API server has no such object."""
@@ -126,7 +126,7 @@ class Mirror:
         if shelf is None:
             return {}
         names = shelf.objects if uid is None else shelf.of_job.get(uid, ())
-        return {name: _version(shelf.objects[name]) for name in names}
+        return {name: version_of(shelf.objects[name]) for name in names}
 
     def listed(self, kind: Kind, things: Iterable[Object], before: Mapping[Name, int]) -> list[Object]:
         """Record a listing of all objects of a kind, and return the objects that are gone.
@@ -145,8 +145,8 @@ class Mirror:
             shelf.settle(name)
         for name, thing in found.items():
             known = shelf.objects.get(name)
-            if known is None or _version(known) < _version(thing):
-                shelf.lag(thing, _version(thing))
+            if known is None or version_of(known) < version_of(thing):
+                shelf.lag(thing, version_of(thing))
         shelf.listed = True
         return gone
 
@@ -167,7 +167,7 @@ class Mirror:
         gone = []
         for name, version in before.items():
             known = shelf.objects.get(name)
-            if name not in found and known is not None and _version(known) == version:
+            if name not in found and known is not None and version_of(known) == version:
                 shelf.drop(name)
                 gone.append(known)
         return gone
@@ -322,10 +322,6 @@ def _with_shared_strings(value: Any) -> Any:
 
 def _name(thing: Object) -> Name:
     return thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
-
-
-def _version(thing: Object) -> int:
-    return int(thing["metadata"]["resourceVersion"])
 
 
 def _job(thing: Object) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from streamjob_operator.cluster.kinds import Kind, Object
+from streamjob_operator.cluster.kinds import Kind, Object, version_of
 
 _CLOSING = 1.0
 
@@ -26,11 +26,6 @@ Identity = tuple[Kind, str, str]
 def identity_of(kind: Kind, thing: Object) -> Identity:
     """Return which object it is."""
     return kind, thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
-
-
-def _version(thing: Object) -> int:
-    # Comparable by contract since Kubernetes 1.35, and in fact ever since.
-    return int(thing["metadata"]["resourceVersion"])
 
 
 @dataclass(slots=True)
@@ -48,7 +43,7 @@ class WatchAudit:
 
     def delivered(self, kind: Kind, thing: Object) -> None:
         """Note an object that a watch brought."""
-        identity, version = identity_of(kind, thing), _version(thing)
+        identity, version = identity_of(kind, thing), version_of(thing)
         self._delivered[identity] = max(version, self._delivered.get(identity, 0))
         missing = self._missing.get(identity)
         if missing is not None and missing[0] <= version:
@@ -56,7 +51,7 @@ class WatchAudit:
 
     def listed(self, kind: Kind, things: Iterable[Object], now: float) -> list[Identity]:
         """Note a listing of all objects of a kind, and return those that the watch has not brought in that version."""
-        found: Mapping[Identity, int] = {identity_of(kind, thing): _version(thing) for thing in things}
+        found: Mapping[Identity, int] = {identity_of(kind, thing): version_of(thing) for thing in things}
         for gone in [each for each in self._delivered if each[0] == kind and each not in found]:
             del self._delivered[gone]
         for gone in [each for each in self._missing if each[0] == kind and each not in found]:

@@ -28,7 +28,7 @@ from streamjob.protocol.log.records import LogDamaged
 from streamjob.snapshot.record import RecordKind
 from streamjob_operator.cluster.api import Cluster, ClusterError, NotFound
 from streamjob_operator.cluster.driver_api import DriverAddress, Drivers
-from streamjob_operator.cluster.kinds import POD, SECRET, STREAM_SNAPSHOT, Object
+from streamjob_operator.cluster.kinds import POD, SECRET, STREAM_SNAPSHOT, Object, version_of
 from streamjob_operator.cluster.revisions import list_revisions
 from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.decisions.values.observation import (
@@ -91,7 +91,7 @@ class SnapshotIndex:
         """Note a StreamSnapshot, and return its job's namespace and name."""
         job = self.job_of(thing)
         known = self._jobs[job].get(thing["metadata"]["name"])
-        if known is None or _version(known) <= _version(thing):
+        if known is None or version_of(known) <= version_of(thing):
             self._jobs[job][thing["metadata"]["name"]] = thing
         return job
 
@@ -417,10 +417,6 @@ def log_as_remembered(status: StreamJobStatus, pods: Sequence[DriverPod]) -> Sto
     if newest is not None and any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods):
         newest = replace(newest, kind=RecordKind.FINAL)
     return StoredLog(attempt=attempt or None, epoch=status.job_status.epoch or 0, newest=newest, remembered=True)
-
-
-def _version(thing: Object) -> int:
-    return int(thing["metadata"]["resourceVersion"])
 
 
 def _attempt(pod: Object) -> int | None:
