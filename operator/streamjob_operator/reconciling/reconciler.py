@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Protocol
 
 from streamjob.telemetry.logs import about
 from streamjob_operator.cluster.api import Cluster, Conflict, NotFound
@@ -26,6 +25,7 @@ from streamjob_operator.evaluation.reading import Resources
 from streamjob_operator.machinery.work_queue import WorkLoops
 from streamjob_operator.metrics import JobSample, Metrics, ScalingSample
 from streamjob_operator.objects.names import ATTEMPT_LABEL, UID_LABEL
+from streamjob_operator.reconciling.acting import Actor
 from streamjob_operator.reconciling.failing import Failures
 from streamjob_operator.reconciling.observing import leaves_orphans
 from streamjob_operator.reconciling.tracing import Moves
@@ -36,14 +36,6 @@ _log = logging.getLogger(__name__)
 Observe = Callable[[Object, Resource], Awaitable[Observation]]
 """Looks at all that concerns a StreamJob."""
 Decide = Callable[[Resource, Observation], Decision]
-
-
-class Act(Protocol):
-    """Executes one action for a StreamJob. An action that is already done counts as success."""
-
-    async def __call__(self, job: Object, resource: Resource, seen: Observation, action: Action) -> None:
-        """Carry it out. Raises StreamJobError."""
-        ...
 
 
 @dataclass(slots=True)
@@ -58,7 +50,7 @@ class JobReconciler:
     resources: Resources
     observe: Observe
     decide: Decide
-    act: Act
+    act: Actor
     metrics: Metrics
     events: EventRecorder
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
