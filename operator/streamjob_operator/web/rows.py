@@ -11,6 +11,7 @@ from streamjob.client.page_models import Diagnosis, HistoryPoint
 from streamjob.durations import parse_duration
 from streamjob.protocol.lifecycle import JobState
 from streamjob_operator.cluster.kinds import Object
+from streamjob_operator.evaluation.reading import read_status
 from streamjob_operator.resources.conditions import Condition, ConditionType, find_condition
 from streamjob_operator.resources.parts import ScalingMode
 from streamjob_operator.resources.status import MEANINGS, LifecycleState, StreamJobStatus
@@ -52,11 +53,6 @@ class Figures:
     point: HistoryPoint | None = None
 
 
-def status_of(job: Object) -> StreamJobStatus:
-    """Return the status of a StreamJob, as the API server has it."""
-    return StreamJobStatus.model_validate(job.get("status") or {})
-
-
 def row_of(job: Object, figures: Figures | None, now: float) -> JobRow:
     """Return the row of a StreamJob.
 
@@ -65,7 +61,7 @@ def row_of(job: Object, figures: Figures | None, now: float) -> JobRow:
         figures: what its driver said last; None if that is not known.
         now: seconds since 1970.
     """
-    meta, spec, status = job["metadata"], job.get("spec") or {}, status_of(job)
+    meta, spec, status = job["metadata"], job.get("spec") or {}, read_status(job)
     process, planned = status.job_status, status.reconciliation
     point = figures.point if figures is not None else None
     completed = status.checkpoint.last_completed
@@ -98,7 +94,7 @@ def row_of(job: Object, figures: Figures | None, now: float) -> JobRow:
 
 def resource_of(job: Object, figures: Figures | None, now: float) -> ResourceView:
     """Return a StreamJob as its page shows it while the driver is away, too; the arguments are those of `row_of`."""
-    status = status_of(job)
+    status = read_status(job)
     completed, savepoint = status.checkpoint.last_completed, status.savepoint.last_completed
     scaling = status.autoscaling
     return ResourceView(
