@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from streamjob.errors import StreamJobError
-from streamjob.snapshot.manifest import Manifest
 from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.decisions.values.observation import Compatibility, StoredLog
 from streamjob_operator.evaluation.cache import Evaluations, NotEvaluated, Question
 from streamjob_operator.evaluation.state_fit import mismatches
 from streamjob_operator.resources.parts import Storage
-from streamjob_operator.resources.streamjob import StreamJobSpec
 from streamjob_operator.storage.job_stores import JobStores
 
 
@@ -43,13 +41,12 @@ async def compatibility(
         manifest = await stored.manifest(resource.namespace, log.newest.path, storage)
     except StreamJobError:
         return None
+    uri = log.newest.path
+    arguments = (resource.name, resource.namespace, spec, manifest, uri)
+    version = resource.generation, uri
+    question = Question(resource.namespace, resource.name, resource.uid, version, mismatches, arguments)
     try:
-        problems = await evaluations.answer(_question(resource, spec, manifest, log.newest.path))
+        problems = await evaluations.answer(question)
     except NotEvaluated as error:
         problems = (f"whether the spec fits the state could not be found out: {error}",)
     return Compatibility(revision=wanted.name, compatible=not problems, problems=problems)
-
-
-def _question(resource: Resource, spec: StreamJobSpec, manifest: Manifest, uri: str) -> Question[tuple[str, ...]]:
-    arguments = (resource.name, resource.namespace, spec, manifest, uri)
-    return Question(resource.namespace, resource.name, resource.uid, (resource.generation, uri), mismatches, arguments)
