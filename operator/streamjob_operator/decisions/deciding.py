@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from streamjob_operator.decisions.scaling import autoscaling
-from streamjob_operator.decisions.shared import executors, pod_dry_run, recording
+from streamjob_operator.decisions.shared import executors, recording
 from streamjob_operator.decisions.shared.history import forgotten
 from streamjob_operator.decisions.shared.requests import superfluous
 from streamjob_operator.decisions.states import preflight, stopping, successors
@@ -20,7 +20,8 @@ from streamjob_operator.decisions.status.reporting import report
 from streamjob_operator.decisions.values import health
 from streamjob_operator.decisions.values.actions import Action
 from streamjob_operator.decisions.values.decision import Decision, Resource
-from streamjob_operator.decisions.values.memory import intends_otherwise, memory_of, remember
+from streamjob_operator.decisions.values.kept import written
+from streamjob_operator.decisions.values.memory import intends_otherwise, memory_of
 from streamjob_operator.decisions.values.observation import Observation, StoreProblem, StoreTrouble
 from streamjob_operator.decisions.values.situation import Limits, Situation, Step
 from streamjob_operator.resources.status import LifecycleState, StreamJobStatus
@@ -60,7 +61,7 @@ def decide(resource: Resource, seen: Observation, limits: Limits | None = None) 
     if scaling.moved:
         # Another revision is wanted from now on, and the conditions must not call the running one up to date.
         s = replace(s, resource=replace(resource, status=scaled, revision=None))
-    status = conditions(s, step, report(s, remember(after, scaled)))
+    status = conditions(s, step, report(s, written(after, scaled)))
     told = (*step.events, *scaling.events, *events(resource.status, status), *health.restart_events(s))
     if changed:
         return Decision(status=status, actions=told, requeue=0)
@@ -93,7 +94,7 @@ def wanted_triggers(status: StreamJobStatus) -> frozenset[str]:
 
 def wanted_trials(status: StreamJobStatus, now: float) -> frozenset[str]:
     """Return the revisions whose pods the API server is to be asked about before the next decision."""
-    return pod_dry_run.wanted_trials(memory_of(status), now)
+    return frozenset(each.revision for each in memory_of(status).trials if now >= each.next_try)
 
 
 def _next(s: Situation) -> Step:

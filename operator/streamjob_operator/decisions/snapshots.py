@@ -210,17 +210,20 @@ def _request(s: SnapshotSituation, job: Resource) -> Action:
 def _complete(s: SnapshotSituation, trigger: TriggerView) -> SnapshotDecision:
     history = () if s.seen is None or s.seen.checkpoints is None else s.seen.checkpoints.history
     size = next((each.state_size for each in history if each.id == trigger.checkpoint), None)
+    return _completed(s, trigger.checkpoint, trigger.result, size)
+
+
+def _completed(s: SnapshotSituation, number: int | None, path: str | None, size: int | None) -> SnapshotDecision:
     status = s.status.replaced(
         state=SnapshotState.COMPLETED,
         result_timestamp=s.now,
-        id=trigger.checkpoint,
-        path=trigger.result,
+        id=number,
+        path=path,
         size_bytes=size,
+        next_try=None,
         error=None,
     )
-    return SnapshotDecision(
-        status=status, actions=(Emit(type="Normal", reason="Completed", message=f"{trigger.result}"),)
-    )
+    return SnapshotDecision(status=status, actions=(Emit(type="Normal", reason="Completed", message=f"{path}"),))
 
 
 def _record(s: SnapshotSituation, path: str) -> SnapshotDecision:
@@ -231,16 +234,7 @@ def _record(s: SnapshotSituation, path: str) -> SnapshotDecision:
     if found.problem is not None:
         return _fail(s, found.problem)
     manifest = path if path.endswith(f"/{MANIFEST_NAME}") else f"{path.rstrip('/')}/{MANIFEST_NAME}"
-    status = s.status.replaced(
-        state=SnapshotState.COMPLETED,
-        result_timestamp=s.now,
-        id=found.id,
-        path=manifest,
-        size_bytes=found.size_bytes,
-        next_try=None,
-        error=None,
-    )
-    return SnapshotDecision(status=status, actions=(Emit(type="Normal", reason="Completed", message=manifest),))
+    return _completed(s, found.id, manifest, found.size_bytes)
 
 
 def _fail(s: SnapshotSituation, why: str) -> SnapshotDecision:

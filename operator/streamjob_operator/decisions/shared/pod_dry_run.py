@@ -17,11 +17,6 @@ POD_REJECTED = "PodRejected"
 _LONGEST = 1000
 
 
-def wanted_trials(memory: Memory, now: float) -> frozenset[str]:
-    """Return the revisions whose pods the API server is to be asked about now."""
-    return frozenset(each.revision for each in memory.trials if now >= each.next_try)
-
-
 def try_pod(s: Situation, revision: str) -> Step | None:
     """Return the step before a driver may be stopped for a revision's pod; None if there is none."""
     if not s.driver_is_live:

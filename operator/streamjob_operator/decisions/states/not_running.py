@@ -8,7 +8,6 @@ from streamjob_operator.decisions.states import compatibility, preflight
 from streamjob_operator.decisions.states.adoption import adopt
 from streamjob_operator.decisions.states.starting import asks_for_redeployment, deploy_wanted
 from streamjob_operator.decisions.values.actions import AddFinalizer, DeleteDriver, Emit
-from streamjob_operator.decisions.values.memory import Memory
 from streamjob_operator.decisions.values.situation import Situation, Step
 from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.status import LifecycleState
@@ -17,7 +16,7 @@ from streamjob_operator.resources.status import LifecycleState
 def created(s: Situation) -> Step:
     """Nothing has happened yet."""
     if s.resource.deleted:
-        return _delete(s)
+        return delete(s)
     if not s.seen.finalizer:
         return Step(memory=s.memory, actions=(AddFinalizer(),), requeue=0)
     if not s.memory.since:
@@ -35,7 +34,7 @@ def created(s: Situation) -> Step:
 def suspended(s: Situation) -> Step:
     """The job was stopped because its spec asked for it."""
     if s.resource.deleted:
-        return _delete(s)
+        return delete(s)
     leftover = _remove_pods(s)
     if s.spec is None or s.spec.suspend or leftover is not None:
         return leftover or Step(memory=s.memory)
@@ -85,7 +84,7 @@ def starts_again(s: Situation) -> bool:
 
 def _until_the_spec_changes(s: Situation) -> Step:
     if s.resource.deleted:
-        return _delete(s)
+        return delete(s)
     if not starts_again(s):
         return Step(memory=s.memory)
     return deploy_wanted(s, from_state=False, event=_submit("is started for a changed spec"))
@@ -100,9 +99,9 @@ def _remove_pods(s: Situation) -> Step | None:
     return Step(memory=s.memory, actions=pods, requeue=s.limits.poll) if pods else None
 
 
-def _delete(s: Situation) -> Step:
-    memory: Memory = replace(s.memory, lifecycle=LifecycleState.DELETING, since=s.now, stop=None)
-    return Step(memory=memory, requeue=0)
+def delete(s: Situation) -> Step:
+    """Decide that the job ends with its resource."""
+    return Step(memory=replace(s.memory, lifecycle=LifecycleState.DELETING, since=s.now, stop=None), requeue=0)
 
 
 def _submit(what: str) -> Emit:

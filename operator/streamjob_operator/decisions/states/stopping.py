@@ -99,8 +99,6 @@ def may_go_on(s: Situation, stop: Stop) -> bool | None:
 
 def give_up(s: Situation, stop: Stop, failure: str) -> Step:
     """Continue the job after a stop that failed, and try again later."""
-    failures = stop.failures + 1
-    failed = replace(stop, failures=failures, next_try=s.now + s.limits.retry_delay(failures), failure=failure)
     event = Emit(
         type="Warning",
         reason="SavepointError",
@@ -109,8 +107,14 @@ def give_up(s: Situation, stop: Stop, failure: str) -> Step:
     # A successor would take room until the next try; one that was given up is not made again.
     successor = s.memory.successor
     kept = successor if successor is not None and successor.failure is not None else None
-    memory = replace(s.memory, lifecycle=running_state(s), since=s.now, stop=failed, successor=kept)
+    memory = replace(s.memory, lifecycle=running_state(s), since=s.now, stop=put_off(s, stop, failure), successor=kept)
     return Step(memory=memory, events=(event,), requeue=0)
+
+
+def put_off(s: Situation, stop: Stop, failure: str) -> Stop:
+    """Return a stop that failed, and is to be tried again later."""
+    failures = stop.failures + 1
+    return replace(stop, failures=failures, next_try=s.now + s.limits.retry_delay(failures), failure=failure)
 
 
 def running_state(s: Situation) -> LifecycleState:

@@ -14,7 +14,7 @@ from streamjob_operator.decisions.shared import pod_dry_run, resizing
 from streamjob_operator.decisions.states import preflight, rollback, stopping, successors
 from streamjob_operator.decisions.states.compatibility import incompatible
 from streamjob_operator.decisions.states.driver_end import restart
-from streamjob_operator.decisions.states.not_running import suspend
+from streamjob_operator.decisions.states.not_running import delete, suspend
 from streamjob_operator.decisions.states.rollback import rolled_back
 from streamjob_operator.decisions.states.starting import asks_for_redeployment, deploy, deploy_wanted, go_on
 from streamjob_operator.decisions.states.stop_mode import mode_of
@@ -60,8 +60,7 @@ def asked(s: Situation) -> Step | None:
 def stopped(s: Situation, stop: Stop) -> Step:
     """No process of the job is left: continue with the resource's current demands."""
     if s.resource.deleted:
-        memory = replace(s.memory, lifecycle=LifecycleState.DELETING, since=s.now, stop=None)
-        return Step(memory=memory, requeue=0)
+        return delete(s)
     if stop.purpose is TriggerPurpose.ROLLBACK:
         return rolled_back(s)
     if stop.purpose is TriggerPurpose.RESTART:
@@ -73,7 +72,8 @@ def stopped(s: Situation, stop: Stop) -> Step:
     if not go:
         assert s.memory.revision is not None
         step = deploy(s, s.memory.revision, go_on(s))
-        return replace(step, memory=replace(step.memory, stop=_put_off(s, stop))) if not step.actions else step
+        later = stopping.put_off(s, stop, "the driver ended before the savepoint was complete")
+        return replace(step, memory=replace(step.memory, stop=later)) if not step.actions else step
     suspends = s.spec.suspend if s.spec is not None else stop.purpose is TriggerPurpose.SUSPEND
     if suspends:
         return suspend(s)
@@ -169,13 +169,3 @@ def _pods_asked_for(s: Situation) -> set[str | None]:
     if usable and s.wanted is not None and (asks_for_redeployment(s) or _asks_for_an_upgrade(s)):
         found.add(s.wanted.name)
     return found
-
-
-def _put_off(s: Situation, stop: Stop) -> Stop:
-    failures = stop.failures + 1
-    return replace(
-        stop,
-        failures=failures,
-        next_try=s.now + s.limits.retry_delay(failures),
-        failure="the driver ended before the savepoint was complete",
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from streamjob_operator.decisions.values.kept import Kept, read, reported, written
+from streamjob_operator.decisions.values.kept import Kept, read, reported
 from streamjob_operator.resources.parts import UpgradeMode
 from streamjob_operator.resources.status import (
     LifecycleState,
@@ -153,8 +153,3 @@ def intends_otherwise(before: Memory, after: Memory) -> bool:
 def memory_of(status: StreamJobStatus) -> Memory:
     """Return the memory in a status."""
     return read(Memory, status) or Memory()
-
-
-def remember(memory: Memory, status: StreamJobStatus) -> StreamJobStatus:
-    """Return the status with the memory's fields; its other fields stay unchanged."""
-    return written(memory, status)

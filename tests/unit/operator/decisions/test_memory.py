@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob_operator.decisions.values.kept import read
-from streamjob_operator.decisions.values.memory import Memory, Stop, Trial, memory_of, remember
+from streamjob_operator.decisions.values.kept import read, written
+from streamjob_operator.decisions.values.memory import Memory, Stop, Trial, memory_of
 from streamjob_operator.resources.status import (
     LifecycleState,
     Nonces,
@@ -72,7 +72,7 @@ memories = st.builds(
 @settings(deadline=None)
 @given(memories)
 def test_what_is_remembered_is_read_back_from_the_stored_status(memory: Memory) -> None:
-    stored = remember(memory, StreamJobStatus()).to_dict()
+    stored = written(memory, StreamJobStatus()).to_dict()
 
     assert memory_of(StreamJobStatus.model_validate(stored)) == memory
 
@@ -82,7 +82,7 @@ def test_what_is_remembered_is_read_back_from_the_stored_status(memory: Memory) 
 def test_what_was_remembered_before_leaves_no_trace(before: Memory, after: Memory) -> None:
     reported = StreamJobStatus(observed_generation=3, replicas=2)
 
-    assert remember(after, remember(before, reported)) == remember(after, reported)
+    assert written(after, written(before, reported)) == written(after, reported)
 
 
 def test_a_remembered_field_without_a_place_is_a_defect() -> None:
