@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from streamjob.errors import InvalidInput
 
 DEFAULT_IMAGE = f"streamjob-runtime:{version('streamjob')}"
-LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +72,6 @@ class Settings:
         page_port: of the page of all jobs; None: there is no page.
         page_hosts: names that the page is reached by, in addition to loopback's.
         host: address that all of them listen on.
-        log_level: least severe messages that are logged.
-        log_format: for people, or one JSON object a line.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -93,8 +90,6 @@ class Settings:
     page_port: int | None = None
     page_hosts: tuple[str, ...] = ()
     host: str = "0.0.0.0"
-    log_level: LogLevel = "info"
-    log_format: Literal["text", "json"] = "text"
 
     def __post_init__(self) -> None:
         if self.interval <= 0 or self.concurrency < 1:

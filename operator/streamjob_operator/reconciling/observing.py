@@ -393,7 +393,7 @@ def log_of_driver(job: JobView) -> StoredLog | None:
         attempt=job.attempt,
         time=last.completed,
     )
-    return StoredLog(attempt=job.attempt, epoch=job.epoch, newest=newest)
+    return StoredLog(attempt=job.attempt, newest=newest)
 
 
 def log_as_remembered(status: StreamJobStatus, pods: Sequence[DriverPod]) -> StoredLog:
@@ -416,7 +416,7 @@ def log_as_remembered(status: StreamJobStatus, pods: Sequence[DriverPod]) -> Sto
     newest = max(known, key=lambda each: (each.attempt, each.id), default=None)
     if newest is not None and any(pod.attempt == attempt and pod.outcome is JobState.FINISHED for pod in pods):
         newest = replace(newest, kind=RecordKind.FINAL)
-    return StoredLog(attempt=attempt or None, epoch=status.job_status.epoch or 0, newest=newest, remembered=True)
+    return StoredLog(attempt=attempt or None, newest=newest, remembered=True)
 
 
 def _attempt(pod: Object) -> int | None:
@@ -439,7 +439,6 @@ def _known(thing: Object) -> KnownSnapshot:
     known: SnapshotOrigin = next((each for each in get_args(SnapshotOrigin) if each == origin), "manual")
     return KnownSnapshot(
         name=meta["name"],
-        uid=meta["uid"],
         kind="checkpoint" if spec.get("checkpoint") is not None else "savepoint",
         origin=known,
         created=seconds_of(meta.get("creationTimestamp")) or 0.0,

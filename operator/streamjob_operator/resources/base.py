@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Self
 
@@ -187,6 +186,3 @@ class Metadata(StatusPart):
     generation: int = 0
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
-    finalizers: tuple[str, ...] = ()
-    labels: Mapping[str, str] = Field(default_factory=dict)
-    annotations: Mapping[str, str] = Field(default_factory=dict)

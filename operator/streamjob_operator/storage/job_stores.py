@@ -302,4 +302,4 @@ def stored_log(view: LogView, root: str) -> StoredLog:
         completion = Completion(
             id=newest.id, kind=newest.kind, path=path, epoch=newest.epoch, attempt=newest.attempt, time=newest.time
         )
-    return StoredLog(attempt=view.attempt, epoch=view.epoch, newest=completion)
+    return StoredLog(attempt=view.attempt, newest=completion)

@@ -153,7 +153,6 @@ class SnapshotWorld(ClusterWorld):
         status = self._model(name, stored).status
         return KnownSnapshot(
             name=name,
-            uid=stored.uid,
             kind="checkpoint" if "checkpoint" in stored.spec else "savepoint",
             origin=stored.origin,
             created=stored.created,

@@ -253,7 +253,7 @@ class ClusterWorld:
         if process is not None and answers:
             triggers = {name: process.triggers[name] for name in wanted_triggers(status) if name in process.triggers}
         pods = tuple(self._seen(pod) for pod in self.pods)
-        log = StoredLog(attempt=self.log.attempt, epoch=self.log.epoch, newest=self.log.newest)
+        log = StoredLog(attempt=self.log.attempt, newest=self.log.newest)
         if not self.in_reach:
             log = (None if view is None else log_of_driver(view)) or log_as_remembered(status, pods)
         following = self._reach(wanted_successor(status) or 0)
@@ -379,10 +379,8 @@ class ClusterWorld:
                 self.disposed = True
             case CreateSnapshot():
                 self._note_recording(action)
-                self._uids += 1
                 known = KnownSnapshot(
                     name=action.name,
-                    uid=str(self._uids),
                     kind=action.kind,
                     origin=action.origin,
                     created=self.now,

@@ -141,12 +141,11 @@ class ExecutorSet:
 class StoredLog:
     """The upper end of the job's log: its last claim and its newest completion.
 
-    `attempt` and `epoch` are those of the last claim; None and 0 for an empty log. `remembered` means that it comes
+    `attempt` is that of the last claim; None for an empty log. `remembered` means that it comes
     from the job's status, because only drivers can read the log.
     """
 
     attempt: int | None = None
-    epoch: int = 0
     newest: Completion | None = None
     remembered: bool = False
 
@@ -201,7 +200,6 @@ class KnownSnapshot:
     """A StreamSnapshot that refers to the job; `state` is Pending before its first status, `size` is in bytes."""
 
     name: str
-    uid: str
     kind: Literal["savepoint", "checkpoint"]
     origin: SnapshotOrigin = "manual"
     created: float

@@ -63,7 +63,7 @@ def test_checkpoints_that_somebody_else_has_claimed_since_are_kept() -> None:
     user.wait(lambda: user.status.reconciliation.stop is None)
     stored = user.world.stored
     # The claim of the disposal itself is one above the last driver's.
-    log = StoredLog(attempt=user.attempt + 2, epoch=9, newest=user.world.log.newest)
+    log = StoredLog(attempt=user.attempt + 2, newest=user.world.log.newest)
 
     actions = decide(user.world.resource(stored), replace(user.world.observe(stored), log=log)).actions
 

@@ -154,7 +154,7 @@ def test_the_snapshot_that_a_new_attempt_starts_from_outlives_retention_until_so
     user.wait_for(LifecycleState.DEPLOYED)
     (only,) = user.world.snapshots.values()
     assert only.path == user.newest
-    user.world.snapshots["newer"] = replace(only, name="newer", uid="9", path="s3://x/manifest.json", completed=2e9)
+    user.world.snapshots["newer"] = replace(only, name="newer", path="s3://x/manifest.json", completed=2e9)
     user.look(10)
     assert only.name in user.world.snapshots
 
@@ -167,7 +167,7 @@ def test_the_snapshot_that_a_new_attempt_starts_from_outlives_retention_until_so
 def test_files_that_another_snapshot_stands_for_are_not_disposed_of() -> None:
     user = User.with_stable_job(savepoints={"retention": {"maxCount": 1}})
     old = KnownSnapshot(
-        name="old", uid="1", kind="savepoint", origin="upgrade", created=1, completed=1,
+        name="old", kind="savepoint", origin="upgrade", created=1, completed=1,
         state=SnapshotState.COMPLETED, path="s3://bucket/old/manifest.json",
     )  # fmt: skip
     newer = replace(old, name="newer", completed=2, path="s3://bucket/newer/manifest.json")

@@ -15,7 +15,7 @@ from streamjob_operator.decisions.values.observation import KnownSnapshot
 from streamjob_operator.resources.snapshot import SnapshotState
 from streamjob_operator.resources.status import LifecycleState, SavepointStatus, TriggerPurpose
 
-ASKED_FOR = KnownSnapshot(name="by-hand", uid="1", kind="savepoint", created=1000.0)
+ASKED_FOR = KnownSnapshot(name="by-hand", kind="savepoint", created=1000.0)
 
 
 def savepoints(user: User, *snapshots: KnownSnapshot) -> SavepointStatus:

@@ -66,7 +66,6 @@ def snapshot(
 ) -> KnownSnapshot:
     return KnownSnapshot(
         name=f"s{number}",
-        uid=str(number),
         kind="savepoint",
         origin=origin,
         created=1000.0 + number,

@@ -237,7 +237,7 @@ def test_a_job_starts_from_a_snapshot_by_name_once_that_is_complete() -> None:
     resource = world.resource(world.stored)
     assert resource.spec is not None
     seen = replace(world.observe(world.stored), revisions=(revision_of("job", resource.spec),))
-    pending = KnownSnapshot(name="before", uid="1", kind="savepoint", created=world.now)
+    pending = KnownSnapshot(name="before", kind="savepoint", created=world.now)
     complete = replace(pending, state=SnapshotState.COMPLETED, path="s3://bucket/savepoints/before/manifest.json")
     failed = replace(pending, state=SnapshotState.FAILED)
 

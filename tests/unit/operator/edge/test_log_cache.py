@@ -8,7 +8,7 @@ from streamjob_operator.decisions.values.observation import DriverPod, PodPhase,
 from streamjob_operator.storage.log_cache import LogCache
 
 PLACE = "s3://bucket/a"
-LOG = StoredLog(attempt=3, epoch=2)
+LOG = StoredLog(attempt=3)
 ENDED = DriverPod(name="orders-driver-3", attempt=3, uid="p3", phase=PodPhase.SUCCEEDED, created=0)
 LIVE = DriverPod(name="orders-driver-4", attempt=4, uid="p4", phase=PodPhase.PENDING, created=0)
 
