@@ -10,7 +10,8 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -188,7 +189,8 @@ async def run(settings: Settings) -> ExitCode:
             servers.append(await serve_reviews(app, certificate, settings.host, settings.admission_port))
         cluster = KubernetesCluster(client, observe=metrics.request)
         async with _page(settings, cluster, metrics) as page:
-            return await _in_turn(settings, cluster, health, metrics, stop, page, telemetry)
+            act = partial(_act, settings, cluster, health, metrics, stop, page, telemetry)
+            return await _in_turn(settings.lease, health, metrics, stop, act)
     finally:
         if telemetry is not None:
             await asyncio.to_thread(telemetry.close)
@@ -198,27 +200,25 @@ async def run(settings: Settings) -> ExitCode:
 
 
 async def _in_turn(
-    settings: Settings,
-    cluster: Cluster,
+    lease: LeaseSettings | None,
     health: Health,
     metrics: Metrics,
     stop: asyncio.Event,
-    page: Jobs | None,
-    telemetry: Telemetry | None,
+    act: Callable[[Election | None], Awaitable[ExitCode]],
 ) -> ExitCode:
     """Act as soon as this replica leads."""
     # A replica on standby is ready: it takes over as soon as it may.
     health.ready = True
-    if settings.lease is None:
+    if lease is None:
         metrics.leader.set(1)
-        return await _act(settings, cluster, health, metrics, stop, election=None, page=page, telemetry=telemetry)
-    election = Election(settings.lease, _client_of_the_election(settings.lease, metrics))
+        return await act(None)
+    election = Election(lease, _client_of_the_election(lease, metrics))
     election.start()
     try:
         if not await _first(election.acquired, stop, election.lost):
             return ExitCode.OK if stop.is_set() else ExitCode.FAILED
         metrics.leader.set(1)
-        return await _act(settings, cluster, health, metrics, stop, election=election, page=page, telemetry=telemetry)
+        return await act(election)
     finally:
         await election.stop()
 
@@ -291,10 +291,9 @@ async def _act(
     health: Health,
     metrics: Metrics,
     stop: asyncio.Event,
-    *,
-    election: Election | None,
     page: Jobs | None,
     telemetry: Telemetry | None,
+    election: Election | None,
 ) -> ExitCode:
     """Watch and reconcile until stopped; a replica that has lost its lease stops acting at once."""
     ended, ready = asyncio.Event(), asyncio.Event()
