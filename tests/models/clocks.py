@@ -1,4 +1,4 @@
-"""Clocks that tests move. Code that schedules calls is tested with `streamjob.testing.clock.VirtualClock`."""
+"""Clocks that tests move. Code that schedules calls is tested with `tests.virtual_clock.VirtualClock`."""
 
 from __future__ import annotations
 

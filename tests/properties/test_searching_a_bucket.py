@@ -329,6 +329,14 @@ def test_a_late_object_is_found_at_once_after_a_restart() -> None:
     assert large.check(restarted(large), 0) == {"in/0080000"}
 
 
+def test_all_is_listed_soon_after_a_restart_also_where_few_objects_are_the_sources() -> None:
+    large = Large(f"in/{number:07}" for number in range(250_000) if number != 240_000)
+    large.put("in/0240000")
+    search = Search([large.found(key) for key in large.keys[:400]], 400)
+
+    assert any("in/0240000" in large.check(search, 60 * minute) for minute in range(4))
+
+
 def test_a_found_object_is_as_the_bucket_has_it() -> None:
     world = World()
     world.put("in/a")

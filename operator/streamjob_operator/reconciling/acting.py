@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import assert_never
 
 from streamjob.client.client import ControlApiError
 from streamjob.client.models import CheckpointRequest, SavepointRequest, StopRequest
@@ -153,6 +154,8 @@ class Actor:
                 await set_finalizer(self.cluster, job, present=False)
             case Emit():
                 await self.events.record(job, action.type, action.reason, action.message)
+            case _:
+                assert_never(action)
 
     async def _create_snapshot(self, resource: Resource, seen: Observation, action: CreateSnapshot) -> None:
         _, storage = place_of(resource, seen.revisions)
@@ -229,6 +232,8 @@ class Actor:
                 await self.drivers.trigger_checkpoint(driver, checkpoint)
             case PatchCheckpointing():
                 await self.drivers.patch_checkpointing(driver, action.changes)
+            case _:
+                assert_never(action)
 
 
 async def set_finalizer(cluster: Cluster, thing: Object, *, present: bool) -> None:

@@ -132,7 +132,7 @@ class JobStores:
     ambient: bool = False
     clock: Callable[[], float] = time.monotonic
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
-    _logins: dict[tuple[str, str], tuple[float, dict[str, str]]] = field(default_factory=dict)
+    _logins: dict[tuple[str, str], tuple[float, dict[str, str]]] = field(default_factory=dict, repr=False)
 
     def reach(self, uri: str, storage: Storage) -> Reach:
         """Return whether the objects at a URI can be read and deleted from here."""

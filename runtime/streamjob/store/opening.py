@@ -183,16 +183,6 @@ class References:
                 self._others[root] = open_location(root).store()
         return self._others[root], check_key(_unquoted(reference, f"{root}/"))
 
-    def get(self, reference: str) -> bytes:
-        """Return the object. Raises what `find` and `Store.get` raise."""
-        store, key = self.find(reference)
-        return store.get(key)
-
-    def get_range(self, reference: str, offset: int, length: int) -> bytes:
-        """Return a part of the object. Raises what `find` and `Store.get_range` raise."""
-        store, key = self.find(reference)
-        return store.get_range(key, offset, length)
-
     def close(self) -> None:
         """Close the stores that this object opened; `home` stays open."""
         with self._lock:

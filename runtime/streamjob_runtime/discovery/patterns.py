@@ -220,7 +220,8 @@ def _time(options: Mapping[str, str], name: str, zone: str, default: float) -> f
         time = datetime.fromisoformat(value)
         return (time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000
     except (ValueError, ZoneInfoNotFoundError) as error:
-        raise InvalidPattern(f"{name} is {value!r}: {error}", "write a time such as 2026-01-31T12:00:00") from error
+        fix = "write it with its offset: 2026-01-31T12:00:00+02:00"
+        raise InvalidPattern(f"{name} is {value!r}: {error}", fix) from error
 
 
 def _unescaped(name: str) -> str:

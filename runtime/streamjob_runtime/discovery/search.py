@@ -62,7 +62,7 @@ class Search:
         self._swept = 0
         self._pages = number_known // page_size + 1
         self._finds = self._found_before = False
-        # Whether the sweep is the first one after a restart, which has cut another one short.
+        # Whether all is still to be listed once after a restart: where these are frequent, no other sweep ends.
         self._goes_on = bool(recent)
         for name, group in groupby(sorted(recent, key=lambda each: (_directory_of(each), each.key)), _directory_of):
             objects = list(group)
@@ -144,13 +144,13 @@ class Search:
             self._cursor = page.end or ""
             pages = pages - 1 if page.end is not None else 0
             if page.end is None:
-                self._pages, self._is_first = self._swept, False
+                self._pages, self._is_first, self._goes_on = self._swept, False, False
                 self._restart_sweep(now)
             yield checked
 
     def _restart_sweep(self, now: float) -> None:
         self._cursor, self._swept, self._began = "", 0, now
-        self._found_before, self._finds, self._goes_on = self._finds, False, False
+        self._found_before, self._finds = self._finds, False
 
     def _due(self, now: float, left: int) -> int:
         """Return how many pages the sweep lists now, with so many requests left."""

@@ -41,8 +41,9 @@ def deploying(s: Situation) -> Step:
         event = Emit(type="Normal", reason="Running", message=f"driver {s.pod.name} runs {s.memory.revision}")
         memory = replace(s.memory, lifecycle=state, since=s.now, next_restart=None)
         return Step(memory=_stable(s, memory), events=(event,), requeue=0)
-    starts = s.job is not None and s.job.waiting is not None
-    return s.waits(*_on_its_way(s, s.pod), *((StartJob(attempt=s.memory.attempt),) if starts else ()))
+    reason, message = _on_its_way(s, s.pod)
+    starts = (StartJob(attempt=s.memory.attempt),) if s.job is not None and s.job.waiting is not None else ()
+    return s.waits(reason, message, *starts)
 
 
 def _on_its_way(s: Situation, pod: DriverPod) -> tuple[str, str]:

@@ -109,8 +109,9 @@ class DiscoveredFiles:
         self._who = f"Source {source.name!r}"
         self.given: FileSourceFields = fields_of(options)
         self._path = option(options, "path") or ""
-        zone = option(options, "timeZone") or str(spark.conf.get("spark.sql.session.timeZone"))
-        self._place = SourceFiles(self._path, {**without(options, "timeZone"), "timeZone": zone})
+        if not option(options, "timeZone") and (option(options, "modifiedAfter") or option(options, "modifiedBefore")):
+            options = {**options, "timeZone": str(spark.conf.get("spark.sql.session.timeZone"))}
+        self._place = SourceFiles(self._path, options)
         self._is_in_bucket = in_bucket(self._path)
         if not self._is_in_bucket:
             if wrong := [name for name in ONLY_IN_BUCKETS if option(options, name) is not None]:
