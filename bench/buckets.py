@@ -251,7 +251,7 @@ def two_lives(sides: Sides, side: str, place: Path, prefix: str, known: int) -> 
     with sides.going(sides.arguments(side, place, changes, **first), place) as until:
         until(lambda: "ListObjectsV2" in store.since(begun).requests)
         if known > _FEW and options.idle:
-            time.sleep(options.cooling)
+            time.sleep(options.cooling if side == OURS else 0)
             position = store.position()
             time.sleep(options.idle)
             value = store.since(position).total * 60 / options.idle
