@@ -156,7 +156,8 @@ class Search:
         """Return how many pages the sweep lists now, with so many requests left."""
         part = (now - (self._began or 0)) / self._every
         due = int(part * max(self._pages, self._number / self._page_size)) + 1 - self._swept
-        at_once = part >= 1 or self._finds or self._found_before or self._goes_on
+        # The first check has what came while the job was down, and does not wait for the sweep.
+        at_once = part >= 1 or self._finds or self._found_before or (self._goes_on and part > 0)
         return max(due, left if at_once else 0)
 
     def _take(self, page: Page, after: str, known: Known) -> Classified:
