@@ -34,7 +34,7 @@ from bench.object_store import ObjectStore, object_store
 from bench.processes import RunFailed, locked, measure, started
 from bench.results import Page, Records, Row, head
 from bench.running import JOBS, command, manifests, settings
-from bench.tables import Table, goal_list, interleaved, loads, mid, per_million, quantile, spread
+from bench.tables import Table, goal_list, interleaved, loads, longest, mid, per_million, quantile, spread
 
 from streamjob_runtime.discovery.known import Known
 from streamjob_runtime.discovery.objects import Found, Lister
@@ -388,21 +388,20 @@ def read_table(runs: Sequence[ReadRun]) -> Table:
     """Return what each side takes for a further million rows of each format."""
 
     def further(side: str, form: str, figure: Callable[[ReadRun], float]) -> list[float]:
-        return list(per_million([run for run in runs if run.form == form], side, figure).values())
+        return list(per_million(_of(form, runs), side, figure).values())
 
     return Table.of(
         [(form, side) for form in FORMS for side in (OURS, PLAIN) if further(side, form, _wall)],
         ("", lambda each: f"{each[0]}, {each[1]}"),
         ("rows / s", lambda each: spread((1e6 / v for v in further(each[1], each[0], _wall)), ",.0f")),
         ("CPU s / million", lambda each: spread(further(each[1], each[0], _cpu), ".2f")),
-        ("whole run s", lambda each: mid((r.wall for r in _long(runs, *each)), ".1f")),
-        ("CPU s", lambda each: mid((r.cpu for r in _long(runs, *each)), ".1f")),
+        ("whole run s", lambda each: mid((run.wall for run in longest(_of(each[0], runs), each[1])), ".1f")),
+        ("CPU s", lambda each: mid((run.cpu for run in longest(_of(each[0], runs), each[1])), ".1f")),
     )
 
 
-def _long(runs: Sequence[ReadRun], form: str, side: str) -> list[ReadRun]:
-    most = max(run.records for run in runs if run.form == form)
-    return [run for run in runs if (run.form, run.side, run.records) == (form, side, most)]
+def _of(form: str, runs: Iterable[ReadRun]) -> list[ReadRun]:
+    return [run for run in runs if run.form == form]
 
 
 def _wall(run: ReadRun) -> float:
@@ -429,7 +428,7 @@ def goals(figures: Sequence[Figure], runs: Sequence[ReadRun]) -> Iterator[tuple[
         (of["check requests", OURS] <= 15 and of["check seconds", OURS] <= 2),
     )
     for form in FORMS:
-        wall, cpu = (_ratio([run for run in runs if run.form == form], figure) for figure in (_wall, _cpu))
+        wall, cpu = (_ratio(_of(form, runs), figure) for figure in (_wall, _cpu))
         yield f"{form} is read at least as fast as by Spark ({1 / wall:.2f} times)", wall <= 1
         yield f"a row of {form} takes 10 % less CPU than with Spark ({1 - cpu:.0%} less)", cpu <= 0.9
     extra = of["start seconds", OURS] - least[OURS]
