@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 
 from streamjob.errors import InvalidInput, refuse
 from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import FILE_FORMATS, PLACED_FORMATS
 from streamjob.job.model.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
 
+_LOCAL: Mapping[type, tuple[str, str]] = {
+    SourceSpec: ("source {!r} reads files of", "read them from"),
+    TableSpec: ("table {!r} reads files of", "read them from"),
+    SinkSpec: ("sink {!r} writes files to", "write them to"),
+}
+"""By kind of part: what it does with a path, and what it could do instead."""
 _ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -32,16 +38,12 @@ def check_on_executors(spec: JobSpec, *, local_files: bool) -> None:
 def _problems(spec: JobSpec, local_files: bool) -> Iterator[tuple[str, str]]:
     if local_files:
         return
-    reads = "reads files of a local path", "read them from s3://"
-    writes = "writes files to a local path", "write them to s3://"
-    parts: tuple[tuple[str, SourceSpec | TableSpec | SinkSpec, Collection[str], str, str], ...] = (
-        *(("source", each, PLACED_FORMATS, *reads) for each in spec.sources),
-        *(("table", each, FILE_FORMATS, *reads) for each in spec.tables),
-        *(("sink", each, FILE_FORMATS, *writes) for each in spec.sinks),
-    )
-    for kind, part, formats, what, fix in parts:
+    parts: tuple[SourceSpec | TableSpec | SinkSpec, ...] = (*spec.sources, *spec.tables, *spec.sinks)
+    for part in parts:
+        formats = PLACED_FORMATS if isinstance(part, SourceSpec) else FILE_FORMATS
         if part.format in formats and _ELSEWHERE.match(option(part.options, "path") or "") is None:
+            what, fix = _LOCAL[type(part)]
             yield (
-                f"{kind} {part.name!r} {what}, which other machines do not have",
-                f"{fix}, or name a shared volume and say --executors-share-files",
+                f"{what.format(part.name)} a local path, which other machines do not have",
+                f"{fix} s3://, or name a shared volume and say --executors-share-files",
             )
