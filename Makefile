@@ -10,8 +10,9 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 READY := .venv/.ready
 CODE := runtime operator tests e2e examples
-# The modules that take longest come first, so that no worker waits for the last one.
-TESTS := $(wildcard tests/integration tests/simulation tests/properties tests/unit tests/architecture)
+# What fails soonest comes first, and whole jobs last.
+SERVERS := $(filter-out %/__pycache__/ %/runtime/,$(wildcard tests/integration/*/))
+TESTS := tests/architecture tests/unit tests/properties tests/simulation $(SERVERS) tests/integration/runtime
 # A core of the slow tests shows each feature once; the rest is what `make test-long` runs.
 CORE := core or not slow
 REST := slow and not core and not thorough
