@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob_runtime.discovery.known import Classified, Known
-from streamjob_runtime.discovery.objects import Found, Page
+from streamjob_runtime.discovery.known import Known
+from streamjob_runtime.discovery.objects import Classified, Found, Page
 from streamjob_runtime.discovery.search import Search
 
 EVERY = 100.0

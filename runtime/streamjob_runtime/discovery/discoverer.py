@@ -14,9 +14,9 @@ from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.discovery.after_reading import AfterReading
 from streamjob_runtime.discovery.entries import adopt, compact, last_entry, load, read_entry
-from streamjob_runtime.discovery.known import NEVER, Classified, Known
+from streamjob_runtime.discovery.known import NEVER, Known
 from streamjob_runtime.discovery.notifications import Notifications
-from streamjob_runtime.discovery.objects import Found, Refused
+from streamjob_runtime.discovery.objects import Classified, Found, Refused
 
 _BUSY_SECONDS, _IDLE_SECONDS, _COOLING_SECONDS = 5.0, 60.0, 300.0
 """Between two checks while objects come and while none comes, and how long after the last one that is."""

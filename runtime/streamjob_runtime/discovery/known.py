@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjob_runtime.discovery.objects import Found
+from streamjob_runtime.discovery.objects import Classified, Found
 
 _RECORD = np.dtype([("first", "<u8"), ("second", "<u8"), ("content", "<u8"), ("modified", "<i8")])
 """The halves of the key's hash, the hash of version and size, and the time in ms since 1970."""
@@ -32,19 +31,6 @@ _MAGIC = b"streamjob known\n"
 _FORMAT = 1
 _MOST_ADDED = 10_000
 """Additions wait in a dictionary, at eight times the memory, until they are more than this and 5 % of the records."""
-
-
-@dataclass(frozen=True, slots=True)
-class Classified:
-    """The objects of a listing that are not known as they are.
-
-    Args:
-        new: those whose keys are not known.
-        replaced: those that were read in another version, which may be a later one.
-    """
-
-    new: list[Found] = field(default_factory=list)
-    replaced: list[Found] = field(default_factory=list)
 
 
 class Known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -27,6 +27,19 @@ class Found:
 def base_of(bucket: str) -> str:
     """Return what the URIs of a bucket's objects begin with, before their keys."""
     return f"s3a://{bucket}/"
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """The objects of a listing that are not known as they are.
+
+    Args:
+        new: those whose keys are not known.
+        replaced: those that were read in another version, which may be a later one.
+    """
+
+    new: list[Found] = field(default_factory=list)
+    replaced: list[Found] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from heapq import nlargest
 from itertools import groupby
 from math import inf
 
-from streamjob_runtime.discovery.known import Classified, Known
-from streamjob_runtime.discovery.objects import Found, Lister, Page
+from streamjob_runtime.discovery.known import Known
+from streamjob_runtime.discovery.objects import Classified, Found, Lister, Page
 
 _NEWEST = 8
 """Directories that are read on."""
@@ -33,10 +33,10 @@ def check_all(lister: Lister, known: Known, now: float) -> Iterator[Classified]:
 
 
 class Search:
-    """What a source knows about where its new objects appear; one that goes on begins by listing everything once more.
+    """Knows where new objects of a source appear; after a restart, it lists everything again.
 
     Args:
-        recent: the objects that were found last, a thousand or more if there are as many; none begins anew.
+        recent: the objects that were found last, a thousand or more if there are as many; none before the first check.
         number_known: how many objects were found.
         list_all_every: seconds in which the sweep lists everything once.
         page_size: objects in a page, at most.

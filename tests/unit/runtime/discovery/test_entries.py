@@ -25,8 +25,8 @@ from streamjob_runtime.discovery.entries import (
     read_entry,
     write_known,
 )
-from streamjob_runtime.discovery.known import Classified, head, record
-from streamjob_runtime.discovery.objects import Found
+from streamjob_runtime.discovery.known import head, record
+from streamjob_runtime.discovery.objects import Classified, Found
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
 from streamjob_runtime.spark.checkpoint_dir.file_entries import needed_files, newest_known
 

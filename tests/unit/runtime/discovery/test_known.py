@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob_runtime.discovery import known as module
-from streamjob_runtime.discovery.known import NEVER, Classified, Known, head, record
-from streamjob_runtime.discovery.objects import Found
+from streamjob_runtime.discovery.known import NEVER, Known, head, record
+from streamjob_runtime.discovery.objects import Classified, Found
 
 A = Found("in/a.json", 10, 1_000, "etag")
 B = Found("in/b.json", 10, 2_000, "etag")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from streamjob.errors import CannotRestore, ExitCode, InvalidInput, JobFailed, StreamJobError
 from streamjob.store.base import StoreUnavailable
 from streamjob_runtime.chain.sources.discovered_files import SourceMoved
 from streamjob_runtime.chain.sources.lake.changes import LakeTable, Position, TableChange, TableColumns
-from streamjob_runtime.discovery.objects import Found, Refused
+from streamjob_runtime.discovery.objects import Classified, Found, Refused
 from streamjob_runtime.spark.text.error_positions import error_text, position_in
-
-if TYPE_CHECKING:
-    from streamjob_runtime.discovery.known import Classified
 
 _AT_ONCE = 1_000  # files
 _KIND = "table-refused"
@@ -64,9 +60,6 @@ class TableSearch:
             Refused: another attempt would not read the table, either.
             StoreUnavailable: the table, its catalog or its files cannot be reached.
         """
-        # It loads numpy, which a job without such a source does without.
-        from streamjob_runtime.discovery.known import Classified
-
         for change in self._changes():
             if change.files and self._table.columns() != self._planned:
                 raise ColumnsChanged("the table has other columns now", "nothing: the next attempt reads them")
