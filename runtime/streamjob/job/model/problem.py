@@ -45,7 +45,7 @@ class Problem:
 
 
 class Refused(Exception):
-    """Something in a job cannot be used. Whoever knows which part it is in makes a problem of it.
+    """A value in a job cannot be used; the caller, which knows the part, reports it as a problem.
 
     Args:
         what: the problem.
