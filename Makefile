@@ -124,8 +124,8 @@ dist: $(READY) ## Build packages, chart, images, bills of materials and checksum
 lint: $(READY) ## Check style, types and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m mypy runtime operator tests $(wildcard bench e2e release)
-	MYPYPATH=examples/flights $(BIN)/python -m mypy examples/flights
+	$(BIN)/python -m mypy --show-traceback runtime operator tests $(wildcard bench e2e release)
+	MYPYPATH=examples/flights $(BIN)/python -m mypy --show-traceback examples/flights
 	$(BIN)/lint-imports
 
 format: $(READY) ## Format the code and apply automatic fixes
