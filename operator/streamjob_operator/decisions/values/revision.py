@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -119,6 +120,12 @@ def _effective(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _normal(content: Mapping[str, Any]) -> dict[str, Any]:
+    return _normal_form(json.dumps(content, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)  # each look asks for the same few revisions several times
+def _normal_form(text: str) -> dict[str, Any]:
+    content = json.loads(text)
     effective = _effective(content)
     if task_slots(effective) is not None:
         # The parallelism says it already.
