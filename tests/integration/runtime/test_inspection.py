@@ -197,7 +197,6 @@ def test_a_query_that_cannot_be_run_is_refused_with_the_views_that_there_are(ins
     assert "state_left, state_right" in error.value.fix
 
 
-@pytest.mark.core
 def test_rows_in_flight_can_be_queried(spark: SparkSession, tmp_path: Path) -> None:
     in_flight = InFlight(tmp_path)
     in_flight.add({"k": "a", "n": 1}, {"k": "b", "n": 2})

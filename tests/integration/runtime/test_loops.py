@@ -230,7 +230,6 @@ def test_a_drained_loop_goes_on_where_it_left_off(airports: Distances) -> None:
     assert airports.found() == airports.expected
 
 
-@pytest.mark.core
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from tests.integration.core import core
+from tests.integration.core import thorough
 from tests.integration.runtime.agents import free_port
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.sinks.buckets import Bucket
@@ -103,7 +103,7 @@ def test_objects_that_arrive_are_read_once_each_however_often_the_job_is_killed(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("then", core(["fail", "read", "ignore"], "fail", kept=[]))
+@pytest.mark.parametrize("then", thorough(["fail", "read", "ignore"], "fail"))
 def test_an_object_that_is_replaced_is_handled_as_the_source_says(bucket: Bucket, tmp_path: Path, then: str) -> None:
     put(bucket, "a.json", 0)
     put(bucket, "b.json", 5)

@@ -108,7 +108,6 @@ def test_a_savepoint_is_moved_and_restored_under_another_name(
         assert verify([read_snapshot(place)]).whole
 
 
-@pytest.mark.core
 @pytest.mark.timeout(600)
 def test_a_job_stops_behind_its_savepoint_and_goes_on_from_it(life: Life, expected: Rows, spark: SparkSession) -> None:
     runs = JobRuns(life.file, Path(life.location), "job")
