@@ -4,11 +4,12 @@
 like the source's other files. Such a file exists until all its objects are gone, the newest one beyond that, since the
 next one begins behind it. After a restart its objects are tried again, and those that are gone are passed over. An
 object goes only if it still has the version that was read. Its copy in the archive is marked with key and version, so
-that it is not copied twice.
+that it is not copied twice. A local file is renamed, and so needs no mark.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import posixpath
@@ -25,6 +26,7 @@ from streamjob.clock import Clock
 from streamjob.errors import StreamJobError
 from streamjob.store.s3_connection import S3Connection
 from streamjob.store.s3_errors import status_of, translate
+from streamjob_runtime.discovery.directory_lister import DirectoryLister
 from streamjob_runtime.discovery.entries import entry_files, read_entry
 from streamjob_runtime.discovery.objects import Found, base_of
 from streamjob_runtime.spark.checkpoint_dir.file_entries import files_to_remove, newest_known
@@ -193,7 +195,7 @@ class BucketRemover:
     def _copy(self, key: str, there: HeadObjectOutputTypeDef, bucket: str, prefix: str) -> None:
         version = there["ETag"].strip('"')
         mark = hashlib.sha256(f"s3://{self._bucket}/{key} {version}".encode("utf-8", "surrogatepass")).hexdigest()
-        below = key.removeprefix(self._root) if key.startswith(self._root) else posixpath.basename(key)
+        below = _below(self._root, key)
         folder, name = posixpath.split(prefix + below)
         # Where another version, or the object of another source, has the key, none replaces the other.
         for target in (prefix + below, posixpath.join(folder, f"{version}-{name}")):
@@ -217,10 +219,70 @@ class BucketRemover:
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
 
+class FileStays(StreamJobError):
+    """A local file cannot be archived or deleted now."""
+
+
+class DirectoryRemover:
+    """Archives or deletes local files.
+
+    Args:
+        lister: of the source.
+        root: the directory below which a file keeps its path in the archive, with a slash at its end.
+        archive: the directory of the archive; None to delete.
+    """
+
+    def __init__(self, lister: DirectoryLister, root: str, archive: Path | None) -> None:
+        self._lister = lister
+        self._root = root
+        self._archive = archive
+
+    def __call__(self, found: Found) -> None:
+        """Remove a file, unless it is gone, or is another one than the one that was read.
+
+        Raises:
+            FileStays: the file system refuses, or both names in the archive are taken.
+        """
+        if self._lister.changed([found]) is not None:
+            return
+        try:
+            if self._archive is None:
+                Path(found.key).unlink()
+            else:
+                self._move(found, self._archive / _below(self._root, found.key))
+        except OSError as error:
+            raise FileStays(
+                f"cannot {'delete' if self._archive is None else 'archive'} {found.key}: {error.strerror}",
+                "let the job write into its directory"
+                + ("" if self._archive is None else f" and into {self._archive}, which is on the same file system"),
+            ) from error
+
+    def _move(self, found: Found, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for each in (target, target.with_name(f"{found.version}-{target.name}")):
+            try:
+                # The name is taken first, since renaming replaces what has it.
+                each.touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            try:
+                Path(found.key).rename(each)
+            except OSError:
+                each.unlink()
+                raise
+            return
+        raise FileExistsError(errno.EEXIST, f"{each} exists as well")
+
+
 def forget_lists(folder: Path) -> None:
     """Delete the `.read` files of a source whose objects stay."""
     for _, name in files_to_remove(entry_files(folder)).values():
         (folder / name).unlink(missing_ok=True)
+
+
+def _below(root: str, key: str) -> str:
+    """Return the path that an object keeps in an archive."""
+    return key.removeprefix(root) if key.startswith(root) else posixpath.basename(key)
 
 
 def _names_no_bucket(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
+from pathlib import Path
 from stat import S_ISREG
 from typing import TypeAlias
 
@@ -141,6 +142,18 @@ class DirectoryLister:
     @staticmethod
     def _found(key: str, status: Stat) -> Found:
         return Found(key, status.st_size, status.st_mtime_ns // 1_000_000, str(status.st_mtime_ns))
+
+
+def resolved(prefix: str) -> str:
+    """Return what the local files of a prefix of keys begin with when no link leads to them."""
+    directory, _, begin = f"/{prefix}".rpartition("/")
+    return f"{os.path.realpath(directory or '/').rstrip('/')}/{begin}"
+
+
+def on_one_file_system(*prefixes: str) -> bool:
+    """Return whether local directories are on one file system, or will be once they exist."""
+    above = (Path(resolved(each), "file").parents for each in prefixes)
+    return len({next(each.stat().st_dev for each in parents if each.is_dir()) for parents in above}) == 1
 
 
 def _is_directory(entry: Entry) -> bool:

@@ -81,7 +81,7 @@ class SourceFiles:
         names = option(options, "pathGlobFilter")
         self._names = None if names is None else _compiled(_regex(names, names), names)
         root = option(options, "basePath")
-        self._base = None if root is None else f"{_normal(_split(root)[1])}/".removeprefix("/")
+        self._base = None if root is None else directory_of(root)
         self._entered = _entered(key, directories, path)
         zone = option(options, "timeZone") or "UTC"
         self._after = _time(options, "modifiedAfter", zone, float("-inf"))
@@ -150,6 +150,11 @@ class SourceFiles:
             if is_partition:
                 columns[_unescaped(name)] = None if value == _NULL else _unescaped(value)
         return columns
+
+
+def directory_of(path: str) -> str:
+    """Return what the keys of the files below a directory begin with; its name is not taken for a pattern."""
+    return f"{_normal(_split(path)[1])}/".removeprefix("/")
 
 
 def _entered(key: str, below: str, path: str) -> re.Pattern[str] | None:

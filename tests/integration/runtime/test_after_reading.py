@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from tests.integration.runtime.killing import killer
+from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.test_names_of_files import write
 from tests.integration.runtime.test_objects_that_arrive import OF_AN_OBJECT, Job, job_of, put
 from tests.integration.sinks.buckets import Bucket
 
 from streamjob.store.base import ObjectMissing
 
-pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 STEPS = ("_copy", "_delete", "__call__", "_delete")
 
@@ -40,6 +42,7 @@ def retain(job: Job, checkpoints: int) -> None:
     job.runs.file.write_text(json.dumps(described))
 
 
+@pytest.mark.server
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_each_object_comes_into_the_archive_once_however_often_the_job_is_killed(
@@ -84,6 +87,7 @@ def test_each_object_comes_into_the_archive_once_however_often_the_job_is_killed
         assert job.ids() == Counter(range(OF_AN_OBJECT * len(written)))
 
 
+@pytest.mark.server
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_a_start_from_the_oldest_retained_checkpoint_finds_all_that_it_has_not_read(
@@ -115,6 +119,7 @@ def test_a_start_from_the_oldest_retained_checkpoint_finds_all_that_it_has_not_r
             assert other.ids() == Counter(range(read * OF_AN_OBJECT, number * OF_AN_OBJECT))
 
 
+@pytest.mark.server
 @pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_objects_are_deleted_when_they_are_old_enough_and_a_job_that_finds_none_goes_on(
@@ -136,3 +141,56 @@ def test_objects_are_deleted_when_they_are_old_enough_and_a_job_that_finds_none_
         process.kill()
         assert job.ids() == Counter(range(25))
         assert {row["day"] for row in job.rows()} == {1, 2}
+
+
+@pytest.mark.timeout(300)
+def test_each_local_file_comes_into_the_archive_once_also_when_the_job_is_killed(tmp_path: Path) -> None:
+    """Two checkpoints are retained. It is killed before it moves a file; a start finds the first directory empty."""
+    source, archive, output = tmp_path / "in", tmp_path / "done", tmp_path / "out"
+    described = {
+        "name": "arrivals",
+        "checkpointing": {"interval": "300ms", "numRetained": 2},
+        "sources": [
+            {
+                "name": "rows",
+                "format": "json",
+                "schema": "n STRING, day INT",
+                "options": {"path": "in", "archiveTo": "done"},
+            }
+        ],
+        "sinks": [{"name": "out", "input": "rows", "format": "json", "options": {"path": "out"}}],
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(described))
+    names = [f"day={number % 2}/{number}.json" for number in range(8)]
+
+    def archived() -> set[str]:
+        return {str(each.relative_to(archive)) for each in archive.glob("*/*")}
+
+    def published() -> Counter[str]:
+        lines = (line for each in output.glob("*.json") for line in each.read_text().splitlines())
+        return Counter(json.loads(line)["n"] for line in lines)
+
+    with job_runs(file, tmp_path / "snapshots", "arrivals") as runs:
+        write(source, *names[:4])
+        at = "streamjob_runtime.discovery.after_reading DirectoryRemover._move 1"
+        process = runs.start(environment={**killer(tmp_path), "KILLED_AT": at})
+        for number, name in enumerate(names[4:], 4):
+
+            def is_time(rows: int = number) -> bool:
+                # Without further batches there is no further checkpoint.
+                return len(published()) >= rows or process.exit_code is not None
+
+            runs.wait(is_time, "rows", process)
+            write(source, name)
+        process.wait()
+        assert len(archived()) < 4
+        process = runs.start()
+        runs.wait(lambda: archived() == set(names), "all files in the archive", process)
+        process.kill()
+        process = runs.start()
+        write(source, "day=1/later.json")
+        runs.wait(lambda: "day=1/later.json" in archived(), "a later file in the archive", process)
+        process.kill()
+        assert published() == Counter([*names, "day=1/later.json"])
+        assert not list(source.glob("*/*"))

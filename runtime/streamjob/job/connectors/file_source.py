@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 _COUNT = re.compile(r"0*[1-9]\d{0,17}")
-ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "archiveTo", "deleteAfter", "access", "queueUrl")
+_ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "access", "queueUrl")
+_REMOVING = ("archiveTo", "deleteAfter")
+_OF_HADOOP = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 _IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 _URL = re.compile(r"https?://[^/@\s]+/\S+")
 _OF_SPARK = {
@@ -66,14 +68,15 @@ class FileSourceFields(Spec):
     )
     archive_to: str | None = Field(
         default=None,
-        description="In a bucket: where an object goes that was read, once all retained checkpoints have it: "
-        "`s3://bucket/prefix`. It keeps its key below the directory of `path`, or before the first wildcard there.",
+        description="Where a file goes that was read, once all retained checkpoints have it: from a bucket to "
+        "`s3://bucket/prefix`, from a local directory to one on the same file system. It keeps its path below the "
+        "directory of `path`, or before the first wildcard there.",
     )
     delete_after: Seconds | None = Field(
         default=None,
         ge=0,
-        description="In a bucket: how long after all retained checkpoints have it an object that was read is deleted; "
-        "`0s` for at once. Default: never.",
+        description="How long after all retained checkpoints have it a file that was read is deleted, in a bucket or "
+        "a local directory; `0s` for at once. Default: never.",
     )
     access: str | None = Field(
         default=None,
@@ -90,7 +93,7 @@ class FileSourceFields(Spec):
 
     @property
     def removes(self) -> bool:
-        """Whether objects that were read go."""
+        """Whether files that were read go."""
         return self.archive_to is not None or self.delete_after is not None
 
 
@@ -99,11 +102,30 @@ def in_bucket(path: str) -> bool:
     return _IN_BUCKET.match(path) is not None
 
 
+def not_for(path: str) -> tuple[str, ...]:
+    """Return the options that a source with this path cannot have."""
+    if in_bucket(path):
+        return ()
+    return (*_ONLY_IN_BUCKETS, *_REMOVING) if _OF_HADOOP.match(path) else _ONLY_IN_BUCKETS
+
+
 def bucket_and_prefix(path: str) -> tuple[str, str]:
     """Return the bucket of a path there, and what keys below it begin with: a directory with a slash, or nothing."""
     bucket, _, key = _IN_BUCKET.sub("", path).partition("/")
     directory = key.strip("/")
     return bucket, f"{directory}/" if directory else ""
+
+
+CANNOT_ARCHIVE = (
+    "has the option 'archiveTo', which is not in the same kind of place as its path",
+    "say s3://bucket/prefix for a path in a bucket, and a directory for one in a local directory",
+)
+"""The problem where `can_archive` is false, with its fix."""
+
+
+def can_archive(path: str, archive: str) -> bool:
+    """Return whether files go from one place to the other: both are in buckets, or both local."""
+    return in_bucket(archive) if in_bucket(path) else not (in_bucket(archive) or _OF_HADOOP.match(archive))
 
 
 def fields_of(options: Mapping[str, str]) -> FileSourceFields:
@@ -118,10 +140,10 @@ def fields_of(options: Mapping[str, str]) -> FileSourceFields:
 def problems(source: SourceSpec) -> Iterator[OptionProblem]:
     """Yield problems with the options of a source of files that are about which files it reads."""
     path = option(source.options, "path") or ""
-    if not in_bucket(path) and not any(environment_names(path)):
-        for name in ONLY_IN_BUCKETS:
-            if option(source.options, name) is not None:
-                yield OptionProblem(f"has the option {name!r}, which is for a path in a bucket", "leave it out", name)
+    for name in () if any(environment_names(path)) else not_for(path):
+        if option(source.options, name) is not None:
+            where = "in a bucket or a local directory" if name in _REMOVING else "in a bucket"
+            yield OptionProblem(f"has the option {name!r}, which is for a path {where}", "leave it out", name)
     for name, fix in _OF_SPARK.items():
         if option(source.options, name) is not None:
             yield OptionProblem(f"has the option {name!r}, which a source of files does not have", fix, name)
@@ -138,8 +160,9 @@ def _further(source: SourceSpec, given: FileSourceFields) -> Iterator[OptionProb
     archive, name = given.archive_to, "deleteAfter" if given.archive_to is None else "archiveTo"
     if archive is not None and given.delete_after is not None:
         yield OptionProblem("has both 'archiveTo' and 'deleteAfter'", "say one of them", name)
-    if archive is not None and not in_bucket(archive) and not any(environment_names(archive)):
-        yield OptionProblem("has the option 'archiveTo', which names no bucket", "say s3://bucket/prefix", name)
+    path = option(source.options, "path") or ""
+    if archive is not None and not any(environment_names(f"{archive}{path}")) and not can_archive(path, archive):
+        yield OptionProblem(*CANNOT_ARCHIVE, name)
     queue = given.queue_url
     if queue is not None and not _URL.fullmatch(queue) and not any(environment_names(queue)):
         yield OptionProblem("has a queueUrl that is no URL of a queue", "say https://host/account/name", "queueUrl")

@@ -17,7 +17,7 @@ def resolve_options(
 
     Args:
         part: the source, table or sink.
-        directory: the job file's directory; a relative `path` is below it.
+        directory: the job file's directory; a relative `path` or `archiveTo` is below it.
         environ: the environment for `${env:NAME}`.
 
     Raises:
@@ -40,4 +40,4 @@ def absolute_options(part: SourceSpec | TableSpec | SinkSpec, directory: Path) -
 
 def _is_place(part: SourceSpec | TableSpec | SinkSpec, key: str) -> bool:
     connector = CONNECTORS.get(part.format)
-    return key.lower() == "path" and (connector is None or connector.path != "name")
+    return key.lower() in ("path", "archiveto") and (connector is None or connector.path != "name")

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from streamjob.clock import Clock
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.job.connectors.file_source import (
-    ONLY_IN_BUCKETS,
+    CANNOT_ARCHIVE,
     FileSourceFields,
     bucket_and_prefix,
+    can_archive,
     fields_of,
     in_bucket,
+    not_for,
 )
 from streamjob.job.connectors.lake_source import SOURCES
 from streamjob.job.connectors.option_model import option_names
@@ -27,10 +29,15 @@ from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob.store.base import StoreError
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
-from streamjob_runtime.discovery.directory_lister import DirectoryLister, UnreadableDirectory
+from streamjob_runtime.discovery.directory_lister import (
+    DirectoryLister,
+    UnreadableDirectory,
+    on_one_file_system,
+    resolved,
+)
 from streamjob_runtime.discovery.hadoop_directories import HadoopDirectories
 from streamjob_runtime.discovery.objects import Found, Lister, Refused, base_of
-from streamjob_runtime.discovery.patterns import SourceFiles, UnreadableKey
+from streamjob_runtime.discovery.patterns import SourceFiles, UnreadableKey, directory_of
 from streamjob_runtime.discovery.rereading import changed_since
 from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
 from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
@@ -65,7 +72,11 @@ class WrittenBySpark(InvalidInput):
 
 
 class ArchiveNotApart(InvalidInput):
-    """A source would find the objects that it has archived, or archive them at keys that it reads."""
+    """A source would find the files that it has archived, or archive them where it reads."""
+
+
+class ArchiveElsewhere(InvalidInput):
+    """A source cannot move files to its archive: it is another kind of place, or another file system."""
 
 
 class OnlyInBuckets(InvalidInput):
@@ -100,7 +111,9 @@ class DiscoveredFiles:
 
     Raises:
         InvalidPattern: the path, or an option that chooses among its files, cannot be used.
+        OnlyInBuckets: there is an option that is for buckets only.
         ArchiveNotApart: `archiveTo` and `path` overlap.
+        ArchiveElsewhere: files cannot be moved from `path` to `archiveTo`.
     """
 
     def __init__(self, spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> None:
@@ -114,7 +127,7 @@ class DiscoveredFiles:
         self._place = SourceFiles(self._path, options)
         self._is_in_bucket = in_bucket(self._path)
         if not self._is_in_bucket:
-            if wrong := [name for name in ONLY_IN_BUCKETS if option(options, name) is not None]:
+            if wrong := [name for name in not_for(self._path) if option(options, name) is not None]:
                 raise OnlyInBuckets(
                     f"{self._who} has {', '.join(wrong)}, and its path {self._path} is in no bucket", "leave it out"
                 )
@@ -123,14 +136,7 @@ class DiscoveredFiles:
                 self._place.base = HadoopDirectories(spark).qualified(self._place.base).rstrip("/") + "/"
         self.base = self._place.base
         self._cheap = not self._is_in_bucket
-        self._archive: tuple[str, str] | None = None
-        if self.given.archive_to is not None:
-            self._archive = bucket_and_prefix(self.given.archive_to)
-            if self._overlaps(base_of(self._archive[0]), self._archive[1]):
-                raise ArchiveNotApart(
-                    f"{self._who}: archiveTo, {self.given.archive_to}, and path overlap",
-                    "name a prefix beside that of the path, or another bucket",
-                )
+        self._archive = None if self.given.archive_to is None else self._archive_at(self.given.archive_to)
         self._sample: tuple[Found, ...] | None = None
         self._whole: list[Found] | None = None
         self._last_read: tuple[Path, int] | None = None
@@ -198,8 +204,26 @@ class DiscoveredFiles:
         return self._overlaps(other.base, other._place.prefix)
 
     def _overlaps(self, base: str, prefix: str) -> bool:
-        one, other = sorted((prefix, self._place.prefix), key=len)
+        prefixes = prefix, self._place.prefix
+        one, other = sorted(map(resolved, prefixes) if base == "/" else prefixes, key=len)
         return base == self.base and other.startswith(one)
+
+    def _archive_at(self, given: str) -> tuple[str, str]:
+        """Return the bucket of the archive and what keys begin with there; of a local one no bucket, and the path."""
+        if not can_archive(self._path, given):
+            raise ArchiveElsewhere(f"{self._who} {CANNOT_ARCHIVE[0]}", CANNOT_ARCHIVE[1])
+        bucket, prefix = bucket_and_prefix(given) if self._is_in_bucket else ("", directory_of(given))
+        if self._overlaps(base_of(bucket) if bucket else "/", prefix):
+            raise ArchiveNotApart(
+                f"{self._who}: archiveTo, {given}, and path overlap",
+                "name a place beside that of the path, or another bucket",
+            )
+        if not bucket and not on_one_file_system(self._place.prefix, prefix):
+            raise ArchiveElsewhere(
+                f"{self._who}: archiveTo, {given}, is on another file system than its path, and files are not copied",
+                "name a directory on the same file system, or of the same volume",
+            )
+        return bucket, prefix
 
     def go_on(self, log: Path | None, position: JsonValue) -> None:
         """Go on behind what was read; where no object is left, the last ones name the columns of directories.
@@ -314,16 +338,27 @@ class DiscoveredFiles:
         return Notifications(who=self._who, client=client, url=url, look=look, clock=clock)
 
     def _after_reading(self, folder: Path, clock: Clock) -> AfterReading | None:
-        from streamjob_runtime.discovery.after_reading import AfterReading, BucketRemover, forget_lists
+        from streamjob_runtime.discovery.after_reading import (
+            AfterReading,
+            BucketRemover,
+            DirectoryRemover,
+            forget_lists,
+        )
 
         if not self.given.removes:
             forget_lists(folder)
             return None
         root = self._place.prefix[: self._place.prefix.rfind("/") + 1]
+        remove: Callable[[Found], None]
+        if self._is_in_bucket:
+            remove = BucketRemover(self._s3(), self._bucket, root, self._archive)
+        else:
+            archive = None if self._archive is None else Path(f"/{self._archive[1]}")
+            remove = DirectoryRemover(DirectoryLister(self._place), f"/{root}", archive)
         return AfterReading(
             who=self._who,
             folder=folder,
-            remove=BucketRemover(self._s3(), self._bucket, root, self._archive),
+            remove=remove,
             age=self.given.delete_after or 0.0,
             clock=clock,
         )
