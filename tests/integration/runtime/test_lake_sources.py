@@ -227,6 +227,43 @@ def test_a_snapshot_that_deletes_rows_ends_the_job_and_says_how_to_go_on(lake: L
         assert "onChange: addedFiles" in process.output()
 
 
+@pytest.mark.timeout(600)
+def test_changed_rows_are_those_of_the_feed_however_often_the_job_is_killed(tmp_path: Path) -> None:
+    path = str(tmp_path / "a table+ü")
+
+    def write(*ids: int, **more: Any) -> None:
+        parts = [("a", None)[number % 2] for number in ids]
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "text": [f"of {number}" for number in ids], "p": parts})
+        write_deltalake(path, rows, partition_by=["p"], **more)
+
+    def feed() -> list[Row]:
+        rows = pa.table(DeltaTable(path).load_cdf(0).read_all()).to_pylist()
+        times = [f"{row.pop('_commit_timestamp').isoformat(timespec='milliseconds')}000Z" for row in rows]
+        found = [row | {"_commit_timestamp": time} for row, time in zip(rows, times, strict=True)]
+        return in_order([{name: value for name, value in row.items() if value is not None} for row in found])
+
+    def in_order(rows: list[Row]) -> list[Row]:
+        return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_type"], row["id"]))
+
+    write(1, 2, 3, 4, 5, 6, configuration={"delta.enableChangeDataFeed": "true"})
+    source = {"format": "delta", "options": {"path": path}}
+    with job_of(tmp_path, source, onChange="changeRows", maxFilesPerTrigger="1") as job:
+        process = job.runs.start()
+        job.wait_for_rows(6, process)
+        for unread in (2, 0):
+            DeltaTable(path).delete("id = 1")
+            DeltaTable(path).update(predicate="id < 4", updates={"text": "text || '!'", "p": "'b'"})
+            write(1, 7, mode="append")
+            write(1, 2, 3, 8, mode="overwrite")
+            # It is killed while it reads, or behind the last row.
+            job.wait_for_rows(len(feed()) - unread, process)
+            process.kill()
+            process = job.runs.start()
+        job.wait_for_rows(len(feed()), process)
+        process.kill()
+        assert in_order(job.rows()) == feed()
+
+
 @pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_job_that_begins_with_the_newest_snapshot_misses_none_while_it_is_down(tmp_path: Path) -> None:

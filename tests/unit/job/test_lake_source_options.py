@@ -42,13 +42,20 @@ def test_a_start_is_a_word_an_id_or_a_time_with_its_zone(text: str, start: objec
     ("more", "problem"),
     [
         ({"startingSnapshot": "latest"}, "'startingSnapshot' is neither a word"),
-        ({"onChange": "changeRows"}, "the option 'onChange' cannot be used"),
+        ({"onChange": "rows"}, "the option 'onChange' cannot be used"),
         ({"mode": "append"}, "has no option 'mode'"),
     ],
 )
 def test_problems_name_the_option(more: Mapping[str, str], problem: str) -> None:
     for found in (delta_problems({**DELTA, **more}), iceberg_problems({**ICEBERG, **more})):
         assert [problem in each.what for each in found] == [True]
+
+
+def test_changed_rows_are_read_of_delta_tables_only() -> None:
+    more = {"onChange": "changeRows"}
+
+    assert parse_delta({**DELTA, **more}, "source orders").on_change == "changeRows"
+    assert ["record no changed rows" in each.what for each in iceberg_problems({**ICEBERG, **more})] == [True]
 
 
 def test_a_table_and_its_catalog_are_checked_as_for_a_sink() -> None:

@@ -15,12 +15,13 @@ from streamjob.job.connectors.option_model import problems_of, refuse_options
 from streamjob.job.model.spec_fields import Spec
 
 NEWEST = "newest"
+CHANGE_ROWS = "changeRows"
 _WORDS = ("current", NEWEST, "oldest")
 _ADVICE = {
     "table": "add table: namespace.table",
     "path": "add path: a directory, or s3://bucket/path",
     "startingSnapshot": "say current, newest, oldest, an id, or a time such as 2026-07-01T12:00:00Z",
-    "onChange": "say fail or addedFiles",
+    "onChange": "say fail, addedFiles or, for a Delta table, changeRows",
 }
 
 
@@ -33,10 +34,11 @@ class LakeSourceOptions(Spec):
         "snapshots only; `oldest`, with the table as it was at the oldest snapshot that is left; a snapshot's id or a "
         "version, with what it appended; `2026-07-01T12:00:00Z`, with the first snapshot of that time or later.",
     )
-    on_change: Literal["fail", "addedFiles"] = Field(
+    on_change: Literal["fail", "addedFiles", "changeRows"] = Field(
         default="fail",
-        description="What a snapshot that deletes or overwrites rows does: `fail`, or `addedFiles`: the files that it "
-        "adds are read, and what it deletes is ignored.",
+        description="What a snapshot that deletes or overwrites rows does: `fail`; `addedFiles`: the files that it "
+        "adds are read, and what it deletes is ignored; `changeRows`, for a Delta table with a change data feed: each "
+        "snapshot is read as changes, with `_change_type`, `_commit_version` and `_commit_timestamp`.",
     )
     check_interval: Seconds | None = Field(
         default=None,
@@ -78,6 +80,9 @@ def iceberg_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     def further(parsed: IcebergSourceOptions) -> Iterator[OptionProblem]:
         yield from iceberg.table_problems(parsed, iceberg.catalog_properties(options))
         yield from _start_problems(parsed)
+        if parsed.on_change == CHANGE_ROWS:
+            what = "the option 'onChange' is changeRows, and the snapshots of an Iceberg table record no changed rows"
+            yield OptionProblem(what, "say fail or addedFiles", "onChange")
 
     return problems_of(IcebergSourceOptions, iceberg.own(options, IcebergSourceOptions), _ADVICE, further)
 

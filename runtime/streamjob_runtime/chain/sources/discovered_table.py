@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from streamjob.extras import from_extra
 from streamjob.job.connectors import iceberg
 from streamjob.job.connectors.file_source import FileSourceFields
-from streamjob.job.connectors.lake_source import NEWEST, LakeSourceOptions, parse_delta, parse_iceberg
+from streamjob.job.connectors.lake_source import CHANGE_ROWS, NEWEST, LakeSourceOptions, parse_delta, parse_iceberg
 from streamjob.job.model.spec import SourceSpec
 from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles, entry_of
 from streamjob_runtime.spark.gateway import frame_of, java_schema, java_session, our_java
@@ -67,6 +67,7 @@ class DiscoveredTable(DiscoveredFiles):
         """Return the rows of the files, in the table's columns. Raises what `columns` does."""
         from pyspark.sql.types import StructType
 
+        from streamjob_runtime.chain.sources.lake.change_feed import changes_of
         from streamjob_runtime.chain.sources.lake.changes import ROOT, LakeFile
 
         self._columns = self._table().columns()
@@ -84,7 +85,8 @@ class DiscoveredTable(DiscoveredFiles):
             java_session(spark).sparkContext().longAccumulator(),
         )
         # The stream has those columns behind the others.
-        return frame_of(spark, self._java.stream()).select(*map(quoted, columns.names))
+        frame = frame_of(spark, self._java.stream()).select(*map(quoted, columns.names))
+        return changes_of(frame) if self._start.on_change == CHANGE_ROWS else frame
 
     def offer_sample(self) -> None:
         """Offer some files to the query that reads them next, for a look at them."""

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,7 @@ def test_a_path_keeps_each_character_and_its_columns() -> None:
         "version": '{"table": "t", "snapshot": 1}',
         "directory": "lake:/o=__HIVE_DEFAULT_PARTITION__/p=x%22%0A/",
     }
+    assert json.loads(replace(file, group="1 insert").line())["group"] == "1 insert"
 
 
 def test_a_source_that_has_read_other_files_is_refused_by_the_name_of_one() -> None:

@@ -47,8 +47,9 @@ class RowsChanged(JobFailed):
         super().__init__(
             f"{label}: {snapshot} is no append: its operation is {operation}, and its changes cannot be read as new "
             "rows",
-            "say onChange: addedFiles, which reads the files that it adds and ignores what it deletes; or start "
-            "without state (--from none) from the table as it is now",
+            "say onChange: addedFiles, which reads the files that it adds and ignores what it deletes; or, for a Delta "
+            "table with a change data feed, onChange: changeRows; or start without state (--from none) from the table "
+            "as it is now",
         )
 
 
@@ -89,9 +90,11 @@ class LakeFile(Found):
 
     Args:
         values: the columns whose values are not in the file, as texts that Spark casts to their types; None is null.
+        group: a batch has files of one group; empty for any.
     """
 
     values: Mapping[str, str | None] = field(default_factory=dict)
+    group: str = ""
 
     @classmethod
     def at(cls, path: str, size: int, modified_ms: int, values: Mapping[str, str | None] | None = None) -> LakeFile:
@@ -108,7 +111,8 @@ class LakeFile(Found):
         names = sorted(self.values)
         fields = {"path": self.key, "size": self.size, "modified": self.modified_ms, "version": self.version}
         directory = ROOT + partition_directory(names, [self.values[name] for name in names])
-        return json.dumps({**fields, "directory": directory}, ensure_ascii=False)
+        group = {"group": self.group} if self.group else {}
+        return json.dumps({**fields, "directory": directory, **group}, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

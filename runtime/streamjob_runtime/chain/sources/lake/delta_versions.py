@@ -1,6 +1,7 @@
 """Reads which data files the versions of a Delta table appended: from its log, and a whole version with deltalake.
 
 The log has a file of actions for each version: https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
+A version with actions `cdc` has all its changed rows in their files; one without has changed all rows of its files.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +18,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from streamjob.job.connectors.lake_source import parse_delta, start_of
+from streamjob.job.connectors.lake_source import CHANGE_ROWS, parse_delta, start_of
+from streamjob_runtime.chain.sources.lake import change_feed
 from streamjob_runtime.chain.sources.lake.changes import (
     BEFORE,
     LakeFile,
@@ -36,6 +38,7 @@ _LOG = "_delta_log"
 _LOGGED = re.compile(r"(\d{20})\.(json|checkpoint\..+)")
 _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 _VECTORS = "deletionVectors"
+_FEED = "delta.enableChangeDataFeed"
 _READABLE = {"columnMapping", _VECTORS, "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"}
 """Features that ask nothing of a reader of Parquet files, or whose use is found."""
 _ADDED = ("path", "size", "modificationTime", "partitionValues")
@@ -70,6 +73,7 @@ class DeltaVersions:
         self._label = f"{label}: table {self._options.path}"
         self._storage = Storage(label, options)
         self._opened: _Opened | None = None
+        self._as_changes = self._options.on_change == CHANGE_ROWS
 
     def columns(self) -> TableColumns:
         """Return the table's columns; see LakeTable."""
@@ -81,6 +85,11 @@ class DeltaVersions:
                 f"{self._label} has partitions by {binary[0]}, which is BINARY: its values are no text",
                 "rewrite the table without this partition column",
             )
+        if self._as_changes:
+            if taken := {each["name"] for each in change_feed.FIELDS} & {each["name"].lower() for each in fields}:
+                what = f"{self._label} has a column {min(taken)}, which is one of the change data feed"
+                raise UnusableTable(what, "give the column another name")
+            fields, partitions = [*fields, *change_feed.FIELDS], (*partitions, *change_feed.BESIDE)
         return TableColumns(json.dumps({"type": "struct", "fields": fields}), partitions)
 
     def changes(self, position: Position | None) -> Iterator[TableChange]:
@@ -92,9 +101,9 @@ class DeltaVersions:
         if position is not None and position.read is not None:
             first = (self._whole if position.whole else self._change)(table, position.number).rest(position.read)
         if position != first.position:
-            yield first
+            yield self._present(table, first)
         for number in range(first.position.number + 1, table.version + 1):
-            yield self._change(table, number)
+            yield self._present(table, self._change(table, number))
 
     def _is_newest(self, position: Position) -> bool:
         table = self._opened
@@ -126,6 +135,7 @@ class DeltaVersions:
         if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
             what = f"{self._label} maps its columns to other names in its files (delta.columnMapping.mode)"
             raise UnusableTable(f"{what}: Spark would read null from them", "read a table without it")
+        self._check_feed(metadata.configuration, "it")
         self._opened = table
         return table
 
@@ -179,10 +189,16 @@ class DeltaVersions:
         rows = zip(*columns, partitions.to_pylist() or [{}] * actions.num_rows, strict=True)
         files = [self._file(table, number, dict(zip(_ADDED, row, strict=True))) for row in rows]
         files.sort(key=lambda file: (file.modified_ms, file.key))
+        if self._as_changes:
+            logged = number in self._logged(table)[0]
+            time = _time_of(self._actions(table, number)) if logged else None
+            files = [_of_feed(file, number, time, change_feed.INSERT) for file in files]
         return TableChange(Position(table.id, number), "table", tuple(files))
 
     def _change(self, table: _Opened, number: int) -> TableChange:
         actions = self._actions(table, number)
+        if self._as_changes:
+            return self._change_rows(table, number, actions)
         added = [each["add"] for each in actions if each.get("add", {}).get("dataChange")]
         removes = any(each.get("remove", {}).get("dataChange") for each in actions)
         if removes and self._options.on_change == "fail":
@@ -190,6 +206,46 @@ class DeltaVersions:
             raise RowsChanged(self._label, f"version {number}", commit.get("operation", "not recorded"))
         files = tuple(self._file(table, number, file) for file in added)
         return TableChange(Position(table.id, number), "change" if removes else "append" if files else "nothing", files)
+
+    def _change_rows(self, table: _Opened, number: int, actions: Sequence[Action]) -> TableChange:
+        for each in actions:
+            if "metaData" in each:
+                self._check_feed(each["metaData"].get("configuration") or {}, f"version {number}")
+        added, removed = (
+            [each[name] for each in actions if each.get(name, {}).get("dataChange")] for name in ("add", "remove")
+        )
+        told = [each["cdc"] for each in actions if "cdc" in each]
+        parts = [(change_feed.DELETE, removed), (change_feed.INSERT, added)]
+        if told:
+            parts = [(change_feed.BEFORE, told), (change_feed.AFTER, told)]
+        time = _time_of(actions)
+        files = tuple(
+            _of_feed(self._file(table, number, {"modificationTime": time or 0, **file}), number, time, rows)
+            for rows, given in parts
+            for file in given
+        )
+        changes = bool(told or removed)
+        return TableChange(Position(table.id, number), "change" if changes else "append" if files else "nothing", files)
+
+    def _check_feed(self, configuration: Mapping[str, str | None], what: str) -> None:
+        if self._as_changes and (configuration.get(_FEED) or "").lower() != "true":
+            raise UnusableTable(
+                f"{self._label}: {what} has no change data feed, which onChange: changeRows reads",
+                f"ALTER TABLE … SET TBLPROPERTIES ({_FEED} = true), and start from a version after that",
+            )
+
+    def _present(self, table: _Opened, change: TableChange) -> TableChange:
+        """Return a change whose files are there, also those that are no part of the table any more."""
+        root = LakeFile.at(unquote(table.delta.table_uri), 0, 0).key.rstrip("/") + "/"
+        passing = [each.key for each in change.files if each.values.get(change_feed.ROWS, "insert") != "insert"]
+        paths = sorted({key.removeprefix(root) for key in passing if key.startswith(root)})
+        with self._storage.explaining("has files that cannot be looked up"):
+            infos = table.files.get_file_info(paths)
+        if gone := [info.path for info in infos if info.type == fs.FileType.NotFound]:
+            number = change.position.number
+            what = f"{len(gone)} of the files with the changes of version {number} are gone, as VACUUM deletes them"
+            raise SnapshotsGone(self._label, f"{what}: {gone[0]}")
+        return change
 
     def _file(self, table: _Opened, number: int, file: Action) -> LakeFile:
         if file.get("deletionVector"):
@@ -222,6 +278,20 @@ class DeltaVersions:
     def _deletes(self, number: int) -> UnusableTable:
         what = f"{self._label}: version {number} has files with deletion vectors, which Spark would not apply"
         return UnusableTable(what, "REORG TABLE … APPLY (PURGE), and start from the table as it is then")
+
+
+def _time_of(actions: Sequence[Action]) -> int | None:
+    """Return when a version was committed, in ms since 1970, if it says so."""
+    commit: Action = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
+    time: int | None = commit.get("inCommitTimestamp", commit.get("timestamp"))
+    return time
+
+
+def _of_feed(file: LakeFile, number: int, time: int | None, rows: str) -> LakeFile:
+    """Return a file with the columns of the change feed that it lacks; `rows` says which of its rows are read."""
+    text = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds")
+    more = dict(zip(change_feed.BESIDE, (str(number), text, rows), strict=True))
+    return replace(file, values={**file.values, **more}, group=f"{number} {rows}")
 
 
 def _file_of(number: int) -> str:

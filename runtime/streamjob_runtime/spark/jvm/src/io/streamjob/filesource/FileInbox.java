@@ -89,7 +89,7 @@ public final class FileInbox {
     return result;
   }
 
-  /** Returns the next files within a limit, at least one if one waits; they go on waiting until {@link #take}. */
+  /** Returns the next files of one group within a limit, at least one if one waits; they go on waiting until {@link #take}. */
   synchronized List<FoundFile> next(ReadLimit limit) {
     if (failure != null) {
       throw new IllegalStateException(failure);
@@ -100,7 +100,8 @@ public final class FileInbox {
     long sum = 0;
     for (FoundFile file : waiting) {
       sum += file.size();
-      if (!result.isEmpty() && (result.size() >= mostFiles || sum > mostBytes)) {
+      if (!result.isEmpty()
+          && (result.size() >= mostFiles || sum > mostBytes || !file.group().equals(result.get(0).group()))) {
         break;
       }
       result.add(file);

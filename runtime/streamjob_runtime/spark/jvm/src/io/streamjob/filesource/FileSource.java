@@ -105,6 +105,12 @@ public final class FileSource implements Source, SupportsTriggerAvailableNow, Re
 
   @Override
   public Offset latestOffset(org.apache.spark.sql.connector.read.streaming.Offset start, ReadLimit limit) {
+    long read = start == null ? -1 : entryOf(start);
+    if (read < last) {
+      // An attempt ended between an entry and its batch. Each entry is a batch of its own, as groups of files ask for it.
+      limited = read + 1 < last || inbox.size() > 0;
+      return new Position(read + 1);
+    }
     List<FoundFile> next = inbox.next(limit);
     if (!next.isEmpty()) {
       write(last + 1, next);

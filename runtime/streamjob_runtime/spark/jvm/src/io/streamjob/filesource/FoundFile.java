@@ -13,8 +13,9 @@ import org.apache.hadoop.fs.Path;
  * @param status what Spark asks about it, so that Spark lists nothing.
  * @param root the directory above those of partitions; null for that of all files.
  * @param directory the one that names its partitions; of a file of a table, it does not exist.
+ * @param group a batch has files of one group.
  */
-record FoundFile(String line, FileStatus status, Path root, Path directory) {
+record FoundFile(String line, FileStatus status, Path root, Path directory, String group) {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final long BLOCK = 32L << 20;
 
@@ -28,7 +29,8 @@ record FoundFile(String line, FileStatus status, Path root, Path directory) {
           line,
           new FileStatus(file.get("size").longValue(), false, 1, BLOCK, file.get("modified").longValue(), path),
           root == null ? null : path(root.textValue()),
-          directory == null ? path.getParent() : path(directory.textValue()));
+          directory == null ? path.getParent() : path(directory.textValue()),
+          file.path("group").asText());
     } catch (JsonProcessingException error) {
       throw new IllegalArgumentException("No file: " + line, error);
     }
