@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from streamjob.job.checks.subject import Subject, option_problems, unknown_format, where
 from streamjob.job.connectors import bucket_files
 from streamjob.job.connectors.changes import is_upsert, upsert_fix
+from streamjob.job.connectors.file_source import is_elsewhere
 from streamjob.job.connectors.options import option
 from streamjob.job.connectors.registry import sink_of
 from streamjob.job.model.formats import (
@@ -19,8 +19,6 @@ from streamjob.job.model.formats import (
 )
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import OperatorSpec, SinkSpec, SourceSpec
-
-_ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def formats(subject: Subject) -> Iterator[Problem]:
@@ -47,7 +45,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
             what = f"cannot deliver exactly-once: the format {sink.format!r} has no way to publish rows later"
             yield Problem(where(sink), what, f"use one of {exact}, your own module:Class, or delivery: at-least-once")
         path = option(sink.options, "path") or ""
-        if sink.format in EXACTLY_ONCE_FORMATS and _ELSEWHERE.match(path):
+        if sink.format in EXACTLY_ONCE_FORMATS and is_elsewhere(path):
             if (problem := bucket_files.path_problem(sink.format, path)) is not None:
                 yield Problem(where(sink), *problem)
             else:

@@ -21,7 +21,7 @@ _LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 _COUNT = re.compile(r"0*[1-9]\d{0,17}")
 _ONLY_IN_BUCKETS = ("listAllEvery", "forgetAfter", "access", "queueUrl")
 _REMOVING = ("archiveTo", "deleteAfter")
-_OF_HADOOP = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 _IN_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 _URL = re.compile(r"https?://[^/@\s]+/\S+")
 _OF_SPARK = {
@@ -102,11 +102,16 @@ def in_bucket(path: str) -> bool:
     return _IN_BUCKET.match(path) is not None
 
 
+def is_elsewhere(path: str) -> bool:
+    """Return whether a path is on no local file system: in a bucket, or where only Hadoop reaches it."""
+    return _ELSEWHERE.match(path) is not None
+
+
 def not_for(path: str) -> tuple[str, ...]:
     """Return the options that a source with this path cannot have."""
     if in_bucket(path):
         return ()
-    return (*_ONLY_IN_BUCKETS, *_REMOVING) if _OF_HADOOP.match(path) else _ONLY_IN_BUCKETS
+    return (*_ONLY_IN_BUCKETS, *_REMOVING) if is_elsewhere(path) else _ONLY_IN_BUCKETS
 
 
 def bucket_and_prefix(path: str) -> tuple[str, str]:
@@ -125,7 +130,7 @@ CANNOT_ARCHIVE = (
 
 def can_archive(path: str, archive: str) -> bool:
     """Return whether files go from one place to the other: both are in buckets, or both local."""
-    return in_bucket(archive) if in_bucket(path) else not (in_bucket(archive) or _OF_HADOOP.match(archive))
+    return in_bucket(archive) if in_bucket(path) else not is_elsewhere(archive)
 
 
 def fields_of(options: Mapping[str, str]) -> FileSourceFields:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from streamjob.errors import InvalidInput, refuse
+from streamjob.job.connectors.file_source import is_elsewhere
 from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import FILE_FORMATS, PLACED_FORMATS
 from streamjob.job.model.spec import JobSpec, SinkSpec, SourceSpec, TableSpec
@@ -16,7 +16,6 @@ _LOCAL: Mapping[type, tuple[str, str]] = {
     SinkSpec: ("sink {!r} writes files to", "write them to"),
 }
 """By kind of part: what it does with a path, and what it could do instead."""
-_ELSEWHERE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class NotOnExecutors(InvalidInput):
@@ -41,7 +40,7 @@ def _problems(spec: JobSpec, local_files: bool) -> Iterator[tuple[str, str]]:
     parts: tuple[SourceSpec | TableSpec | SinkSpec, ...] = (*spec.sources, *spec.tables, *spec.sinks)
     for part in parts:
         formats = PLACED_FORMATS if isinstance(part, SourceSpec) else FILE_FORMATS
-        if part.format in formats and _ELSEWHERE.match(option(part.options, "path") or "") is None:
+        if part.format in formats and not is_elsewhere(option(part.options, "path") or ""):
             what, fix = _LOCAL[type(part)]
             yield (
                 f"{what.format(part.name)} a local path, which other machines do not have",
