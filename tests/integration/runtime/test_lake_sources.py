@@ -17,6 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.integration.runtime.executor_processes import ON_TWO
 from tests.integration.runtime.processes import PROGRAM, JobProcess, JobRuns, job_runs
 from tests.integration.sinks.buckets import Bucket
+from tests.integration.sinks.lakes import OLD_CHECKSUMS, access_to
 
 from streamjob.errors import ExitCode
 
@@ -318,18 +319,15 @@ def test_a_table_that_a_job_writes_is_read_by_another_job(tmp_path: Path, form: 
     ids=["delta", "iceberg-executors"],
 )
 def test_a_table_in_a_bucket_is_read_with_the_access_to_the_snapshot_store(
-    bucket: Bucket, tmp_path: Path, form: str, more: tuple[str, ...]
+    bucket: Bucket, tmp_path: Path, form: str, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = bucket.server
     storage = {**server.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
-    access = {
-        "s3.endpoint": server.endpoint,
-        "s3.access-key-id": server.access_key,
-        "s3.secret-access-key": server.secret_key,
-        "s3.region": server.region,
-    }
-    delta, iceberg = Delta(bucket.path, storage), Iceberg(tmp_path, f"s3://{bucket.name}/warehouse", access)
-    lake: Lake = delta if form == "delta" else iceberg
+    for name, value in OLD_CHECKSUMS.items():
+        monkeypatch.setenv(name, value)
+    lake: Lake = Delta(bucket.path, storage)
+    if form == "iceberg":
+        lake = Iceberg(tmp_path, f"s3://{bucket.name}/warehouse", access_to(server))
     lake.append(rows_from(0))
     with job_of(tmp_path, lake.source()) as job:
         process = job.runs.start(*more, environment=server.environment)

@@ -110,14 +110,27 @@ def lake(database: Database, tmp_path: Path) -> Lake:
     return Lake(database, f"file://{warehouse}")
 
 
-@pytest.fixture
-def bucket_lake(database: Database, s3_server: S3Server) -> Lake:
-    """Return a lake in a bucket."""
-    access = {
-        "s3.endpoint": s3_server.endpoint,
-        "s3.access-key-id": s3_server.access_key,
-        "s3.secret-access-key": s3_server.secret_key,
-        "s3.region": s3_server.region,
+OLD_CHECKSUMS = {
+    "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
+    "AWS_RESPONSE_CHECKSUM_VALIDATION": "when_required",
+}
+
+
+def access_to(server: S3Server) -> dict[str, str]:
+    """Return the properties with which pyiceberg reaches a server's buckets."""
+    return {
+        "s3.endpoint": server.endpoint,
+        "s3.access-key-id": server.access_key,
+        "s3.secret-access-key": server.secret_key,
+        "s3.region": server.region,
         "s3.connect-timeout": "30",
     }
+
+
+@pytest.fixture
+def bucket_lake(database: Database, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Return a lake in a bucket."""
+    for name, value in OLD_CHECKSUMS.items():
+        monkeypatch.setenv(name, value)
+    access = access_to(s3_server)
     return Lake(database, f"s3://{s3_server.bucket}/{database.name}", access)

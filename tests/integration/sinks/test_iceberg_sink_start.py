@@ -8,11 +8,12 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from tests.integration.sinks.by_hand import opened
-from tests.integration.sinks.lakes import Lake
+from tests.integration.sinks.lakes import OLD_CHECKSUMS, Lake, access_to
+from tests.servers.s3 import S3Server
 
 from streamjob.errors import StreamJobError
 from streamjob_runtime.sinks.errors import UnusableTable
-from streamjob_runtime.sinks.iceberg.catalogs import CatalogRefuses, CatalogUnreachable
+from streamjob_runtime.sinks.iceberg.catalogs import CatalogRefuses, CatalogUnreachable, open_files
 from streamjob_runtime.sinks.iceberg.sink import IcebergSink
 
 pytestmark = pytest.mark.server
@@ -59,6 +60,18 @@ def test_a_key_that_may_not_write_is_refused_at_the_start(bucket_lake: Lake) -> 
     options = bucket_lake.options("db.report")
     with pytest.raises(CatalogRefuses, match="cannot be"):
         opened(IcebergSink("report"), {**options, "catalog.s3.secret-access-key": "wrong-secret-77"})
+
+
+def test_a_server_without_the_newer_checksums_takes_each_file(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in OLD_CHECKSUMS:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    files = open_files(access_to(s3_server))
+    for number in range(100):
+        with files.new_output(f"s3://{s3_server.bucket}/checksums/{number}").create() as output:
+            output.write(b"a small file")
 
 
 def test_what_can_work_leaves_nothing_behind(lake: Lake) -> None:

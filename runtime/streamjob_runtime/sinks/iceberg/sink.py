@@ -28,7 +28,7 @@ from streamjob.job.connectors.iceberg import parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
-from streamjob_runtime.sinks.iceberg.catalogs import Explainer, file_properties, open_catalog
+from streamjob_runtime.sinks.iceberg.catalogs import Explainer, open_catalog, open_files
 from streamjob_runtime.sinks.iceberg.changes import ChangeFile, read_changes, remove_changes, stage_changes
 from streamjob_runtime.sinks.iceberg.column_types import aligned, key_mismatches, mismatches, refusals, schema_of
 from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of
@@ -279,7 +279,7 @@ class IcebergSink:
         self._opened = table
         with self._explainer.explaining(f"files of table {self._options.table} cannot be written"):
             self._committed(table)
-            self._files = PyArrowFileIO(file_properties(table.io.properties))
+            self._files = open_files(table.io.properties)
             root = f"{data_path(table.metadata)}/streamjob/{self._identity}"
             scheme, host, path = PyArrowFileIO.parse_location(root, self._files.properties)
             self._directories = LifeDirectories(self._files.fs_by_scheme(scheme, host), path, root)
@@ -358,7 +358,7 @@ class IcebergSink:
                 "--location",
             )
         # Renew the temporary access that the catalog grants.
-        self._files = PyArrowFileIO(file_properties(table.io.properties))
+        self._files = open_files(table.io.properties)
         return table
 
     def _check_presence(self, checkpoint: CheckpointId, due: Sequence[StagedBatch]) -> None:

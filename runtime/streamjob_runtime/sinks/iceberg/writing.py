@@ -23,6 +23,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, YearTransform
 from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType, TimeType
 
+from streamjob_runtime.sinks.iceberg.catalogs import open_files
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, describe
 from streamjob_runtime.sinks.lakes.staged_changes import with_values
 from streamjob_runtime.sinks.lakes.values import holds_text, refuse_nulls, refuse_rows, refuse_unreadable, refused
@@ -52,7 +53,7 @@ class Target:
 
     def files(self) -> PyArrowFileIO:
         """Return access to the files."""
-        return PyArrowFileIO(dict(self.properties))
+        return open_files(dict(self.properties))
 
 
 @lru_cache(maxsize=8)
