@@ -45,6 +45,7 @@ LAZY: dict[str, Lazy] = {
     "validate": Lazy("Check a job file, and report all mistakes.", "streamjob.cli.validate:validate_command"),
     "plan": Lazy("Show the chains of a job.", "streamjob.cli.plan:plan_command"),
     "convert": Lazy("Write a job as YAML.", "streamjob.cli.convert:convert_command"),
+    "import": Lazy("Make a job of a PySpark program.", extra="runtime"),
     "test": Lazy("Run the tests of a job file.", "streamjob.cli.test:file_tests_command"),
     "preview": Lazy(
         "Show what an operator returns for a sample of its sources.", "streamjob.cli.preview:preview_command"
@@ -153,7 +154,7 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
     app.command(name, **options)(function)
 
 
-for _name in ("init", "run", "executor", "validate", "plan", "convert", "test", "preview", "check"):
+for _name in ("init", "run", "executor", "validate", "plan", "convert", "import", "test", "preview", "check"):
     _register(_name, _placeholder, help=LAZY[_name].help)
 _register("status", control.status)
 _register("ui", control.ui)

@@ -1,0 +1,1 @@
+"""`streamjob import`: makes a job of a PySpark program, by running it with a recorder in the place of Spark."""

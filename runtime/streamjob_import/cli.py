@@ -1,0 +1,52 @@
+"""`streamjob import`: makes a job of a PySpark program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamjob.errors import InvalidInput, InvalidJob
+from streamjob.job.loading.load import load_job
+from streamjob_import.running import record
+from streamjob_import.writing import write_job
+
+
+class UnusableTarget(InvalidInput):
+    """The file to write exists, or cannot be written."""
+
+
+def import_command(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM", exists=True, dir_okay=False, help="A Python file.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGUMENT", help="Arguments of the program, behind `--`.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The job to write. Default: PROGRAM_job.py beside it."),
+    ] = None,
+) -> None:
+    """Make a job of a PySpark program that streams.
+
+    The program runs once, with a recorder in the place of Spark: no query starts, and Spark reads and
+    writes nothing. What else the program does, it does.
+    """
+    target = output or program.with_name(f"{program.stem}_job.py")
+    if target.exists():
+        raise UnusableTarget(f"{target} exists", "delete it, or name another file with --output")
+    written = write_job(record(program, arguments or ()))
+    try:
+        target.write_text(written.text, encoding="utf-8")
+    except OSError as error:
+        raise UnusableTarget(f"{target}: cannot be written: {error.strerror}", "name another file") from None
+    typer.echo(f"wrote {target}")
+    if written.decisions:
+        places = "1 place" if written.decisions == 1 else f"{written.decisions} places"
+        typer.echo(f"decide at {places}: look for DECIDE in it")
+    try:
+        load_job(target)
+    except InvalidJob as error:
+        typer.echo(f"before it can run:\n{error}")
+        return
+    typer.echo(f"next: streamjob validate --spark {target}")

@@ -1,0 +1,442 @@
+"""Copies from a program the functions and values that its job needs, with all that these need in turn."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import datetime
+import decimal
+import functools
+import inspect
+import logging
+import re
+import textwrap
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import DataType, StructType
+
+from streamjob.job.connectors.options import is_secret
+from streamjob_import.expressions import Node, Root, Value, parts_of
+from streamjob_import.recording import Broadcast, Frame, Session, UserFunction
+
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+
+class Definitions:
+    """What a job copies from a program.
+
+    Args:
+        names: what the program's module holds at the end, by name.
+        variables: variables of the environment that the program read, by name; their values do not get into the job.
+        decisions: gets a sentence for each thing that cannot be copied as it is.
+    """
+
+    def __init__(
+        self, program: Path, names: Mapping[str, Any], variables: Mapping[str, str], decisions: list[str]
+    ) -> None:
+        self._file = program.resolve()
+        self._source = program.read_text(encoding="utf-8")
+        self._tree = ast.parse(self._source)
+        self._names = names
+        self._variables = {name: value for name, value in variables.items() if len(value) > 3}
+        self._decisions = decisions
+        self._statements = list(_top_level(self._tree))
+        self._bound = {name for each in self._statements for name in _bound_by(each)}
+        self._known = {
+            id(value): name for name, value in names.items() if name in self._bound and not isinstance(value, _PLAIN)
+        }
+        self._used: set[str] = set()
+        self._visited: set[str] = set()
+        self._imports: dict[str, None] = {}
+        self._own: dict[str, str] = {}
+        self._own_names: dict[Any, str] = {}
+
+    def imported(self, line: str) -> None:
+        """Add an import to the job."""
+        if line:
+            self._imports.setdefault(line)
+
+    def imports(self) -> list[str]:
+        """Return the imports that the job needs, each a statement."""
+        lines = dict(self._imports)
+        for each in self._chosen():
+            if isinstance(each, ast.Import | ast.ImportFrom):
+                named = [name for name in each.names if (name.asname or name.name).partition(".")[0] in self._used]
+                before = f"from {'.' * each.level}{each.module or ''} " if isinstance(each, ast.ImportFrom) else ""
+                for alias in named:
+                    lines.setdefault(f"{before}import {alias.name}" + (f" as {alias.asname}" if alias.asname else ""))
+        merged: dict[str, list[str]] = {}
+        for line in lines:
+            is_from = line.startswith("from ") and not line.endswith("*")
+            before, _, name = line.partition(" import ") if is_from else (line, "", "")
+            merged.setdefault(before, []).append(name)
+        texts = [
+            f"{before} import {', '.join(sorted(set(names)))}" if names[0] else before
+            for before, names in merged.items()
+        ]
+        return sorted(texts, key=lambda text: (text.startswith("from "), text))
+
+    def texts(self) -> list[str]:
+        """Return definitions, in the order of the program; those from inside of functions at the end."""
+        copied = [
+            self._with_session(each) for each in self._chosen() if not isinstance(each, ast.Import | ast.ImportFrom)
+        ]
+        return [*copied, *self._own.values()]
+
+    def names(self) -> set[str]:
+        """Return the names that are taken."""
+        return {*self._used, *self._own}
+
+    def is_known(self, value: Any) -> bool:
+        """Return whether the program has a name for a value."""
+        return id(value) in self._known
+
+    def named(self, code: types.CodeType) -> Any:
+        """Return the function at the top level of the program that has some code, or None."""
+        found = self._names.get(code.co_name)
+        return found if getattr(found, "__code__", None) is code else None
+
+    def define(self, name: str, text: str) -> None:
+        """Add a definition."""
+        self._own[name] = text
+
+    def use(self, name: str) -> None:
+        """Copy what the program binds to a name at its top level, and all that it needs."""
+        if name in self._visited:
+            return
+        self._visited.add(name)
+        if needs_spark(self._names.get(name)):
+            # It is made where it is used.
+            for each in self._assigning(name):
+                self._use_all(each)
+            return
+        if name in self._bound:
+            self._used.add(name)
+            for each in self._statements:
+                if name in _bound_by(each) and not isinstance(each, ast.Import | ast.ImportFrom):
+                    self._use_all(each)
+            return
+        for each in self._tree.body:
+            if isinstance(each, ast.ImportFrom) and each.names[0].name == "*" and _gives(each.module or "", name):
+                self.imported(f"from {each.module} import *")
+
+    def literal(self, value: Any) -> str | None:
+        """Return the Python text of a value, or None if it has none; a value of the environment is taken from there."""
+        if (name := self._known.get(id(value))) is not None and not needs_spark(value):
+            self.use(name)
+            return name
+        if isinstance(value, str):
+            return self._string(value)
+        if isinstance(value, _PLAIN):
+            return repr(value)
+        if isinstance(value, StructType):
+            return quoted(columns_of(value))
+        if isinstance(value, DataType):
+            self.imported("from pyspark.sql.types import *")
+            return repr(value)
+        if isinstance(value, datetime.date | datetime.timedelta):
+            self.imported("import datetime")
+            return repr(value)
+        if isinstance(value, decimal.Decimal):
+            self.imported("from decimal import Decimal")
+            return repr(value)
+        if isinstance(value, Path):
+            self.imported("from pathlib import Path")
+            return f"Path({self._string(str(value))})"
+        if isinstance(value, Broadcast) and (text := self.literal(value.value)) is not None:
+            self.imported("from types import SimpleNamespace")
+            return f"SimpleNamespace(value={text})"
+        if isinstance(value, logging.Logger):
+            self.imported("import logging")
+            return f"logging.getLogger({value.name!r})"
+        if isinstance(value, argparse.Namespace | types.SimpleNamespace):
+            self.imported("from types import SimpleNamespace")
+            items = {name: self.literal(each) for name, each in vars(value).items()}
+            given = ", ".join(f"{name}={text}" for name, text in items.items() if text is not None)
+            return f"SimpleNamespace({given})"
+        if isinstance(value, types.ModuleType):
+            self.imported(f"import {value.__name__}")
+            return value.__name__
+        if isinstance(value, StatefulProcessor) and type(value).__init__ is StatefulProcessor.__init__:
+            return f"{self.function(type(value))}()"
+        if type(value) in (list, tuple, set, dict):
+            return self._container(value)
+        return self.function(value) if callable(value) and hasattr(value, "__code__") else None
+
+    def function(self, function: Any, otherwise: str = "write") -> str:
+        """Return the name by which the job calls a function of the program; it is copied with all that it needs.
+
+        Args:
+            otherwise: the name of a lambda.
+        """
+        if (name := self._known.get(id(function))) is not None:
+            self.use(name)
+            return name
+        if isinstance(function, UserFunction):
+            return self._made_by_udf(function)
+        if (name := self._own_names.get(id(function))) is not None:
+            return name
+        if isinstance(function, functools.partial):
+            return self._partial(function)
+        if inspect.ismethod(function):
+            return self._method(function)
+        code = getattr(function, "__code__", None)
+        if code is None or Path(code.co_filename) != self._file:
+            module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+            if module and name.isidentifier():
+                self.imported(f"from {module} import {name}")
+                return name
+        if code is not None and (found := self._definition(code)) is not None:
+            return self._copied(function, found, otherwise)
+        self._decisions.append(f"{function!r} cannot be copied: define it here")
+        return self._added(function, "function", "def {name}(*arguments):\n    raise NotImplementedError\n")
+
+    def _copied(self, function: Any, definition: ast.FunctionDef | ast.Lambda, otherwise: str) -> str:
+        free = dict(
+            zip(function.__code__.co_freevars, (each.cell_contents for each in function.__closure__ or ()), strict=True)
+        )
+        self._use_all(definition, besides=free)
+        if isinstance(definition, ast.Lambda):
+            body = (ast.get_source_segment(self._source, definition.body) or "").replace("\\\n", " ")
+            header = f"def {{name}}({ast.unparse(definition.args)}):"
+            rest = f"    return {' '.join(body.split())}\n"
+        else:
+            lines = textwrap.dedent(self._text(definition)).splitlines(keepends=True)
+            at = next(
+                number for number, line in enumerate(lines) if line.startswith((f"def {definition.name}", "async"))
+            )
+            body_at = definition.body[0].lineno - _first_line(definition)
+            header = "".join(lines[at:body_at]).rstrip().replace(f"def {definition.name}", "def {name}", 1)
+            rest = "".join(lines[body_at:]).rstrip() + "\n"
+        first = definition.args.args[0].arg if definition.args.args else ""
+        bound = [self._binding(name, value, first) for name, value in free.items() if value is not function]
+        bound += [f"    {line}\n" for line in self._made_inside(definition, first, free)]
+        name = definition.name if isinstance(definition, ast.FunctionDef) else otherwise
+        safe = header.replace("{", "{{").replace("}", "}}").replace("{{name}}", "{name}")
+        body_text = ("".join(bound) + rest).replace("{", "{{").replace("}", "}}")
+        return self._added(function, name, f"{safe}\n{body_text}")
+
+    def _secret(self, name: str) -> str:
+        self.imported("import os")
+        variable = re.sub(r"[^A-Za-z0-9]+", "_", name).upper()
+        self._decisions.append(f"give the secret {name} in the variable {variable}")
+        return f'os.environ["{variable}"]'
+
+    def _binding(self, name: str, value: Any, first: str) -> str:
+        if _is_secret(name, value):
+            return f"    {name} = {self._secret(name)}\n"
+        if isinstance(value, Session):
+            return f"    {name} = {first}.sparkSession\n"
+        if (text := self.literal(value)) is not None:
+            return f"    {name} = {text}\n" if text != name else ""
+        self._decisions.append(f"{name} is a {type(value).__name__} of the program: make it here")
+        return f"    {name} = ...  # DECIDE\n"
+
+    def _method(self, method: Any) -> str:
+        owner = method.__self__
+        kind = owner if isinstance(owner, type) else type(owner)
+        self.function(kind)
+        called = f"{kind.__name__}.{method.__name__}" if isinstance(owner, type) else f"made.{method.__name__}"
+        lines = ["def {name}(batch, batch_id):\n"]
+        if not isinstance(owner, type):
+            lines.append(f"    made = {kind.__name__}.__new__({kind.__name__})\n")
+            for name, value in vars(owner).items():
+                text = "batch.sparkSession" if isinstance(value, Session) else self.literal(value)
+                if text is not None:
+                    lines.append(f"    made.{name} = {text}\n".replace("{", "{{").replace("}", "}}"))
+            self._decisions.append(f"{method.__qualname__} is called on an object that is made without its constructor")
+        lines.append(f"    return {called}(batch, batch_id)\n")
+        return self._added(method, method.__name__, "".join(lines))
+
+    def _partial(self, function: functools.partial[Any]) -> str:
+        called = self.function(function.func)
+        given = [self.literal(each) or "..." for each in function.args]
+        named = [
+            f"{name}={'batch.sparkSession' if isinstance(each, Session) else self.literal(each) or '...'}"
+            for name, each in function.keywords.items()
+        ]
+        arguments = ", ".join([*given, "batch", "batch_id", *named]).replace("{", "{{").replace("}", "}}")
+        text = f"def {{name}}(batch, batch_id):\n    return {called}({arguments})\n"
+        return self._added(function, f"{called}_batch", text)
+
+    def _made_by_udf(self, made: UserFunction) -> str:
+        if (name := self._own_names.get(id(made))) is not None:
+            return name
+        called = self.function(made.function, "compute")
+        self.imported("from pyspark.sql import functions as F")
+        given = [self.literal(each) or "..." for each in made.args]
+        named = [f"{name}={self.literal(each) or '...'}" for name, each in made.kwargs.items()]
+        arguments = ", ".join([*given, *named]).replace("{", "{{").replace("}", "}}")
+        many = "*values" if made.kind == "udf" else ", ".join(inspect.signature(made.function).parameters)
+        hints = inspect.getfullargspec(made.function).annotations
+        if made.kind != "udf" and hints:
+            many = str(inspect.signature(made.function))[1:].partition(")")[0]
+        passed = "*values" if many == "*values" else ", ".join(inspect.signature(made.function).parameters)
+        text = f"@F.{made.kind}({arguments})\ndef {{name}}({many}):\n    return {called}({passed})\n"
+        return self._added(made, f"{called}_udf", text)
+
+    def _added(self, key: Any, name: str, template: str) -> str:
+        free, number = name, 2
+        while free in self._own or free in self._bound:
+            free, number = f"{name}_{number}", number + 1
+        self._own[free] = template.format(name=free)
+        # What is copied stays reachable, so that no other object gets its id.
+        self._own_names[id(key)] = free
+        self._own_names[(free,)] = key
+        return free
+
+    def _container(self, value: Any) -> str | None:
+        if isinstance(value, dict):
+            items = [
+                (self.literal(key), self._secret(key) if _is_secret(key, each) else self.literal(each))
+                for key, each in value.items()
+            ]
+            if any(key is None or each is None for key, each in items):
+                return None
+            return "{" + ", ".join(f"{key}: {each}" for key, each in items) + "}"
+        texts = [self.literal(each) for each in value]
+        if any(each is None for each in texts) or (isinstance(value, set) and not value):
+            return None
+        inner = ", ".join(each for each in texts if each is not None)
+        if isinstance(value, tuple):
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        return f"[{inner}]" if isinstance(value, list) else "{" + inner + "}"
+
+    def _string(self, value: str) -> str:
+        for name, secret in self._variables.items():
+            if secret in value:
+                self.imported("import os")
+                before, _, after = value.partition(secret)
+                parts = [
+                    self._string(before) if before else "",
+                    f'os.environ["{name}"]',
+                    self._string(after) if after else "",
+                ]
+                return " + ".join(each for each in parts if each)
+        return quoted(value)
+
+    def _use_all(self, node: ast.AST, besides: Mapping[str, Any] = types.MappingProxyType({})) -> None:
+        for name in _loaded(node):
+            if name not in besides:
+                self.use(name)
+
+    def _definition(self, code: types.CodeType) -> ast.FunctionDef | ast.Lambda | None:
+        for each in ast.walk(self._tree):
+            if isinstance(each, ast.FunctionDef) and each.name == code.co_name:
+                if code.co_firstlineno in (each.lineno, _first_line(each)):
+                    return each
+            elif isinstance(each, ast.Lambda) and code.co_name == "<lambda>" and each.lineno == code.co_firstlineno:
+                return each
+        return None
+
+    def _chosen(self) -> list[ast.stmt]:
+        return [each for each in self._statements if self._used & set(_bound_by(each))]
+
+    def _with_session(self, statement: ast.stmt) -> str:
+        text = self._text(statement)
+        if not isinstance(statement, ast.FunctionDef) or not statement.args.args:
+            return text
+        made = self._made_inside(statement, statement.args.args[0].arg)
+        lines = text.splitlines(keepends=True)
+        at = statement.body[0].lineno - _first_line(statement)
+        indent = " " * statement.body[0].col_offset
+        return "".join([*lines[:at], *(f"{indent}{line}\n" for line in made), *lines[at:]])
+
+    def _made_inside(self, node: ast.AST, first: str, besides: Iterable[str] = ()) -> list[str]:
+        """Return statements that make what a function needs of Spark, with the session of its first argument."""
+        lines: list[str] = []
+        for name in _loaded(node):
+            value = self._names.get(name)
+            if name in besides or name == first or not needs_spark(value):
+                continue
+            if isinstance(value, Session):
+                lines.append(f"{name} = {first}.sparkSession")
+                continue
+            for each in self._assigning(name):
+                inner = self._made_inside(each, first, {*besides, name})
+                lines += [line for line in [*inner, *self._text(each).splitlines()] if line not in lines]
+        return lines
+
+    def _assigning(self, name: str) -> list[ast.stmt]:
+        return [
+            each
+            for each in self._statements
+            if isinstance(each, ast.Assign | ast.AnnAssign) and name in _bound_by(each)
+        ]
+
+    def _text(self, node: ast.stmt) -> str:
+        lines = self._source.splitlines()
+        return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
+
+
+def _is_secret(key: Any, value: Any) -> bool:
+    return isinstance(key, str) and isinstance(value, str) and is_secret(key, value)
+
+
+def columns_of(schema: StructType) -> str:
+    """Return columns as `name TYPE, …`."""
+    return ", ".join(f"{_column(each.name)} {each.dataType.simpleString()}" for each in schema)
+
+
+def _column(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{name}`"
+
+
+def needs_spark(value: Any) -> bool:
+    """Return whether a value cannot be made before Spark runs."""
+    if isinstance(value, Session | Frame):
+        return True
+    if isinstance(value, Value) and isinstance(value.node, Root):
+        return "pyspark" in value.node.imported or value.node.text.startswith("spark.")
+    return isinstance(value, Value | Node | list | tuple | dict) and any(needs_spark(each) for each in parts_of(value))
+
+
+def quoted(text: str) -> str:
+    """Return a string as Python, in double quotes where that needs no escapes."""
+    return repr(text) if '"' in text or "\\" in repr(text) else f'"{text}"'
+
+
+def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    for each in tree.body:
+        if isinstance(each, ast.If) and "__name__" in ast.unparse(each.test):
+            continue
+        yield each
+
+
+def _bound_by(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return [(each.asname or each.name).partition(".")[0] for each in names if each.name != "*"]
+        case _:
+            return [
+                each.id
+                for each in ast.walk(statement)
+                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+            ]
+
+
+def _loaded(node: ast.AST) -> list[str]:
+    return list(dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)))
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min(node.lineno, *(int(each.lineno) for each in decorators)) if decorators else node.lineno
+
+
+def _gives(module: str, name: str) -> bool:
+    try:
+        found = import_module(module)
+    except ImportError:
+        return False
+    return name in getattr(found, "__all__", ()) or (
+        not hasattr(found, "__all__") and hasattr(found, name) and not hasattr(builtins, name)
+    )

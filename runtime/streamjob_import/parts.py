@@ -1,0 +1,406 @@
+"""Derives the parts of a job from what a program did: sources, tables, operators, sinks, and what is left to decide."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamjob.job.model.spark_settings import overridden
+from streamjob_import.expressions import Attribute, Call
+from streamjob_import.recording import (
+    Frame,
+    Making,
+    Query,
+    Source,
+    Statement,
+    UserFunction,
+    ancestors,
+    parents,
+    sources_of,
+)
+from streamjob_import.running import Recording
+
+_GENERIC = {"df", "sdf", "ds", "stream", "query", "q", "raw", "data", "result", "writer", "spark", "self"}
+_LEFT_OUT = (
+    "spark.master", "spark.app.name", "spark.sql.shuffle.partitions", "spark.sql.extensions", "spark.sql.catalog.",
+    "spark.hadoop.fs.s3a.", "spark.sql.streaming.", "spark.jars",
+)  # fmt: skip
+_AGGREGATES = re.compile(r"\bgroup\s+by\b|\b(count|sum|avg|min|max)\s*\(", re.IGNORECASE)
+_STATEFUL = {"dropDuplicates", "dropDuplicatesWithinWatermark", "drop_duplicates", "distinct"}
+
+
+@dataclass(slots=True)
+class Part:
+    """What all parts have.
+
+    Args:
+        notes: what is to decide, or to know.
+    """
+
+    name: str
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SourcePart(Part):
+    """A source, or a table."""
+
+    source: Source | None = None
+    watermark: tuple[Any, Any] | None = None
+
+
+@dataclass(slots=True)
+class OperatorPart(Part):
+    """An operator.
+
+    Args:
+        result: what its function returns; None for SQL.
+        inputs: the parts whose rows it takes.
+        tables: the tables that it takes.
+        frames: the DataFrames that these are in the program, by their ids.
+        sql: its query.
+    """
+
+    result: Frame | None = None
+    inputs: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    frames: dict[int, str] = field(default_factory=dict)
+    sql: str = ""
+    mode: str = "append"
+    watermark: tuple[Any, Any] | None = None
+
+
+@dataclass(slots=True)
+class SinkPart(Part):
+    """A sink."""
+
+    query: Query | None = None
+    input: str = ""
+
+
+@dataclass(slots=True)
+class Parts:
+    """A job.
+
+    Args:
+        settings: Spark's configuration.
+        interval: between checkpoints, as the shortest trigger of a query.
+        functions: those that SQL calls.
+        notes: about the whole job.
+    """
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    partitions: Any = None
+    interval: str | None = None
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
+    sources: list[SourcePart] = field(default_factory=list)
+    tables: list[SourcePart] = field(default_factory=list)
+    operators: list[OperatorPart] = field(default_factory=list)
+    sinks: list[SinkPart] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def parts_of_job(recording: Recording) -> Parts:
+    """Return the parts of the job that does what a program does."""
+    return _Making(recording).job()
+
+
+class _Making:
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._naming = Naming(recording.program)
+        session = recording.session
+        self._job = Parts(_identifier(session.name or recording.program.stem, dash=True), functions=session.functions)
+        self._parts: dict[int, str] = {}
+        self._operators: dict[str, OperatorPart] = {}
+        self._sources: dict[str, SourcePart] = {}
+        self._tables: dict[int, str] = {}
+        self._views = {id(frame): name for name, frame in session.views.items()}
+        self._shared = _shared([each.frame for each in recording.queries])
+        with_time = [each for each in session.frames if _watermark(each) is not None]
+        self._timed = {id(each) for frame in with_time for each in (frame, *parents(frame))}
+
+    def job(self) -> Parts:
+        job, session = self._job, self._recording.session
+        job.notes += [f"{each}: left out" if "(`write`)" in each else each for each in session.left_out]
+        if self._recording.ended:
+            job.notes.append(f"the program ended at {self._recording.ended}; queries that it starts later are missing")
+        for missing in self._recording.missing:
+            if "." not in missing:
+                job.notes.append(f"the module {missing} is not installed here: what it gives was not known")
+        for query in self._recording.queries:
+            self._query(query)
+        self._settings()
+        return job
+
+    def _query(self, query: Query) -> None:
+        if not any(each.stream for each in sources_of(query.frame)):
+            self._job.notes.append(f"{query.place}: the query reads no stream that is known; it is left out")
+            return
+        part = self._part(query.frame)
+        sink = SinkPart(self._free(self._sink_name(query)), query=query, input=part)
+        if query.mode != "append":
+            self._set_mode(part, query.mode)
+        if (every := query.trigger.get("processingTime")) and isinstance(every, str):
+            shortest = duration(every)
+            if shortest and (self._job.interval is None or _seconds(shortest) < _seconds(self._job.interval)):
+                self._job.interval = shortest
+        if query.trigger.get("availableNow") or query.trigger.get("once"):
+            sink.notes.append("the program reads what is there and ends: run the job with --available-now")
+        if query.trigger.get("continuous"):
+            sink.notes.append("a continuous trigger has no match: the job runs in batches")
+        if place := query.options.get("checkpointLocation"):
+            alone = "`streamjob run … --from spark:DIRECTORY` takes over the query's checkpoint, which is in"
+            several = "the job starts without the query's checkpoint, which is in"
+            sink.notes.append(f"{alone if len(self._recording.queries) == 1 else several} {place}")
+        self._job.sinks.append(sink)
+
+    def _set_mode(self, name: str, mode: str) -> None:
+        waiting = [name]
+        while waiting:
+            operator = self._operators.get(waiting.pop())
+            if operator is None:
+                continue
+            waiting.extend(operator.inputs)
+            if _keeps_state(operator):
+                operator.mode = mode
+
+    def _part(self, frame: Frame) -> str:
+        if (known := self._parts.get(id(frame))) is not None:
+            return known
+        node = frame.node
+        if isinstance(node, Source):
+            name = self._source(frame, node)
+        elif (watermark := _watermark(frame)) is not None:
+            name = self._with_watermark(frame, watermark)
+        elif isinstance(node, Statement):
+            name = self._statement(frame, node)
+        else:
+            name = self._operator(frame)
+        self._parts[id(frame)] = name
+        return name
+
+    def _source(self, frame: Frame, source: Source) -> str:
+        name = self._views.get(id(frame)) or self._naming.of(frame.lines)
+        part = SourcePart(
+            self._free(name if name not in _GENERIC and name else _by_input(source) or name), source=source
+        )
+        if source.stream:
+            self._job.sources.append(part)
+            self._sources[part.name] = part
+        else:
+            self._job.tables.append(part)
+            part.notes.append("it is read again when the job starts; `refresh` reads it more often")
+        return part.name
+
+    def _with_watermark(self, frame: Frame, watermark: tuple[Any, Any]) -> str:
+        parent = parents(frame)[0]
+        name = self._part(parent)
+        part = self._sources.get(name) or self._operators.get(name)
+        if part is None or part.watermark not in (None, watermark):
+            operator = OperatorPart(
+                self._free(f"{name}_by_time"), result=parent, inputs=[name], frames={id(parent): name}
+            )
+            self._add(operator)
+            part, name = operator, operator.name
+        part.watermark = watermark
+        return name
+
+    def _statement(self, frame: Frame, statement: Statement) -> str:
+        name = self._views.get(id(frame)) or self._naming.of(frame.lines) or "statement"
+        sql = re.sub(r"\{(\w+)\}", r"\1", statement.text)
+        operator = OperatorPart(self._free(name), sql=sql)
+        for view, used in statement.views.items():
+            part = self._part(used)
+            if any(each.stream for each in sources_of(used)):
+                operator.inputs.append(part)
+            elif not isinstance(used.node, Source):
+                operator.notes.append(f"the view {view} is computed from no stream: declare it as a table")
+            if part != view:
+                operator.sql = re.sub(rf"\b{view}\b", part, operator.sql)
+        self._add(operator)
+        return operator.name
+
+    def _operator(self, frame: Frame) -> str:
+        operator = OperatorPart("", result=frame)
+        for each in self._borders(frame):
+            if any(source.stream for source in sources_of(each)):
+                operator.frames[id(each)] = self._part(each)
+                if operator.frames[id(each)] not in operator.inputs:
+                    operator.inputs.append(operator.frames[id(each)])
+            elif isinstance(each.node, Source):
+                operator.frames[id(each)] = self._table(each)
+                operator.tables.append(operator.frames[id(each)])
+            else:
+                operator.notes.append("spark.sql over no stream: declare a table, and take it as an argument")
+        name = self._views.get(id(frame)) or self._naming.of(frame.lines) or "result"
+        operator.name = self._free(name)
+        self._add(operator)
+        return operator.name
+
+    def _table(self, frame: Frame) -> str:
+        if id(frame) not in self._tables:
+            assert isinstance(frame.node, Source)
+            self._tables[id(frame)] = self._source(frame, frame.node)
+        return self._tables[id(frame)]
+
+    def _add(self, operator: OperatorPart) -> None:
+        self._job.operators.append(operator)
+        self._operators[operator.name] = operator
+
+    def _borders(self, frame: Frame) -> Iterator[Frame]:
+        """Yield the DataFrames that a function takes which computes this one."""
+        seen = {id(frame)}
+        waiting = list(parents(frame))
+        while waiting:
+            each = waiting.pop(0)
+            if id(each) in seen:
+                continue
+            seen.add(id(each))
+            if self.is_border(each):
+                yield each
+            else:
+                waiting = [*parents(each), *waiting]
+
+    def is_border(self, frame: Frame) -> bool:
+        """Return whether a DataFrame is a part of its own."""
+        if isinstance(frame.node, Source | Statement):
+            return True
+        streams = any(each.stream for each in sources_of(frame))
+        return streams and (id(frame) in self._timed or id(frame) in self._shared)
+
+    def _sink_name(self, query: Query) -> str:
+        named = query.name or self._naming.of(query.lines)
+        if named and named not in _GENERIC:
+            return named
+        target = query.table or query.options.get("topic") or query.options.get("path")
+        if isinstance(target, str) and (last := re.split(r"[/.:]", target.rstrip("/"))[-1]):
+            return last
+        return getattr(query.function, "__name__", "").strip("<>").replace("lambda", "batches") or "output"
+
+    def _settings(self) -> None:
+        job, given = self._job, self._recording.session.settings
+        job.partitions = given.get("spark.sql.shuffle.partitions")
+        known = {key: value for key, value in given.items() if not key.startswith(_LEFT_OUT)}
+        for key, value in known.items():
+            if refused := [what for what, _ in overridden({key: str(value)})]:
+                job.notes.append(f"the setting {key} is left out: {refused[0]}")
+            else:
+                job.settings[key] = value
+        if any(key.startswith("spark.hadoop.fs.s3a.") for key in given):
+            job.notes.append("access to S3 comes from the variables AWS_… of the job's environment, not from settings")
+        if packages := given.get("spark.jars.packages"):
+            job.notes.append(
+                f"spark.jars.packages is left out ({packages}): connectors of Kafka, files, Avro, PostgreSQL and lake "
+                "tables are part of streamjob; add `spark_conf` for others"
+            )
+
+    def _free(self, name: str) -> str:
+        wanted = _identifier(name)
+        taken = {"job", "Job", "F", "DataFrame"} | {
+            each.name for each in (*self._job.sources, *self._job.tables, *self._job.operators, *self._job.sinks)
+        }
+        free, number = wanted, 2
+        while free in taken:
+            free, number = f"{wanted}_{number}", number + 1
+        return free
+
+
+class Naming:
+    """Names of variables, by the lines that assign them."""
+
+    def __init__(self, program: Path) -> None:
+        self._file = str(program.resolve())
+        tree = ast.parse(program.read_text(encoding="utf-8"))
+        self._assigned = [
+            (
+                each.lineno,
+                each.end_lineno or each.lineno,
+                target.attr if isinstance(target, ast.Attribute) else target.id,
+            )
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Assign)
+            for target in each.targets
+            if isinstance(target, ast.Name | ast.Attribute)
+        ]
+
+    def of(self, lines: Iterable[tuple[str, int]]) -> str:
+        """Return the variable that gets what was made at some lines, the innermost first, or ''."""
+        for file, line in lines:
+            found = [(last - first, name) for first, last, name in self._assigned if first <= line <= last]
+            if found and file == self._file:
+                return min(found)[1].lstrip("_")
+        return ""
+
+
+def _shared(results: list[Frame]) -> set[int]:
+    """Return the DataFrames that several queries use, where they part."""
+    users: dict[int, set[str]] = {}
+    reached: dict[int, set[int]] = {}
+    for number, result in enumerate(results):
+        users.setdefault(id(result), set()).add(f"query {number}")
+        for each in ancestors(result):
+            reached.setdefault(id(each), set()).add(number)
+            for parent in parents(each):
+                users.setdefault(id(parent), set()).add(str(id(each)))
+    return {frame for frame, of in users.items() if len(of) > 1 and len(reached[frame]) > 1}
+
+
+def _watermark(frame: Frame) -> tuple[Any, Any] | None:
+    match frame.node:
+        case Call(function=Attribute(name="withWatermark"), args=args, kwargs=kwargs):
+            given = [*args, *kwargs.values()]
+            return given[0], given[1]
+        case _:
+            return None
+
+
+def _keeps_state(operator: OperatorPart) -> bool:
+    if operator.result is None:
+        return _AGGREGATES.search(operator.sql) is not None
+    waiting = [operator.result]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in operator.frames:
+            continue
+        match each.node:
+            case Call(function=Attribute(of=Making(node=Call()))):
+                return True
+            case Call(function=Attribute(name=name)) if name in _STATEFUL or name == "agg":
+                return True
+        waiting.extend(parents(each))
+    return False
+
+
+def duration(text: str) -> str | None:
+    """Return a duration of Spark, like `10 seconds`, as the job file has it: `10s`."""
+    found = re.fullmatch(r"\s*(\d+)\s*(milli|second|sec|minute|min|hour|h|m|s)\w*\s*", text, re.IGNORECASE)
+    if found is None:
+        return None
+    unit = {"milli": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h"}
+    number, word = int(found[1]), unit.get(found[2].lower(), found[2].lower())
+    return None if number == 0 else "1s" if word == "ms" else f"{number}{word}"
+
+
+def _seconds(text: str) -> int:
+    return int(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
+
+
+def _by_input(source: Source) -> str:
+    target = source.table or next(
+        (source.options[key] for key in ("subscribe", "subscribePattern", "path") if source.options.get(key)), ""
+    )
+    return re.split(r"[/.:]", str(target).rstrip("/*"))[-1] if isinstance(target, str) else ""
+
+
+def _identifier(name: str, *, dash: bool = False) -> str:
+    text = re.sub(r"[^A-Za-z0-9]+", "-" if dash else "_", name).strip("-_") or "job"
+    if dash:
+        return text.lower()
+    return f"_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text

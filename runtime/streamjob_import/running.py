@@ -1,0 +1,254 @@
+"""Runs a PySpark program with stand-ins for Spark, so that nothing starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from streamjob.errors import InvalidInput
+from streamjob_import.expressions import Place, Root, Undecided, Value
+from streamjob_import.recording import Frame, Made, Query, Session, Waits, column_function, user_function
+
+_FUNCTIONS = ("pyspark.sql.functions", "pyspark.sql.avro.functions", "pyspark.sql.protobuf.functions")
+_MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")
+_SESSIONS = ("pyspark.sql", "pyspark.sql.session")
+_WINDOWS = ("pyspark.sql", "pyspark.sql.window")
+
+
+class ProgramFailed(InvalidInput):
+    """The program ended with an exception before it started a query."""
+
+
+class NothingStarted(InvalidInput):
+    """The program ended without starting a query."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """What a program did.
+
+    Args:
+        names: what its module holds at the end, by name.
+        variables: the variables of the environment that it read and that are set, by name.
+        defaults: what it took in the place of those that are not set.
+        missing: modules that it imports and that are not installed here.
+        ended: how it ended after it had started queries, if by an exception.
+    """
+
+    program: Path
+    session: Session
+    names: Mapping[str, Any]
+    variables: Mapping[str, str]
+    defaults: Mapping[str, str]
+    missing: tuple[str, ...] = ()
+    ended: str = ""
+
+    @property
+    def queries(self) -> list[Query]:
+        """Those that it starts."""
+        return self.session.queries
+
+
+def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
+    """Run a program; return what it would have started.
+
+    Raises:
+        ProgramFailed: it ended with an exception before that.
+        NothingStarted: it started no query.
+        Undecided: it decides by a value that only Spark knows.
+    """
+    text = program.read_bytes()
+    session = Session.current = Session()
+    directory = str(program.parent.resolve())
+    module = types.ModuleType("__main__")
+    module.__file__ = str(program)
+    # Notebooks and Spark's shell have these names.
+    module.__dict__.update(spark=session, sc=session.sparkContext, display=lambda *_: None)
+    module.__dict__["dbutils"] = Value(Root("dbutils"))
+    environment = _Environment(os.environ)
+    absent = _Absent()
+    ended = ""
+    with _stand_ins(session, module, environment, absent, [str(program), *arguments], directory):
+        try:
+            exec(compile(text, str(program.resolve()), "exec"), module.__dict__)
+        except (Waits, KeyboardInterrupt):
+            pass
+        except SystemExit as error:
+            ended = f"it exits with {error.code!r}" if error.code not in (None, 0) else ""
+        except Undecided:
+            raise
+        except Exception as error:
+            ended = f"{_line_of(error)}: {type(error).__name__}: {error}"
+    if not session.queries:
+        if ended:
+            raise ProgramFailed(
+                f"{program}: {ended}",
+                "give it what it needs to run: its arguments behind `--`, its variables, its modules",
+            )
+        raise NothingStarted(
+            f"{program}: it starts no query by `writeStream … start()`",
+            "name the file that does; a function that nobody calls is not found",
+        )
+    return Recording(
+        program, session, dict(module.__dict__), environment.read, environment.defaults, tuple(absent.modules), ended
+    )
+
+
+def _line_of(error: Exception) -> str:
+    lines = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if Place.is_program(file):
+            lines.append(f"{Path(file).name}, line {traceback.tb_lineno}")
+        traceback = traceback.tb_next
+    return lines[-1] if lines else "the program"
+
+
+@contextmanager
+def _stand_ins(
+    session: Session,
+    module: types.ModuleType,
+    environment: _Environment,
+    absent: _Absent,
+    argv: list[str],
+    directory: str,
+) -> Iterator[None]:
+    before = set(sys.modules)
+    with ExitStack() as stack:
+        for place, name, value in _replaced():
+            stack.enter_context(patch.object(import_module(place), name, value))
+        stack.callback(sys.modules.__setitem__, "__main__", sys.modules["__main__"])
+        sys.modules["__main__"] = module
+        stack.enter_context(patch.object(sys, "argv", argv))
+        stack.enter_context(patch.object(sys, "path", [directory, *sys.path]))
+        stack.enter_context(patch.object(sys, "meta_path", [*sys.meta_path, absent]))
+        stack.enter_context(patch.object(os, "environ", environment))
+        stack.enter_context(patch.object(time, "sleep", _sleep(session)))
+        sys.setprofile(_Calls())
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            for name in set(sys.modules) - before:
+                if isinstance(sys.modules[name], _Module):
+                    del sys.modules[name]
+
+
+def _replaced() -> Iterator[tuple[str, str, Any]]:
+    for place in _FUNCTIONS:
+        names = vars(import_module(place))
+        for name, value in names.items():
+            if callable(value) and not name.startswith("_") and not isinstance(value, type):
+                yield place, name, user_function(name) if name in _MAKERS else column_function(place, name)
+    for place in _SESSIONS:
+        yield place, "SparkSession", Session
+    window = Value(Root("Window", "from pyspark.sql import Window"))
+    for place in _WINDOWS:
+        yield place, "Window", window
+    for name, value in {"DataFrame": Frame, "Column": Value}.items():
+        yield "pyspark.sql", name, value
+        yield f"pyspark.sql.{name.lower()}", name, value
+    context = type("SparkContext", (), {"getOrCreate": staticmethod(lambda *_: Session.active().sparkContext)})
+    yield "pyspark", "SparkContext", context
+
+
+def _sleep(session: Session) -> Callable[[float], None]:
+    def sleep(seconds: float) -> None:
+        if session.queries:
+            raise Waits
+
+    return sleep
+
+
+class _Environment(dict[str, str]):
+    """The environment; knows which variables the program reads.
+
+    Args:
+        real: that of the process.
+    """
+
+    def __init__(self, real: Mapping[str, str]) -> None:
+        super().__init__(real)
+        self.read: dict[str, str] = {}
+        self.defaults: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        value = super().__getitem__(name)
+        if any(Place.frames()):
+            self.read[name] = value
+        return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a variable, or what the program takes in its place."""
+        if name in self:
+            return self[name]
+        if isinstance(default, str) and default:
+            self.defaults.setdefault(name, default)
+        return default
+
+
+class _Module(types.ModuleType):
+    """A module that is not installed here."""
+
+    __path__: MutableSequence[str] = []  # noqa: RUF012 - as types.ModuleType has it
+    __version__ = "0"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        if name == "configure_spark_with_delta_pip":
+            return lambda builder, *_, **__: builder
+        return Value(Root(name, f"from {self.__name__} import {name}"))
+
+
+class _Absent:
+    """Finds modules that nobody else finds."""
+
+    def __init__(self) -> None:
+        self.modules: list[str] = []
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        from importlib.machinery import ModuleSpec
+
+        frame = sys._getframe(1)
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back  # type: ignore[assignment]
+        if not Place.is_program(frame.f_code.co_filename):
+            return None
+        self.modules.append(name)
+        return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        return _Module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """It has no code."""
+
+
+@dataclass(slots=True)
+class _Calls:
+    """Notes which functions of the program gave a DataFrame, and from what."""
+
+    _open: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
+
+    def __call__(self, frame: types.FrameType, event: str, result: Any) -> None:
+        code = frame.f_code
+        if event not in ("call", "return") or not Place.is_program(code.co_filename):
+            return
+        if event == "call":
+            count = code.co_argcount + code.co_kwonlyargcount
+            self._open.append((code, tuple(frame.f_locals.get(name) for name in code.co_varnames[:count])))
+        elif self._open and self._open[-1][0] is code:
+            _, args = self._open.pop()
+            if isinstance(result, Frame) and "<" not in code.co_qualname and code.co_flags & 0x0C == 0:
+                result.made.append(Made(code, args))

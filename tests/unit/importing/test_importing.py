@@ -1,0 +1,151 @@
+"""`streamjob import` makes valid jobs of the programs that people have, and says what is left to decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyspark.sql
+import pytest
+from pyspark import SparkContext
+from tests.unit.importing.programs import HEAD, PROGRAMS, READ, WRITE
+
+from streamjob.job.loading.load import load_job
+from streamjob_import.expressions import Undecided
+from streamjob_import.running import NothingStarted, ProgramFailed, record
+from streamjob_import.writing import write_job
+
+
+def imported(directory: Path, text: str, *arguments: str) -> str:
+    """Return the job of a program."""
+    program = directory / "program.py"
+    program.write_text(HEAD + text, encoding="utf-8")
+    return write_job(record(program, arguments)).text
+
+
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_the_job_of_a_program_is_valid_and_leaves_nothing_to_decide(text: str, tmp_path: Path) -> None:
+    job = imported(tmp_path, text)
+    assert "DECIDE" not in job
+    (tmp_path / "job.py").write_text(job, encoding="utf-8")
+    assert load_job(tmp_path / "job.py").spec.name == "a-program"
+
+
+def test_nothing_of_spark_starts_and_spark_is_itself_afterwards(tmp_path: Path) -> None:
+    before = pyspark.sql.SparkSession, pyspark.sql.functions.col
+    imported(tmp_path, PROGRAMS["windows"])
+    assert (pyspark.sql.SparkSession, pyspark.sql.functions.col) == before
+    assert SparkContext._active_spark_context is None
+
+
+def test_functions_are_copied_with_what_they_need(tmp_path: Path) -> None:
+    job = imported(tmp_path, PROGRAMS["functions of rows and of DataFrames"])
+    assert '@udf("int")\ndef times(n):\n    return n * FACTOR\n' in job
+    assert '    """It stays as it is."""\n' in job
+    assert 'return enrich(rows, "three").select(' in job
+    assert job.index("FACTOR = 3") < job.index("def times")
+
+
+def test_parts_have_the_names_of_variables_and_the_time_of_events_is_declared(tmp_path: Path) -> None:
+    job = imported(tmp_path, PROGRAMS["windows"])
+    assert 'rows = job.source("rows", format="json", schema="k STRING, at TIMESTAMP, n INT"' in job
+    assert "@job.operator(inputs=[rows], watermark=" in job
+    assert "def query(rows_by_time: DataFrame)" in job or "def counts(" in job
+    assert 'watermark=("at", "10m")' in job
+    assert "withWatermark" not in job
+    assert "max_parallelism=4" in job
+
+
+def test_queries_that_share_rows_share_an_operator(tmp_path: Path) -> None:
+    job = imported(tmp_path, PROGRAMS["several queries of shared rows"])
+    assert job.count("@job.operator") == 3
+    assert job.count("job.source(") == 1
+    assert 'job.sink("counts_2", input=counts, format="console")' in job
+    assert '@job.operator(inputs=[parsed], output_mode="update")\ndef counts' in job
+
+
+def test_arguments_of_the_program_count(tmp_path: Path) -> None:
+    assert '"path": "elsewhere"' in imported(tmp_path, PROGRAMS["main with arguments"], "--input", "elsewhere")
+
+
+def test_a_run_that_ends_with_what_is_there_is_said(tmp_path: Path) -> None:
+    assert "run the job with --available-now" in imported(tmp_path, PROGRAMS["main with arguments"])
+
+
+@pytest.mark.parametrize("key", ["password", "kafka.sasl.jaas.config"])
+def test_no_secret_gets_into_the_job(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_TEST", "s3cret-of-the-environment")
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required username=a password='{}';"
+    text = jaas if "jaas" in key else "{}"
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+from_environment = {text!r}.format(os.environ["SECRET_OF_TEST"])
+written_down = {text!r}.format("s3cret-of-the-program")
+def write(secret):
+    settings = {{"password": secret}}
+    return lambda batch, batch_id: batch.write.jdbc("url", "table", properties=settings)
+for number, given in enumerate([from_environment, written_down]):
+    rows.writeStream.format("jdbc").option({key!r}, given).queryName(f"plain{{number}}").start()
+    rows.writeStream.foreachBatch(write(given)).queryName(f"function{{number}}").start()
+""",
+    )
+    assert "s3cret" not in job
+    assert '"${env:' in job
+    assert 'os.environ["SECRET_OF_TEST"]' in job or 'os.environ["PASSWORD"]' in job
+
+
+def test_functions_of_batches_keep_their_text_and_get_the_session_of_their_batch(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+newest = Window.partitionBy("k").orderBy(F.desc("at"))
+
+def write_to(target, batch, batch_id):
+    spark.read.parquet(target)
+    batch.withColumn("at", F.row_number().over(newest)).write.parquet(target)
+
+rows.writeStream.foreachBatch(partial(write_to, "there")).queryName("one").start()
+rows.writeStream.foreachBatch(lambda batch, batch_id: write_to("here", batch, batch_id)).queryName("two").start()
+""",
+    )
+    assert '    return write_to("there", batch, batch_id)\n' in job
+    assert '    return write_to("here", batch, batch_id)\n' in job
+    assert '    newest = Window.partitionBy("k").orderBy(F.desc("at"))\n' in job
+    assert "getOrCreate" not in job
+    compile(job, "job.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    {
+        "a decision by rows": (f"{READ}\nif rows.count() > 3:\n    pass", Undecided, "program.py, line 12"),
+        "a loop over columns": ("for each in spark.read.csv('x').columns:\n    pass", Undecided, "program.py, line 10"),
+        "an error": ("raise ValueError('no such thing')", ProgramFailed, "line 10: ValueError: no such thing"),
+        "an exit": ("sys.exit(2)", ProgramFailed, "exits with 2"),
+        "no query": ("spark.read.csv('x').show()", NothingStarted, "starts no query"),
+    }.values(),
+)
+def test_a_program_that_cannot_be_recorded_is_refused_by_its_line(
+    text: str, error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=said):
+        imported(tmp_path, text)
+
+
+def test_what_a_job_does_not_do_is_said(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+spark.sql("CREATE DATABASE IF NOT EXISTS things")
+spark.range(3).write.parquet("numbers")
+catalog = spark.readStream.table("catalog.table").writeStream.toTable("catalog.other")
+rows{WRITE}
+raise RuntimeError("afterwards")
+""",
+    )
+    for said in ("CREATE DATABASE", "a batch is written", "catalog.table", "catalog.other", "RuntimeError: afterwards"):
+        assert said in job
+    assert job.count("# DECIDE") == 2
