@@ -13,7 +13,7 @@ import logging
 import re
 import textwrap
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,8 @@ class Definitions:
         self._visited: set[str] = set()
         self._imports: dict[str, None] = {}
         self._own: dict[str, str] = {}
-        self._own_names: dict[Any, str] = {}
+        self._own_names: dict[int, str] = {}
+        self._kept: list[Any] = []
 
     def imported(self, line: str) -> None:
         """Add an import to the job."""
@@ -88,10 +89,6 @@ class Definitions:
             self._with_session(each) for each in self._chosen() if not isinstance(each, ast.Import | ast.ImportFrom)
         ]
         return [*copied, *self._own.values()]
-
-    def names(self) -> set[str]:
-        """Return the names that are taken."""
-        return {*self._used, *self._own}
 
     def is_known(self, value: Any) -> bool:
         """Return whether the program has a name for a value."""
@@ -195,32 +192,35 @@ class Definitions:
         if code is not None and (found := self._definition(code)) is not None:
             return self._copied(function, found, otherwise)
         self._decisions.append(f"{function!r} cannot be copied: define it here")
-        return self._added(function, "function", "def {name}(*arguments):\n    raise NotImplementedError\n")
+        return self._added(function, "function", lambda name: f"def {name}(*_):\n    raise NotImplementedError\n")
 
     def _copied(self, function: Any, definition: ast.FunctionDef | ast.Lambda, otherwise: str) -> str:
-        free = dict(
-            zip(function.__code__.co_freevars, (each.cell_contents for each in function.__closure__ or ()), strict=True)
-        )
+        cells = (each.cell_contents for each in function.__closure__ or ())
+        free = dict(zip(function.__code__.co_freevars, cells, strict=True))
         self._use_all(definition, besides=free)
-        if isinstance(definition, ast.Lambda):
-            body = (ast.get_source_segment(self._source, definition.body) or "").replace("\\\n", " ")
-            header = f"def {{name}}({ast.unparse(definition.args)}):"
-            rest = f"    return {' '.join(body.split())}\n"
-        else:
-            lines = textwrap.dedent(self._text(definition)).splitlines(keepends=True)
-            at = next(
-                number for number, line in enumerate(lines) if line.startswith((f"def {definition.name}", "async"))
-            )
-            body_at = definition.body[0].lineno - _first_line(definition)
-            header = "".join(lines[at:body_at]).rstrip().replace(f"def {definition.name}", "def {name}", 1)
-            rest = "".join(lines[body_at:]).rstrip() + "\n"
         first = definition.args.args[0].arg if definition.args.args else ""
         bound = [self._binding(name, value, first) for name, value in free.items() if value is not function]
         bound += [f"    {line}\n" for line in self._made_inside(definition, first, free)]
-        name = definition.name if isinstance(definition, ast.FunctionDef) else otherwise
-        safe = header.replace("{", "{{").replace("}", "}}").replace("{{name}}", "{name}")
-        body_text = ("".join(bound) + rest).replace("{", "{{").replace("}", "}}")
-        return self._added(function, name, f"{safe}\n{body_text}")
+        if isinstance(definition, ast.Lambda):
+            body = (ast.get_source_segment(self._source, definition.body) or "").replace("\\\n", " ")
+            header, rest = f"({ast.unparse(definition.args)}):", f"    return {' '.join(body.split())}\n"
+            name = otherwise
+        else:
+            header, rest = self._header_and_body(definition)
+            name = definition.name
+        return self._added(function, name, lambda free: f"def {free}{header}\n{''.join(bound)}{rest}")
+
+    def _header_and_body(self, definition: ast.FunctionDef) -> tuple[str, str]:
+        """Return a function's text behind its name up to its body, and its body, without indentation or decorators."""
+        plain = ast.FunctionDef(**{**vars(definition), "decorator_list": []})
+        at = definition.lineno - _first_line(definition)
+        lines = textwrap.dedent(self._text(definition)).splitlines(keepends=True)[at:]
+        body = definition.body[0].lineno - definition.lineno
+        if body == 0 or not lines[0].startswith("def "):
+            # The body begins on the first line, or a text of several lines has no indentation.
+            lines, body = ast.unparse(plain).splitlines(keepends=True), 1
+        header = "".join(lines[:body]).rstrip().removeprefix(f"def {definition.name}")
+        return header, "".join(lines[body:]).rstrip() + "\n"
 
     def _secret(self, name: str) -> str:
         self.imported("import os")
@@ -228,12 +228,14 @@ class Definitions:
         self._decisions.append(f"give the secret {name} in the variable {variable}")
         return f'os.environ["{variable}"]'
 
+    def _given(self, name: Any, value: Any) -> str | None:
+        is_plain = isinstance(name, str) and isinstance(value, str) and is_secret(name, value)
+        return self._secret(name) if is_plain else self.literal(value)
+
     def _binding(self, name: str, value: Any, first: str) -> str:
-        if _is_secret(name, value):
-            return f"    {name} = {self._secret(name)}\n"
         if isinstance(value, Session):
             return f"    {name} = {first}.sparkSession\n"
-        if (text := self.literal(value)) is not None:
+        if (text := self._given(name, value)) is not None:
             return f"    {name} = {text}\n" if text != name else ""
         self._decisions.append(f"{name} is a {type(value).__name__} of the program: make it here")
         return f"    {name} = ...  # DECIDE\n"
@@ -243,60 +245,55 @@ class Definitions:
         kind = owner if isinstance(owner, type) else type(owner)
         self.function(kind)
         called = f"{kind.__name__}.{method.__name__}" if isinstance(owner, type) else f"made.{method.__name__}"
-        lines = ["def {name}(batch, batch_id):\n"]
+        lines = []
         if not isinstance(owner, type):
             lines.append(f"    made = {kind.__name__}.__new__({kind.__name__})\n")
             for name, value in vars(owner).items():
-                text = "batch.sparkSession" if isinstance(value, Session) else self.literal(value)
+                text = "batch.sparkSession" if isinstance(value, Session) else self._given(name, value)
                 if text is not None:
-                    lines.append(f"    made.{name} = {text}\n".replace("{", "{{").replace("}", "}}"))
+                    lines.append(f"    made.{name} = {text}\n")
             self._decisions.append(f"{method.__qualname__} is called on an object that is made without its constructor")
-        lines.append(f"    return {called}(batch, batch_id)\n")
-        return self._added(method, method.__name__, "".join(lines))
+        body = "".join(lines) + f"    return {called}(batch, batch_id)\n"
+        return self._added(method, method.__name__, lambda free: f"def {free}(batch, batch_id):\n{body}")
 
     def _partial(self, function: functools.partial[Any]) -> str:
         called = self.function(function.func)
         given = [self.literal(each) or "..." for each in function.args]
         named = [
-            f"{name}={'batch.sparkSession' if isinstance(each, Session) else self.literal(each) or '...'}"
+            f"{name}={'batch.sparkSession' if isinstance(each, Session) else self._given(name, each) or '...'}"
             for name, each in function.keywords.items()
         ]
-        arguments = ", ".join([*given, "batch", "batch_id", *named]).replace("{", "{{").replace("}", "}}")
-        text = f"def {{name}}(batch, batch_id):\n    return {called}({arguments})\n"
-        return self._added(function, f"{called}_batch", text)
+        body = f"    return {called}({', '.join([*given, 'batch', 'batch_id', *named])})\n"
+        return self._added(function, f"{called}_batch", lambda free: f"def {free}(batch, batch_id):\n{body}")
 
     def _made_by_udf(self, made: UserFunction) -> str:
         if (name := self._own_names.get(id(made))) is not None:
             return name
         called = self.function(made.function, "compute")
         self.imported("from pyspark.sql import functions as F")
-        given = [self.literal(each) or "..." for each in made.args]
         named = [f"{name}={self.literal(each) or '...'}" for name, each in made.kwargs.items()]
-        arguments = ", ".join([*given, *named]).replace("{", "{{").replace("}", "}}")
-        many = "*values" if made.kind == "udf" else ", ".join(inspect.signature(made.function).parameters)
-        hints = inspect.getfullargspec(made.function).annotations
-        if made.kind != "udf" and hints:
-            many = str(inspect.signature(made.function))[1:].partition(")")[0]
-        passed = "*values" if many == "*values" else ", ".join(inspect.signature(made.function).parameters)
-        text = f"@F.{made.kind}({arguments})\ndef {{name}}({many}):\n    return {called}({passed})\n"
-        return self._added(made, f"{called}_udf", text)
+        arguments = ", ".join([*(self.literal(each) or "..." for each in made.args), *named])
+        takes, passes = "(*values)", "*values"
+        if made.kind != "udf":
+            # Spark looks at the hints of these.
+            signature = inspect.signature(made.function)
+            takes, passes = str(signature).partition(" ->")[0], ", ".join(signature.parameters)
+        text = f"{takes}:\n    return {called}({passes})\n"
+        return self._added(made, f"{called}_udf", lambda free: f"@F.{made.kind}({arguments})\ndef {free}{text}")
 
-    def _added(self, key: Any, name: str, template: str) -> str:
+    def _added(self, key: Any, name: str, text_of: Callable[[str], str]) -> str:
         free, number = name, 2
         while free in self._own or free in self._bound:
             free, number = f"{name}_{number}", number + 1
-        self._own[free] = template.format(name=free)
+        self._own[free] = text_of(free)
         # What is copied stays reachable, so that no other object gets its id.
         self._own_names[id(key)] = free
-        self._own_names[(free,)] = key
+        self._kept.append(key)
         return free
 
     def _container(self, value: Any) -> str | None:
         if isinstance(value, dict):
-            items = [
-                (self.literal(key), self._secret(key) if _is_secret(key, each) else self.literal(each))
-                for key, each in value.items()
-            ]
+            items = [(self.literal(key), self._given(key, each)) for key, each in value.items()]
             if any(key is None or each is None for key, each in items):
                 return None
             return "{" + ", ".join(f"{key}: {each}" for key, each in items) + "}"
@@ -343,10 +340,13 @@ class Definitions:
         if not isinstance(statement, ast.FunctionDef) or not statement.args.args:
             return text
         made = self._made_inside(statement, statement.args.args[0].arg)
-        lines = text.splitlines(keepends=True)
-        at = statement.body[0].lineno - _first_line(statement)
-        indent = " " * statement.body[0].col_offset
-        return "".join([*lines[:at], *(f"{indent}{line}\n" for line in made), *lines[at:]])
+        if not made:
+            return text
+        header, body = self._header_and_body(statement)
+        decorators = text.splitlines(keepends=True)[: statement.lineno - _first_line(statement)]
+        indent = " " * (len(body) - len(body.lstrip(" ")))
+        lines = "".join(f"{indent}{line}\n" for line in made)
+        return f"{''.join(decorators)}def {statement.name}{header}\n{lines}{body}"
 
     def _made_inside(self, node: ast.AST, first: str, besides: Iterable[str] = ()) -> list[str]:
         """Return statements that make what a function needs of Spark, with the session of its first argument."""
@@ -373,10 +373,6 @@ class Definitions:
     def _text(self, node: ast.stmt) -> str:
         lines = self._source.splitlines()
         return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
-
-
-def _is_secret(key: Any, value: Any) -> bool:
-    return isinstance(key, str) and isinstance(value, str) and is_secret(key, value)
 
 
 def columns_of(schema: StructType) -> str:

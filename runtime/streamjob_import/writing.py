@@ -198,6 +198,8 @@ class _Writing:
         }
         if query.function is not None or query.writer is not None:
             given["function"] = self._function_of(query, notes)
+            # Spark does not give them to a function either.
+            options = {}
         else:
             given["format"] = quoted(query.format or ("delta" if query.table else "parquet"))
             if query.table is not None:

@@ -118,6 +118,39 @@ rows.writeStream.foreachBatch(lambda batch, batch_id: write_to("here", batch, ba
 
 
 @pytest.mark.parametrize(
+    "function",
+    {
+        "on one line": "    def write(batch, batch_id): spark.sql(text); helper(batch)",
+        "with a text of several lines": '    def write(batch, batch_id):\n        spark.sql("""\nSELECT\n""" + text)',
+        "decorated": "    @traced\n    def write(batch, batch_id):\n        helper(batch)  # as it is",
+        "that calls itself": "    def write(batch, batch_id):\n        batch_id and write(batch, batch_id - 1)",
+        "a lambda": "    write = lambda batch, batch_id: helper(\n        batch, text)",
+        "a method": "    write = Writer(text).write",
+    }.values(),
+)
+def test_a_function_inside_of_another_becomes_one_of_the_job(function: str, tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+def traced(function): return function
+def helper(batch, text="x"): return spark.createDataFrame([(text,)])
+class Writer:
+    def __init__(self, text):
+        self.text, self.spark = text, spark
+    def write(self, batch, batch_id):
+        helper(batch, self.text)
+def main(text):
+{function}
+    spark.readStream.format("rate").load().writeStream.foreachBatch(write).start()
+main("a {{text}}")
+""",
+    )
+    compile(job, "job.py", "exec")
+    assert "batch.sparkSession" in job or "batch_id - 1" in job
+    assert ", function=write" in job
+
+
+@pytest.mark.parametrize(
     ("text", "error", "said"),
     {
         "a decision by rows": (f"{READ}\nif rows.count() > 3:\n    pass", Undecided, "program.py, line 12"),
