@@ -22,8 +22,9 @@ _UNREADABLE = re.compile(
     r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (?:file://)?(\S+?)\.? .*?SQLSTATE: \w+"
 )
 _DAMAGES = (
-    "Unexpected end of input stream", "not a gzip file", "ZipException", "incorrect header check",
+    "Unexpected end of input stream", "not a gzip file", "ZipException", "ZstdIOException", "incorrect header check",
     "is not a Parquet file", "Malformed ORC file", "Not an Avro data file", "Not a data file",
+    "InvalidProtocolBufferException", "The end of the Avro file is missing",
 )  # fmt: skip
 """What readers say of a damaged file. Anything else may be the store's fault, and another attempt may read the file."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
+import pyarrow as pa
 import pytest
 from tests import jobs
 from tests.integration.core import core
@@ -96,24 +99,35 @@ def test_a_job_ends_at_a_header_with_other_columns_whatever_it_does_with_broken_
     assert "enforceSchema: true" in str(error.value.fix)
 
 
+def avro() -> bytes:
+    """Return a file with many blocks."""
+    fields = [{"name": "id", "type": "int"}, {"name": "amount", "type": "double"}]
+    file, rows = io.BytesIO(), ({"id": each, "amount": 1.5} for each in range(1_000))
+    fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows, sync_interval=1_000)
+    return file.getvalue()
+
+
 UNREADABLE = {
     "json": ("0.json.gz", gzip.compress(b'{"id": 1}\n' * 10_000)[:-20]),
+    "json by zstd": ("0.json.zst", pa.compress(b'{"id": 1}\n' * 10_000, "zstd", asbytes=True)[:-20]),
     "csv": ("0.csv.gz", b"id,amount\n1,2\n"),
     "parquet": ("0.parquet", b"PAR1 and no footer"),
     "orc": ("0.orc", b"no ORC"),
     "avro": ("0.avro", b"no Avro"),
+    "avro in its first block": ("0.avro", avro()[:1_000]),
+    "avro in its last block": ("0.avro", avro()[:-20]),
 }
 
 
-@pytest.mark.parametrize("form", UNREADABLE)
+@pytest.mark.parametrize("damage", UNREADABLE)
 def test_a_job_ends_at_a_file_that_nothing_can_read_and_names_it(
-    spark: SparkSession, tmp_path: Path, form: str
+    spark: SparkSession, tmp_path: Path, damage: str
 ) -> None:
-    name, content = UNREADABLE[form]
+    name, content = UNREADABLE[damage]
     (tmp_path / "orders").mkdir()
     (tmp_path / "orders" / name).write_bytes(content)
 
-    with running(spark, life_of(tmp_path, form)) as ends, pytest.raises(FileUnreadable) as error:
+    with running(spark, life_of(tmp_path, damage.split()[0])) as ends, pytest.raises(FileUnreadable) as error:
         ends.wait()
 
     assert f"{tmp_path}/orders/{name} cannot be read" in str(error.value)
