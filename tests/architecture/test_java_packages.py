@@ -14,7 +14,7 @@ USES = {
     "eventtime": {"kafka", "plans"},
     "executors": {"files"},
     "files": {"process"},
-    "filesource": {"plans", "text"},
+    "filesource": {"avro", "plans", "text"},
     "joins": {"plans"},
     "kafka": set(),
     "plans": set(),

@@ -111,8 +111,8 @@ class InputView(View):
         int | None, Figure("source_records_not_decoded_total", scope="source", heading="not decoded", rare=True)
     ] = Field(
         default=None,
-        description="Records that the source dropped in this process because they could not be decoded; null for "
-        "inputs that drop none.",
+        description="Records that the source dropped in this process because they could not be decoded, and damaged "
+        "files that it left out; null for inputs that drop none.",
     )
     records_ahead: Annotated[int, Figure("records_ahead_total")] = Field(
         default=0,

@@ -125,9 +125,11 @@ class AfterReading:
                 self._report([(str(self._folder), repr(error))])
 
     def _remove_all(self, objects: Sequence[Found], failed: list[tuple[str, str]]) -> bool:
-        """Return whether all objects are gone, or need not go."""
+        """Return whether all objects are gone, or need not go; a damaged one stays."""
 
         def remove(found: Found) -> bool:
+            if found.damage is not None:
+                return True
             if self._stopped or len(failed) >= _MOST_FAILURES:
                 return False
             try:

@@ -1,10 +1,10 @@
 """Reads and compacts the files below `sources/K/`, from which a source knows after a restart what it has read.
 
 Entry `<n>` has a line `v1`, and then of each file of the source's n-th read a JSON object with `path`, `size`,
-`modified` (ms since 1970) and `version`. `<c>.known` has the records of the entries 0..c (see `known`), in the order of
-reading. It begins with the content of the `.known` file before it, so that a checkpoint uploads only its new end. When
-more than a quarter of its records are forgotten, or are of keys that were read again, it is rewritten without them. So
-after a restart a source may know objects that it had forgotten.
+`modified` (ms since 1970), `version`, and of one that was left out, its `error`. `<c>.known` has the records of the
+entries 0..c (see `known`), in the order of reading. It begins with the content of the `.known` file before it, so that
+a checkpoint uploads only its new end. When more than a quarter of its records are forgotten, or are of keys that were
+read again, it is rewritten without them. So after a restart a source may know objects that it had forgotten.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def read_entry(folder: Path, entry: int | str) -> list[Found]:
         raise UnreadableCheckpointFile(file, f"unknown version {version[:20]!r}")
     try:
         values = [json.loads(line) for line in lines if line]
-        return [Found(each["path"], int(each["size"]), int(each["modified"]), each["version"]) for each in values]
+        return [
+            Found(each["path"], int(each["size"]), int(each["modified"]), each["version"], damage=each.get("error"))
+            for each in values
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableCheckpointFile(file, repr(error)) from None
 

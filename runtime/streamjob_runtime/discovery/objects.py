@@ -16,12 +16,14 @@ class Found:
         size: bytes.
         modified_ms: when it was written, in ms since 1970.
         version: its ETag, without quotes: another one means another content.
+        damage: why nothing can read it; None if it is whole, or was not checked.
     """
 
     key: str
     size: int
     modified_ms: int
     version: str
+    damage: str | None = field(default=None, compare=False, kw_only=True)
 
 
 def base_of(bucket: str) -> str:

@@ -147,7 +147,8 @@ def file_unreadable(uri: str, cause: str) -> FileUnreadable:
     """Return the error for a file that is damaged, or has another format than the source."""
     return FileUnreadable(
         f"The file {unquote(uri)} cannot be read: {cause.lstrip(': ')}",
-        "put a whole file in its place, move it away, or give its source another format",
+        "put a whole file in its place, move it away, or give its source another format; or go on without any row of "
+        "such files: onError: drop, or deadLetter to keep their paths",
     )
 
 

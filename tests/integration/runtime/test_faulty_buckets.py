@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
@@ -62,23 +63,27 @@ class Job:
 
     def wait_for(self, noted: Noted, what: str) -> None:
         """Wait until a fault is met."""
-        self._runs.wait(noted.met.is_set, what, self.process)
+        self.wait_until(noted.met.is_set, what)
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until a condition holds; the job must not end before."""
+        self._runs.wait(condition, what, self.process)
 
     def arrives(self) -> None:
         """Wait until the expected rows are there, and no others."""
-        self._runs.wait(lambda: self.published() >= self.expected, f"{len(self.expected)} rows", self.process)
+        self.wait_until(lambda: self.published() >= self.expected, f"{len(self.expected)} rows")
         assert self.published() == self.expected
 
 
 @contextmanager
-def job_of(bucket: Bucket, directory: Path) -> Iterator[Job]:
+def job_of(bucket: Bucket, directory: Path, *sinks: dict[str, Any], **source: Any) -> Iterator[Job]:
     """Run a job that copies the rows of objects into a directory, and looks for new ones all the time."""
-    options = {"path": f"{bucket.path}/in", "checkInterval": "250ms"}
+    options = {"path": f"{bucket.path}/in", "checkInterval": "250ms", **source.pop("options", {})}
     described = {
         "name": "faulty",
         "checkpointing": {"interval": "300ms"},
-        "sources": [{"name": "rows", "format": "json", "schema": "id BIGINT", "options": options}],
-        "sinks": [{"name": "out", "input": "rows", "format": "json", "options": {"path": "out"}}],
+        "sources": [{"name": "rows", "format": "json", "schema": "id INT", "options": options, **source}],
+        "sinks": [{"name": "out", "input": "rows", "format": "json", "options": {"path": "out"}}, *sinks],
     }
     file = directory / "job.yaml"
     file.write_text(json.dumps(described))

@@ -81,7 +81,7 @@ def test_mistakes_are_about_the_source_that_was_written(
     assert all("a_records" not in each for each in found)
 
 
-FILES = "{name: a, format: csv, schema: 'x INT, `b c` INT', options: {path: in}, onError: deadLetter, columns: [%s]}"
+FILES = "{name: a, format: %s, schema: 'x INT, `b c` INT', options: {path: in}, onError: deadLetter, columns: [%s]}"
 ROWS = "{name: b, inputs: [a], sql: 'SELECT x FROM a'}"
 
 
@@ -91,23 +91,24 @@ ROWS = "{name: b, inputs: [a], sql: 'SELECT x FROM a'}"
         (
             "'*', x + 1 AS y",
             None,
-            "SELECT `x`, `b c`, x + 1 AS y FROM (SELECT `x`, `b c` FROM `a_records` WHERE BROKEN IS NULL)",
+            "SELECT *, x + 1 AS y FROM (SELECT * EXCEPT (BROKEN) FROM `a_records` WHERE BROKEN IS NULL)",
         ),
         (
             "'*', _metadata.file_name AS file",
             ("*", "_metadata"),
             (
-                "SELECT `x`, `b c`, _metadata.file_name AS file FROM "
-                "(SELECT `x`, `b c`, _metadata FROM `a_records` WHERE BROKEN IS NULL)"
+                "SELECT * EXCEPT (`_metadata`), _metadata.file_name AS file FROM "
+                "(SELECT * EXCEPT (BROKEN) FROM `a_records` WHERE BROKEN IS NULL)"
             ),
         ),
     ],
 )
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_records_of_files_keep_their_metadata_for_the_columns_that_read_it(
-    tmp_path: Path, columns: str, of_records: tuple[str, ...] | None, query: str
+    tmp_path: Path, form: str, columns: str, of_records: tuple[str, ...] | None, query: str
 ) -> None:
     file = tmp_path / "job.yaml"
-    file.write_text(job(sources=FILES % columns, operators=ROWS, sinks=SINKS), encoding="utf-8")
+    file.write_text(job(sources=FILES % (form, columns), operators=ROWS, sinks=SINKS), encoding="utf-8")
 
     spec = load_job(file).spec
 

@@ -14,7 +14,7 @@ from streamjob.job.connectors.options import option as option_of
 from streamjob.job.connectors.registry import source_of
 from streamjob.job.model import protobuf
 from streamjob.job.model.encoding_spec import AVRO, BINARY, PROTOBUF, Encoding, EpochUnit, Registry
-from streamjob.job.model.formats import DECODED_FILES
+from streamjob.job.model.formats import CHECKED_FILES, DECODED_FILES
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import SinkSpec, SourceSpec, TableSpec
 from streamjob.job.model.suggest import did_you_mean
@@ -219,7 +219,7 @@ def _errors(source: SourceSpec) -> Iterator[Problem]:
         for option in source.options:
             if (why := _SETTLED.get(option.lower())) is not None:
                 yield Problem(where(source), f"has onError and the option {option!r}", why)
-    elif source.on_error is not None and source.key is None and source.value is None:
+    elif source.on_error is not None and source.format not in CHECKED_FILES and not (source.key or source.value):
         fix = "give the source value: {format: …, schema: …}, or use try_… functions in columns"
         yield Problem(where(source), "has onError, and decodes nothing", fix)
     if source.skip is None:

@@ -27,6 +27,8 @@ PLACED_FORMATS = _those(lambda each: each.path in ("files", "table"))
 """Formats whose data are at their `path`, and at no other."""
 DECODED_FILES = _those(lambda each: each.text_records)
 """File formats with records of text, which are decoded one by one."""
+CHECKED_FILES = FILE_FORMATS - {"binaryFile", "xml"}
+"""File formats of which a source can leave out damaged files: a binaryFile has any bytes, and Spark decodes XML."""
 BOUNDED_FORMATS = _those(lambda each: each.source is not None and each.source.bounded)
 """Formats whose end can be fixed: by the list of files at the first start, or by an offset for each partition."""
 

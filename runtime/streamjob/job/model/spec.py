@@ -169,10 +169,10 @@ class SourceSpec(Node):
     )
     on_error: OnError | None = Field(
         default=None,
-        description="Handling of a record that cannot be decoded, by `key` and `value`, or of csv and json files: "
-        "`fail` ends the job and names the record; `drop` drops the record and counts it; `deadLetter` also hands it "
-        "to the readers of `NAME_dead_letters`, where NAME is the source. Default: `fail`, unless the options "
-        "of csv or json files set Spark's `mode`.",
+        description="Handling of a record that cannot be decoded, by `key` and `value`, or of csv and json files, and "
+        "of a file that is damaged: `fail` ends the job and names the record or file; `drop` leaves it out and counts "
+        "it; `deadLetter` also hands it to the readers of `NAME_dead_letters`, where NAME is the source. Default: "
+        "`fail`, unless the options of csv or json files set Spark's `mode`.",
     )
     skip: str | None = Field(
         default=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -27,6 +28,7 @@ from streamjob.job.connectors.option_model import option_names
 from streamjob.job.connectors.options import option, without
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
+from streamjob.job.planning.dead_letters import leaves_out_damaged
 from streamjob.store.base import StoreError
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
 from streamjob_runtime.discovery.directory_lister import (
@@ -62,6 +64,7 @@ _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modi
 _KIND = "object-refused"
 _DEFAULT = "spark.hadoop.fs.defaultFS"
 _SPARKS_LOG = "_spark_metadata"
+_LOG = logging.getLogger("streamjob")
 _SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?,]"), r"\\\g<0>"
 _REFUSED: dict[str, Found] = {}
 """By path, the last object whose directories name columns that the plan of an earlier attempt did not have."""
@@ -195,6 +198,7 @@ class DiscoveredFiles:
             self.base + self._place.prefix,
             sample,
             surplus,
+            leaves_out_damaged(self._source),
         )
         self._directories = [each.lower() for each in self._java.directories()]
         return frame_of(spark, self._java.stream())
@@ -380,6 +384,9 @@ class DiscoveredFiles:
 
         numbers = range(entry_of(before) + 1, entry_of(now) + 1)
         read = [each for number in numbers for each in read_entry(folder, number)]
+        for each in read:
+            if each.damage is not None:
+                _LOG.warning("%s leaves out %s, which cannot be read: %s", self._who, each.key, each.damage)
         lister = self._lister()
         if isinstance(lister, DirectoryLister):
             other = lister.changed(read)

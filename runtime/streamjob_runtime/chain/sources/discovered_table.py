@@ -83,6 +83,7 @@ class DiscoveredTable(DiscoveredFiles):
             ROOT,
             sample.line(),
             java_session(spark).sparkContext().longAccumulator(),
+            False,
         )
         # The stream has those columns behind the others.
         frame = frame_of(spark, self._java.stream()).select(*map(quoted, columns.names))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, cast
 from streamjob.errors import InvalidInput
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import OperatorSpec, SourceSpec
+from streamjob.job.planning.dead_letters import leaves_out_damaged
 from streamjob_runtime.chain.event_time.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 from streamjob_runtime.chain.functions.user_functions import mistakes_named
 from streamjob_runtime.chain.sources.broken_records import with_decoded
 from streamjob_runtime.chain.sources.changes import check_changes, envelope_of, with_available, with_changes
 from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
-from streamjob_runtime.chain.sources.file_records import are_letters, decoded_files
+from streamjob_runtime.chain.sources.file_records import are_letters, decoded_files, without_damaged
 from streamjob_runtime.chain.sources.null_event_times import with_event_times
 from streamjob_runtime.spark.gateway import (
     analyzed_plan,
@@ -54,7 +55,8 @@ def read_stream(
         options = {"mode": "FAILFAST", **options}
     options = with_checked_header(source.format, options)
     if files is not None:
-        return files.stream(form, options, _schema_of(source.schema_ddl))
+        rows = files.stream(form, options, _schema_of(source.schema_ddl))
+        return without_damaged(source, rows) if leaves_out_damaged(source) else rows
     reader = spark.readStream.format(form).options(**options)
     return (reader.schema(source.schema_ddl) if source.schema_ddl else reader).load()
 

@@ -36,6 +36,11 @@ BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE = "__streamjob_text", "__streamjob_error"
 
 The text alone is NULL for the header of a file that does not fit the schema.
 """
+DAMAGE = "__streamjob_damage"
+"""The column with what is wrong with a file that nothing can read, as `DiscoveredFiles.java` names it.
+
+Such a file is one row, without any value.
+"""
 _KIND = "file-record"
 _LONGEST = 500
 """Characters of a record in the message of a job that ends."""
@@ -151,7 +156,7 @@ def records_of(spark: SparkSession, part: SourceSpec | TableSpec, options: Mappi
     given = {**options, "wholetext": (option(options, "multiLine") or "false").lower()}
     surplus = java_session(spark).sparkContext().longAccumulator()
     frame = load(given, None, surplus)
-    if directories := frame.schema.fields[1:]:
+    if directories := [each for each in frame.schema.fields[1:] if each.name != DAMAGE]:
         declared = {each.name.lower(): each for each in cast("StructType", StructType.fromDDL(fields)).fields}
         # As in Spark, they have the declared types.
         columns = [declared.pop(each.name.lower(), each) for each in directories]
@@ -201,5 +206,6 @@ def whole_records(part: str, records: DataFrame, *, only_headers: bool = False) 
 
 
 def fields_of(records: DataFrame) -> list[str]:
-    """Return the quoted names of the columns of records of files, without those of broken records."""
-    return [quoted(each) for each in records.columns if each not in (BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE)]
+    """Return the quoted names of the columns of records of files, without those of broken records and damaged files."""
+    further = (BROKEN_TEXT, BROKEN_ERROR, BROKEN_FILE, DAMAGE)
+    return [quoted(each) for each in records.columns if each not in further]

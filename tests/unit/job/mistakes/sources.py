@@ -45,8 +45,8 @@ _OF_PARTS = {
         "source 'a': has the option 'columnNameOfCorruptRecord' without mode",
         "use onError: deadLetter, or mode: PERMISSIVE as in plain Spark",
     ),
-    "broken records of columnar files": (
-        job(sources=SOURCE.replace("csv", "parquet")[:-1] + ", onError: drop}"),
+    "damaged files that Spark decodes alone": (
+        job(sources=SOURCE.replace("csv", "xml")[:-1] + ", onError: drop}"),
         "source 'a': has onError, and decodes nothing",
         "give the source value: {format: …, schema: …}, or use try_… functions in columns",
     ),

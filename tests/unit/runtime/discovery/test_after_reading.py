@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -101,6 +102,17 @@ def test_what_is_covered_goes_and_the_rest_stays(world: World) -> None:
 
     assert world.removed == [found(1)]
     assert list(world.bucket) == [found(2).key]
+
+
+def test_a_damaged_file_stays(world: World) -> None:
+    damaged = replace(found(1), damage="cut")
+    world.read(damaged, found(2))
+    world.read(found(3))
+
+    world.cover(1)
+
+    assert world.removed == [found(2), found(3)]
+    assert list(world.bucket) == [damaged.key]
 
 
 def test_each_object_is_tried_once_while_it_runs(world: World) -> None:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,7 +38,11 @@ def found(number: int, version: str = "v", modified_ms: int = 1_000) -> Found:
 
 def write_entry(folder: Path, number: int, files: list[Found]) -> None:
     """Write an entry as the source in Java does."""
-    values = [{"path": f.key, "size": f.size, "modified": f.modified_ms, "version": f.version} for f in files]
+    values = [
+        {"path": f.key, "size": f.size, "modified": f.modified_ms, "version": f.version}
+        | ({} if f.damage is None else {"error": f.damage})
+        for f in files
+    ]
     (folder / str(number)).write_text("\n".join(["v1", *(json.dumps(v, ensure_ascii=False) for v in values)]), "utf-8")
 
 
@@ -214,6 +219,12 @@ def test_an_object_with_any_name_is_read(tmp_path: Path) -> None:
     write_entry(tmp_path, 0, files)
 
     assert read_entry(tmp_path, 0) == files
+
+
+def test_an_entry_says_what_is_wrong_with_a_file_that_was_left_out(tmp_path: Path) -> None:
+    write_entry(tmp_path, 0, [replace(found(1), damage="cut"), found(2)])
+
+    assert [each.damage for each in read_entry(tmp_path, 0)] == ["cut", None]
 
 
 def test_a_source_that_has_read_nothing_knows_nothing(tmp_path: Path) -> None:

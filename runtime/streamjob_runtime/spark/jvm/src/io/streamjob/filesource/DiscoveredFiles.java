@@ -3,6 +3,7 @@ package io.streamjob.filesource;
 import io.streamjob.plans.Plans;
 import io.streamjob.text.NamedFiles;
 import io.streamjob.text.Surplus;
+import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -18,6 +19,8 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
 import org.apache.spark.sql.classic.Dataset;
@@ -30,17 +33,21 @@ import org.apache.spark.sql.execution.datasources.FileStatusCache;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.datasources.PartitionPath;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.PartitioningUtils$;
+import org.apache.spark.sql.execution.datasources.binaryfile.BinaryFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
 import scala.Function1;
 import scala.Option;
@@ -56,12 +63,16 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class DiscoveredFiles extends DataSource {
   private static final long serialVersionUID = 1L;
+  private static final String DAMAGE = "__streamjob_damage";
 
   private final transient Map<Integer, FileInbox> inboxes = new ConcurrentHashMap<>();
   private final transient FileFormat format;
   private final transient Surplus surplus;
+  private final String form;
+  private final boolean leavesOut;
   private final String root;
   private final StructType partitions;
+  private final StructType beside;
   private final StructType data;
   private final CaseInsensitiveMap<String> given;
 
@@ -74,6 +85,7 @@ public final class DiscoveredFiles extends DataSource {
    * @param root the directory above those of partitions.
    * @param sample some files, one JSON object in each line, whose directories say what the columns of partitions are.
    * @param surplus counts how many more records than rows of Spark there are in the files.
+   * @param leavesOut whether a damaged file is one row, with no values but its error in a further column.
    */
   public DiscoveredFiles(
       SparkSession session,
@@ -82,7 +94,8 @@ public final class DiscoveredFiles extends DataSource {
       Map<String, String> options,
       String root,
       String sample,
-      LongAccumulator surplus)
+      LongAccumulator surplus,
+      boolean leavesOut)
       throws ReflectiveOperationException {
     super(
         session,
@@ -94,6 +107,8 @@ public final class DiscoveredFiles extends DataSource {
         scala.collection.immutable.Map.from(CollectionConverters.asScala(options)),
         Option.empty(),
         Option.empty());
+    this.form = form;
+    this.leavesOut = leavesOut;
     this.root = root;
     this.given = CaseInsensitiveMap$.MODULE$.apply(options());
     this.surplus = new Surplus(surplus);
@@ -104,6 +119,7 @@ public final class DiscoveredFiles extends DataSource {
     List<FoundFile> files = sample.lines().map(FoundFile::of).toList();
     PartitionSpec found = partitions(files, Option.apply(schema));
     this.partitions = found.partitionColumns();
+    this.beside = leavesOut ? partitions.add(DAMAGE, DataTypes.StringType) : partitions;
     StructType all = schema != null ? schema : format.inferSchema(session, options(), Plans.seq(statuses(files))).get();
     Set<String> names = new HashSet<>();
     CollectionConverters.asJava(partitions).forEach(each -> names.add(key(each)));
@@ -153,8 +169,8 @@ public final class DiscoveredFiles extends DataSource {
   @Override
   public SourceInfo sourceInfo() {
     List<StructField> all = new ArrayList<>(CollectionConverters.asJava(data));
-    all.addAll(CollectionConverters.asJava(partitions));
-    Seq<String> names = Plans.seq(List.of(partitions.fieldNames()));
+    all.addAll(CollectionConverters.asJava(beside));
+    Seq<String> names = Plans.seq(List.of(beside.fieldNames()));
     return new SourceInfo("FileSource[" + root + "]", new StructType(all.toArray(new StructField[0])), names);
   }
 
@@ -177,18 +193,30 @@ public final class DiscoveredFiles extends DataSource {
     return surplus;
   }
 
+  /** Returns the files of a batch, the damaged ones with their errors if they are to be left out. */
+  List<FoundFile> checked(List<FoundFile> batch) {
+    return leavesOut && !batch.isEmpty() ? DamagedFiles.marked(session(), form, optionsOf(batch), batch) : batch;
+  }
+
   /** Returns the rows of the files of a batch. */
   Dataset<Row> rows(List<FoundFile> batch) {
+    Map<Boolean, List<FoundFile>> parts = batch.stream().collect(Collectors.partitioningBy(this::isLeftOut));
+    Dataset<Row> whole = rows(parts.get(false), format);
+    return parts.get(true).isEmpty() ? whole : whole.union(rows(parts.get(true), new Unread(format)));
+  }
+
+  private Dataset<Row> rows(List<FoundFile> batch, FileFormat format) {
     Map<Path, FileStatus> files = new LinkedHashMap<>();
     batch.forEach(each -> files.put(each.status().getPath(), each.status()));
     PartitionSpec found =
-        NamedFiles.withAllDirectories(partitions(batch, Option.apply(partitions)), partitions, statuses(batch));
+        NamedFiles.withAllDirectories(
+            withDamage(partitions(batch, Option.apply(partitions)), batch), beside, statuses(batch));
     Seq<FileStatus> all = Plans.seq(List.copyOf(files.values()));
     Map<Path, FileStatus[]> directories =
         batch.stream()
             .collect(
                 Collectors.groupingBy(
-                    FoundFile::directory,
+                    each -> isLeftOut(each) ? each.status().getPath() : each.directory(),
                     Collectors.collectingAndThen(
                         Collectors.toList(), each -> statuses(each).toArray(new FileStatus[0]))));
     InMemoryFileIndex index =
@@ -211,21 +239,38 @@ public final class DiscoveredFiles extends DataSource {
             return scala.collection.immutable.Map.from(CollectionConverters.asScala(directories));
           }
         };
+    HadoopFsRelation relation =
+        new HadoopFsRelation(index, beside, data, Option.empty(), format, optionsOf(batch), session());
+    return Dataset$.MODULE$.ofRows(session(), LogicalRelation$.MODULE$.apply(relation, true));
+  }
+
+  private scala.collection.immutable.Map<String, String> optionsOf(List<FoundFile> batch) {
     Map<String, String> options = new HashMap<>(CollectionConverters.asJava(given));
     if (batch.stream().anyMatch(FoundFile::hasColon)) {
       options.put("fs.file.impl", RawLocalFileSystem.class.getName());
       options.put("fs.file.impl.disable.cache", "true");
     }
-    HadoopFsRelation relation =
-        new HadoopFsRelation(
-            index,
-            partitions,
-            data,
-            Option.empty(),
-            format,
-            scala.collection.immutable.Map.from(CollectionConverters.asScala(options)),
-            session());
-    return Dataset$.MODULE$.ofRows(session(), LogicalRelation$.MODULE$.apply(relation, true));
+    return scala.collection.immutable.Map.from(CollectionConverters.asScala(options));
+  }
+
+  private boolean isLeftOut(FoundFile file) {
+    return leavesOut && file.error() != null;
+  }
+
+  /** Returns partitions with the column for an error; each damaged file is a partition, in which it alone has a value. */
+  private PartitionSpec withDamage(PartitionSpec found, List<FoundFile> files) {
+    List<PartitionPath> all = new ArrayList<>();
+    CollectionConverters.asJava(found.partitions()).forEach(each -> all.add(damage(each.values(), null, each.path())));
+    InternalRow nulls = new GenericInternalRow(partitions.length());
+    files.stream()
+        .filter(this::isLeftOut)
+        .forEach(each -> all.add(damage(nulls, each.error(), each.status().getPath())));
+    return leavesOut ? new PartitionSpec(beside, Plans.seq(all)) : found;
+  }
+
+  private static PartitionPath damage(InternalRow values, String error, Path path) {
+    Object[] further = {UTF8String.fromString(error)};
+    return new PartitionPath(new JoinedRow(values, new GenericInternalRow(further)), path);
   }
 
   private static List<FileStatus> statuses(List<FoundFile> files) {
@@ -271,6 +316,38 @@ public final class DiscoveredFiles extends DataSource {
       configuration.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED().key(), true);
       return super.buildReaderWithPartitionValues(
           session, data, partitions, required, nothing(), options, configuration);
+    }
+  }
+
+  /** Files of which nothing is read: each is one row without values. */
+  private static final class Unread extends BinaryFileFormat {
+    private static final long serialVersionUID = 1L;
+
+    private final FileFormat format;
+
+    Unread(FileFormat format) {
+      this.format = format;
+    }
+
+    /** As the other files have them: a union has rows of one type. */
+    @Override
+    public Seq<StructField> metadataSchemaFields() {
+      return format.metadataSchemaFields();
+    }
+
+    @Override
+    public Function1<PartitionedFile, Iterator<InternalRow>> buildReader(
+        org.apache.spark.sql.SparkSession session,
+        StructType data,
+        StructType partitions,
+        StructType required,
+        Seq<Filter> filters,
+        scala.collection.immutable.Map<String, String> options,
+        Configuration configuration) {
+      // The number of a row in a file, which is never NULL, is a column of its metadata.
+      Object[] row = CollectionConverters.asJava(required).stream().map(each -> each.nullable() ? null : 0L).toArray();
+      return (Function1<PartitionedFile, Iterator<InternalRow>> & Serializable)
+          file -> CollectionConverters.asScala(List.<InternalRow>of(new GenericInternalRow(row)).iterator());
     }
   }
 

@@ -111,7 +111,8 @@ public final class FileSource implements Source, SupportsTriggerAvailableNow, Re
       limited = read + 1 < last || inbox.size() > 0;
       return new Position(read + 1);
     }
-    List<FoundFile> next = inbox.next(limit);
+    // The entry keeps what is found, so that a batch that runs again leaves out the same files.
+    List<FoundFile> next = files.checked(inbox.next(limit));
     if (!next.isEmpty()) {
       write(last + 1, next);
       inbox.take(next.size());

@@ -77,8 +77,14 @@ public final class FileRecords extends OneChild implements Generator {
       this.surplus = surplus;
     }
 
-    /** Returns the rows of a line of the file that the task reads at the moment, or of the whole file. */
+    /**
+     * Returns the rows of a line of the file that the task reads at the moment, or of the whole file; a row of NULLs for
+     * null, which stands for a damaged file.
+     */
     public IterableOnce<InternalRow> rows(byte[] bytes) {
+      if (bytes == null) {
+        return CollectionConverters.asScala(List.<InternalRow>of(new GenericInternalRow(type.length())).iterator());
+      }
       UTF8String current = InputFileBlockHolder.getInputFilePath();
       // Spark makes a new text for each part of a file.
       if (current != file) {
