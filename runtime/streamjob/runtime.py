@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamjob_runtime.process.testing import preview_job as preview_job
     from streamjob_runtime.process.testing import run_job_tests as run_job_tests
     from streamjob_runtime.restoring.from_spark import check_query as check_query
+    from streamjob_runtime.restoring.from_spark import was_taken_over as was_taken_over
     from streamjob_runtime.sinks.checking.verifying import problems_of_sinks as problems_of_sinks
     from streamjob_runtime.spark.gateway import types_unparsed as types_unparsed
     from streamjob_runtime.spark.job_files import JobFiles as JobFiles
@@ -57,6 +58,7 @@ _PLACES = {
     "start_session": "spark.session:start_session",
     "types_unparsed": "spark.gateway:types_unparsed",
     "validate": "process.checking.validation:validate",
+    "was_taken_over": "restoring.from_spark:was_taken_over",
 }
 
 

@@ -74,7 +74,7 @@ def check_command(
     from streamjob.protocol.log.records import JobId
 
     with _recorded() as record, ExitStack() as stack:
-        examine = _examiner(stack, spark, location, restore_from)
+        examine = _examiner(stack, spark, location)
         parser, environ = (runtime.parse_with_spark, os.environ) if spark and examine is not None else (None, None)
         path, overlays = files_of(file, files)
         loaded = load_job(
@@ -115,7 +115,8 @@ def _check(
     """Compare, print the findings, and return why the job cannot start."""
     from streamjob.comparison.starting import compare_start
     from streamjob.job.planning.plan import plan
-    from streamjob.stored.start_snapshot import FROM_SPARK
+    from streamjob.protocol.log.restore import LATEST
+    from streamjob.stored.start_snapshot import FROM_SPARK, job_location
 
     def note(text: str) -> None:
         typer.echo(text, err=True)
@@ -123,6 +124,16 @@ def _check(
     if restore_from.startswith(FROM_SPARK):
         # What reads compressed changelogs.
         runtime.require("`streamjob check --from spark:`", "pyarrow")
+        store = job_location(loaded, location).job(job.namespace, job.name).store()
+        try:
+            if runtime.was_taken_over(restore_from, job, store):
+                note(f"{restore_from}: the job has taken it over already, and continues from its newest checkpoint")
+                restore_from = LATEST
+        finally:
+            store.close()
+    if examine is not None:
+        examine = partial(examine, latest=restore_from == LATEST)
+    if restore_from.startswith(FROM_SPARK):
         uri, compared = runtime.check_query(restore_from, loaded, plan(loaded.spec), job, allow, examine, time.time)
     else:
         start = compare_start(
@@ -173,13 +184,11 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _examiner(stack: ExitStack, ask_spark: bool, location: str | None, restore_from: str) -> Examine | None:
-    from streamjob.protocol.log.restore import LATEST
-
+def _examiner(stack: ExitStack, ask_spark: bool, location: str | None) -> Examine | None:
     if not runtime.has_spark():
         return None
     ask = runtime.embedded_spark(stack) if ask_spark else None
-    return partial(runtime.examine, ask=ask, location=location, latest=restore_from == LATEST)
+    return partial(runtime.examine, ask=ask, location=location)
 
 
 def _print(compared: Comparison, uri: str) -> None:

@@ -18,6 +18,9 @@ from streamjob.stored.state_owners import KINDS, owners
 TAKEN_FROM = "takenFrom"
 """The graph's field with the origin of state that no job made: `spark:URI`."""
 
+CONTINUES = "continues"
+"""The graph's field with the batch of a plain query behind which the job has continued it."""
+
 _STATE = re.compile(r"state/(\d+)/")
 _PARTS = {Kind.SOURCE: "sources", Kind.OPERATOR: "operators", Kind.SINK: "sinks"}
 

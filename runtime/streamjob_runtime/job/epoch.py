@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.graphs import compare
+from streamjob.comparison.snapshot_job import CONTINUES
 from streamjob.errors import CannotRestore, ProcessUnfit, StreamJobError
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.loading.load import LoadedJob
@@ -430,7 +431,9 @@ class Epoch(ChainListener, CheckpointListener):
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)
 
     def _manifests(self, max_parallelism: int, targets: Mapping[OperatorUid, str]) -> ManifestAssembler:
-        graph, job = {**self._graph(), "maxParallelism": max_parallelism}, self._job
+        graph, job, restored = {**self._graph(), "maxParallelism": max_parallelism}, self._job, self._view.restored
+        if restored is not None and CONTINUES in restored.manifest.graph:
+            graph[CONTINUES] = restored.manifest.graph[CONTINUES]
         return ManifestAssembler(job.namespace, job.name, self._ledger.epoch, graph, job.clock, targets)
 
     def _loop(self) -> EpochOutcome:

@@ -219,7 +219,7 @@ def _run_job(
     from streamjob_runtime.process.signals import Stopper
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.at_hand import FilesAtHand
-    from streamjob_runtime.restoring.from_spark import take_over
+    from streamjob_runtime.restoring.from_spark import take_over, was_taken_over
 
     if log_format() is LogFormat.TEXT:
         # With JSON, the log is set up already, since no panel must stay below it.
@@ -252,7 +252,8 @@ def _run_job(
     )
     named = options.restore_from
     if named.startswith(FROM_SPARK):
-        named = take_over(named, loaded, job.plan, job_id, metered, job.clock)
+        taken = was_taken_over(named, job_id, metered)
+        named = LATEST if taken else take_over(named, loaded, job.plan, job_id, metered, job.clock)
     restore_from = RestoreFrom(
         named if named in (LATEST, NONE) else snapshot_reference(named),
         options.claim_mode,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from streamjob.comparison.snapshot_job import TAKEN_FROM
-from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.comparison.snapshot_job import CONTINUES, TAKEN_FROM
+from streamjob.ids import BatchId, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.graph import graph_of
@@ -59,6 +59,7 @@ class Query:
         uri: its checkpoint.
         checkpoint: the local directory.
         batch: the last committed batch.
+        origin: names the query and this batch.
         sources: the job's sources that match the query's, in the query's order.
         operators: Spark's metadata of its stateful operators, by number.
         partitions: number of its state partitions; None if it has no state.
@@ -67,6 +68,7 @@ class Query:
     uri: str
     checkpoint: Path
     batch: BatchId
+    origin: str
     sources: tuple[SourceSpec, ...]
     operators: Mapping[int, OperatorMetadata]
     partitions: int | None
@@ -127,6 +129,13 @@ def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path,
     uri = source.uri
     listing = Listing(entry.key for entry in source.list(""))
     batch = _last_committed(listing, uri)
+    if (planned := listing.batches("offsets")[-1]) > batch:
+        log.warning(
+            "The query at %s had planned batch %d and not committed it. The job reads the batch's rows again: rows "
+            "that the query had written of it stay where they are.",
+            uri,
+            planned,
+        )
     fetching = Fetching(source, listing, target, uri, tables=whole)
     fetching.fetch(listing.logs(batch))
     offsets = read_offsets(target, batch)
@@ -143,7 +152,18 @@ def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path,
             give_ids(target, batch, operators, partitions, uri)
         else:
             fetching.fetch(listing.state())
-    return Query(uri, target, batch, sources, operators, partitions)
+    origin = _origin((target / "metadata").read_bytes(), batch, uri)
+    return Query(uri, target, batch, origin, sources, operators, partitions)
+
+
+def read_origin(source: Store) -> str:
+    """Return what names a query and its last committed batch. Raises as `read_query` does.
+
+    Args:
+        source: the store, at the checkpoint's root.
+    """
+    batch = _last_committed(Listing(entry.key for entry in source.list("")), source.uri)
+    return _origin(source.get(Key("metadata")), batch, source.uri)
 
 
 def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now: float) -> tuple[Manifest, Hold]:
@@ -160,7 +180,8 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
     watermark = read_commit(query.checkpoint, query.batch).next_watermark_ms or None
     positions = _positions(query)
     # The job does not own the query's output: for the job's sinks, everything is new.
-    graph = {**graph_of(loaded.spec, loaded.directory), "sinks": [], TAKEN_FROM: f"{FROM_SPARK}{query.uri}"}
+    origin = {TAKEN_FROM: f"{FROM_SPARK}{query.uri}", CONTINUES: query.origin}
+    graph = {**graph_of(loaded.spec, loaded.directory), "sinks": [], **origin}
     if query.partitions is not None:
         graph["maxParallelism"] = query.partitions
     uids = tuple(each.uid for each in (*chain.sources, *chain.operators))
@@ -204,15 +225,14 @@ def _last_committed(listing: Listing, uri: str) -> BatchId:
         )
     if not committed:
         raise NothingCommitted(f"The query at {uri} has committed no batch", "start the job with --from none")
-    batch = BatchId(committed[-1])
-    if planned[-1] > batch:
-        log.warning(
-            "The query at %s had planned batch %d and not committed it. The job reads the batch's rows again: rows "
-            "that the query had written of it stay where they are.",
-            uri,
-            planned[-1],
-        )
-    return batch
+    return BatchId(committed[-1])
+
+
+def _origin(metadata: bytes, batch: BatchId, uri: str) -> str:
+    try:
+        return f"spark-{str(json.loads(metadata)['id'])[:8]}-{batch}"
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnknownCheckpoint(f"The metadata of the query at {uri} cannot be read: {error!r}") from None
 
 
 def _sources(checkpoint: Path, offsets: OffsetEntry) -> list[QuerySource]:

@@ -2,24 +2,72 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 from pathlib import Path
 
 from streamjob.clock import Clock
+from streamjob.comparison.snapshot_job import CONTINUES
+from streamjob.ids import CheckpointId
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import Plan
-from streamjob.protocol.log.records import JobId
+from streamjob.protocol.log.records import JobId, read
+from streamjob.protocol.manifests.stored_manifests import read_completed
 from streamjob.snapshot.manifest import FileRef, Manifest
 from streamjob.store.base import Store
+from streamjob.store.effects import drive
+from streamjob.store.opening import Location, References
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
-from streamjob_runtime.restoring.from_spark.errors import UnknownCheckpoint
-from streamjob_runtime.restoring.from_spark.reading import Query, describe, query_location, read_query, reading
+from streamjob_runtime.restoring.from_spark.reading import (
+    Query,
+    describe,
+    query_location,
+    read_origin,
+    read_query,
+    reading,
+)
 from streamjob_runtime.restoring.from_spark.suitability import the_chain
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 log = logging.getLogger("streamjob")
+
+
+def was_taken_over(named: str, job: JobId, store: Store) -> bool:
+    """Return whether a job's newest completion continues a plain query behind its last batch; say so.
+
+    A start that names the same checkpoint again, as after a crash, then goes on from that completion.
+
+    Args:
+        named: see `take_over`.
+        store: at the job's root.
+
+    Raises:
+        CannotRestore: the query's checkpoint or the job's newest completion cannot be read.
+        InvalidInput: the location cannot be opened.
+        StoreError: a store failed.
+    """
+    newest = drive(store, read(job, checkpoints=1)).newest
+    if newest is None:
+        return False
+    location = query_location(named)
+    with reading(location) as source:
+        origin = read_origin(source)
+    references = References(store)
+    try:
+        manifest = drive(store, read_completed(newest), find=references.find)
+    finally:
+        references.close()
+    if manifest.graph.get(CONTINUES) != origin:
+        return False
+    log.info(
+        "The job has taken over the checkpoint at %s already, and continues from its own %s %s; --from %s starts "
+        "behind the query's batch again, as a fork",
+        location.uri,
+        newest.kind,
+        newest.id,
+        _savepoint(store, job.name, origin).uri,
+    )
+    return True
 
 
 def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Store, clock: Clock) -> str:
@@ -48,10 +96,13 @@ def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Stor
     return uri
 
 
-def _write(manifest: Manifest, hold: Hold, query: Query, store: Store) -> str:
+def _savepoint(store: Store, job: str, origin: str) -> Location:
     # The same checkpoint leads to the same location, so a repeated start leaves no second copy.
-    suffix = f"spark-{_query_id(query)}-{query.batch}"
-    savepoint = Savepoint(savepoint_location(store.uri, None, manifest.job, manifest.id, suffix), store.uri)
+    return savepoint_location(store.uri, None, job, CheckpointId(0), origin)
+
+
+def _write(manifest: Manifest, hold: Hold, query: Query, store: Store) -> str:
+    savepoint = Savepoint(_savepoint(store, manifest.job, query.origin), store.uri)
     try:
         files: tuple[FileRef, ...] = savepoint.target.upload(hold)
         (chain,) = manifest.chains
@@ -59,10 +110,3 @@ def _write(manifest: Manifest, hold: Hold, query: Query, store: Store) -> str:
     finally:
         savepoint.close()
     return savepoint.uri
-
-
-def _query_id(query: Query) -> str:
-    try:
-        return str(json.loads((query.checkpoint / "metadata").read_text("utf-8"))["id"])[:8]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UnknownCheckpoint(f"The metadata of the query at {query.uri} cannot be read: {error!r}") from None
