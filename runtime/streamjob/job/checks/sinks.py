@@ -8,6 +8,7 @@ from streamjob.job.checks.subject import Subject, option_problems, unknown_forma
 from streamjob.job.connectors import bucket_files
 from streamjob.job.connectors.changes import is_upsert, upsert_fix
 from streamjob.job.connectors.file_source import is_elsewhere
+from streamjob.job.connectors.misplaced import OF_SINKS, misplaced
 from streamjob.job.connectors.options import option
 from streamjob.job.connectors.registry import sink_of
 from streamjob.job.model.formats import (
@@ -36,6 +37,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
     inputs = subject.spec.inputs()
     exact = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
     for sink in subject.spec.sinks:
+        yield from _output_mode(sink, inputs.get(sink.input))
         if sink.delivery != "exactly-once":
             if "at-least-once" not in sink_of(sink.format).deliveries:
                 what = f"has the format {sink.format!r}, which delivers exactly-once and in no other way"
@@ -50,11 +52,14 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
                 yield Problem(where(sink), *problem)
             else:
                 yield from option_problems(sink, bucket_files.problems(sink.format, sink.options))
-        yield from _output_mode(sink, inputs.get(sink.input))
 
 
 def _output_mode(sink: SinkSpec, read: SourceSpec | OperatorSpec | None) -> Iterator[Problem]:
     if not isinstance(read, OperatorSpec) or read.output_mode == "append":
+        return
+    kind = sink_of(sink.format)
+    at_least_once = kind.output_modes if "at-least-once" in kind.deliveries else ()
+    if sink.delivery == "at-least-once" and read.output_mode in at_least_once:
         return
     if read.output_mode == "update" and is_upsert(sink):
         return
@@ -62,8 +67,8 @@ def _output_mode(sink: SinkSpec, read: SourceSpec | OperatorSpec | None) -> Iter
     if read.output_mode == "complete":
         yield Problem(where(sink), what, "use outputMode append; or update, and a sink with mode: upsert")
     else:
-        fix = f"{upsert_fix(sink)}, or use outputMode append, or delivery: at-least-once"
-        yield Problem(where(sink), what, fix)
+        other = ", or delivery: at-least-once" if "update" in at_least_once else ""
+        yield Problem(where(sink), what, f"{upsert_fix(sink)}, or use outputMode append{other}")
 
 
 def partitions(subject: Subject) -> Iterator[Problem]:
@@ -77,4 +82,7 @@ def partitions(subject: Subject) -> Iterator[Problem]:
 def connections(subject: Subject) -> Iterator[Problem]:
     """The options of a sink make sense, as far as that can be told without its server."""
     for sink in subject.spec.sinks:
-        yield from option_problems(sink, sink_of(sink.format).problems(sink))
+        kind = sink_of(sink.format)
+        yield from option_problems(sink, kind.problems(sink))
+        if kind.options is None and not is_python_sink(sink.format):
+            yield from option_problems(sink, misplaced(sink.options, kind.known, OF_SINKS))

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from streamjob.job.checks.functions import REFERENCE
 from streamjob.job.checks.subject import Subject, option_problems, schema_problems, unknown_format, where
 from streamjob.job.connectors.changes import change_columns
+from streamjob.job.connectors.lake_source import SOURCES
+from streamjob.job.connectors.misplaced import OF_ALL, misplaced
 from streamjob.job.connectors.options import option
 from streamjob.job.connectors.registry import source_of
 from streamjob.job.model.formats import BOUNDED_FORMATS, FILE_FORMATS, SOURCE_FORMATS
@@ -130,7 +132,10 @@ def _of_no_column(source: SourceSpec, name: str, known: Mapping[str, str | None]
 def connections(subject: Subject) -> Iterator[Problem]:
     """The options of a source make sense, as far as that can be told without its server."""
     for source in subject.spec.sources:
-        yield from option_problems(source, source_of(source.format).problems(source))
+        kind = source_of(source.format)
+        yield from option_problems(source, kind.problems(source))
+        if source.format not in SOURCES:
+            yield from option_problems(source, misplaced(source.options, kind.known, OF_ALL))
 
 
 def _computed(source: SourceSpec, subject: Subject) -> Mapping[str, str | None] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamjob.job.checks.subject import Subject, option_problems, schema_problems, unknown_format, where
+from streamjob.job.connectors.misplaced import OF_ALL, misplaced
 from streamjob.job.connectors.registry import table_of
 from streamjob.job.model.formats import TABLE_FORMATS
 from streamjob.job.model.problem import Problem
@@ -43,6 +44,7 @@ def connections(subject: Subject) -> Iterator[Problem]:
     """The options of a table make sense, as far as that can be told without its server."""
     for table in subject.spec.tables:
         yield from option_problems(table, table_of(table.format).problems(table))
+        yield from option_problems(table, misplaced(table.options, None, OF_ALL))
 
 
 def lookups(subject: Subject) -> Iterator[Problem]:

@@ -30,6 +30,7 @@ class OptionProblem(NamedTuple):
 
 Schema = Literal["needed", "optional", "refused"]
 Delivery = Literal["exactly-once", "at-least-once"]
+ALL_MODES = ("append", "update", "complete")
 BOTH_DELIVERIES: tuple[Delivery, ...] = ("exactly-once", "at-least-once")
 
 
@@ -42,6 +43,7 @@ class AsSource:
         columns: the columns of a source without one, with their types; None if nobody knows them before it is read.
         bounded: where it ends can be fixed at the first start.
         records: its rows are the records of partitions, with keys and values to decode.
+        known: the names of all options, where no `problems` tell; None if nobody knows them.
         options: the model of the options in the reference.
         problems: finds problems with the options.
     """
@@ -50,6 +52,7 @@ class AsSource:
     columns: Mapping[str, str] | None = None
     bounded: bool = False
     records: bool = False
+    known: frozenset[str] | None = None
     options: type[BaseModel] | None = None
     problems: Callable[[SourceSpec], Iterable[OptionProblem]] = lambda source: ()
 
@@ -79,6 +82,8 @@ class AsSink:
             the sink is Spark's.
         upserts: it has `mode: upsert`.
         partitions: it takes `partitionBy`.
+        output_modes: those whose rows it may get when it delivers at least once, and does not replace rows by key.
+        known: the names of all options, where no `problems` tell; None if nobody knows them.
         extra: the extra that has the packages of our own sink.
         options: the model of the options in the reference.
         problems: finds problems with the options.
@@ -88,6 +93,8 @@ class AsSink:
     own_options: str = ""
     upserts: bool = False
     partitions: bool = False
+    output_modes: tuple[str, ...] = ("append",)
+    known: frozenset[str] | None = None
     extra: str | None = None
     options: type[BaseModel] | None = None
     problems: Callable[[SinkSpec], Iterable[OptionProblem]] = lambda sink: ()

@@ -1,6 +1,6 @@
 """JDBC in a job file, as a sink or table: the checks of its options. The database is asked when the job starts.
 
-The options are Spark's. Spark passes unknown ones to the driver, so no option is unknown.
+The options are Spark's. Spark passes unknown ones to the driver, so only those are refused that mean nothing here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from streamjob.job.connectors.connector import AsSink, AsTable, Connector, OptionProblem
 from streamjob.job.connectors.datasets import Dataset, Values, first_host, table_name
+from streamjob.job.connectors.misplaced import misplaced
 from streamjob.job.connectors.options import option
 
 FORMAT = "jdbc"
@@ -23,12 +24,22 @@ _DATABASES: Mapping[str, tuple[str, int]] = {
     "sqlserver": ("mssql", 1433),
 }
 """Scheme and port by the second word of a JDBC address."""
+_REPLACING = ("truncate", "cascadeTruncate")
+_READING = (
+    "customSchema", "fetchsize", "lowerBound", "partitionColumn", "prepareQuery", "sessionInitStatement", "upperBound",
+)  # fmt: skip
+_NOT_OF_SINKS = {
+    **dict.fromkeys(_REPLACING, "leave it out: the sink appends rows, and empties no table"),
+    **dict.fromkeys(_READING, "leave it out: Spark reads it for tables only"),
+}
+_NOT_OF_TABLES = dict.fromkeys(("mode", "saveMode", "batchsize", *_REPLACING), "leave it out: the table is only read")
 _DATABASE_NAME = re.compile(r"[;?&]database(?:Name)?=([^;&]+)", re.IGNORECASE)
 
 
 def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield problems with a sink's options, with fixes; values are not shown."""
     yield from _url_problems(options)
+    yield from misplaced(options, None, _NOT_OF_SINKS)
     table = option(options, "dbtable")
     if option(options, "query") is not None:
         yield OptionProblem(
@@ -45,6 +56,7 @@ def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
 def table_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
     """Yield problems with the options of a table that is read, with fixes; values are not shown."""
     yield from _url_problems(options)
+    yield from misplaced(options, None, _NOT_OF_TABLES)
     table, query = option(options, "dbtable"), option(options, "query")
     if not table and not query:
         yield OptionProblem("lacks the option 'dbtable'", "add dbtable: schema.table, or query: SELECT …")

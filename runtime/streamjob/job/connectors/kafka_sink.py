@@ -12,6 +12,7 @@ from pydantic import Field
 from streamjob.job.connectors.connector import OptionProblem
 from streamjob.job.connectors.kafka_source import CLIENT, SERVERS, KafkaFields, is_count
 from streamjob.job.connectors.kafka_source import FORMAT as FORMAT
+from streamjob.job.connectors.misplaced import misplaced
 from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, refuse_options
 from streamjob.job.connectors.options import environment_names
 from streamjob.job.model.suggest import did_you_mean
@@ -155,6 +156,8 @@ def delivery_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
         yield OptionProblem(
             f"has the option {MODE!r}, and delivery: at-least-once, which knows none", "leave delivery out"
         )
+    others = {name: value for name, value in options.items() if name != MODE and not name.startswith(CLIENT)}
+    yield from misplaced(others, ("topic", "includeHeaders"), {})
 
 
 def _client_problems(name: str, value: str) -> Iterator[OptionProblem]:

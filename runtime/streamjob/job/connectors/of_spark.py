@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamjob.job.connectors import file_source
-from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsSource, AsTable, Connector, Schema
+from streamjob.job.connectors.connector import (
+    ALL_MODES,
+    BOTH_DELIVERIES,
+    AsSink,
+    AsSource,
+    AsTable,
+    Connector,
+    Schema,
+)
 
 
 def _files(
@@ -30,7 +40,18 @@ def _files(
 
 
 _BINARY = {"path": "string", "modificationTime": "timestamp", "length": "bigint", "content": "binary"}
-_RATE = AsSource(schema="refused", columns={"timestamp": "timestamp", "value": "bigint"})
+_RATE = AsSource(
+    schema="refused",
+    columns={"timestamp": "timestamp", "value": "bigint"},
+    known=frozenset({"numPartitions", "rampUpTime", "rowsPerSecond"}),
+)
+_MICRO_BATCH = frozenset({"advanceMillisPerBatch", "numPartitions", "rowsPerBatch", "startTimestamp"})
+
+
+def _seen(*known: str) -> AsSink:
+    """Return a sink that keeps no rows, so that none is there twice."""
+    return AsSink(output_modes=ALL_MODES, known=frozenset(known))
+
 
 CONNECTORS = (
     _files("avro", exactly_once=False),
@@ -41,14 +62,14 @@ CONNECTORS = (
     _files("parquet"),
     _files("text", schema="optional", columns={"value": "string"}),
     _files("xml", schema_of_table="needed", bounded=False, exactly_once=False),
-    Connector(name="console", sink=AsSink()),
+    Connector(name="console", sink=_seen("numRows", "truncate")),
     Connector(name="deltaSharing", source=AsSource(), table=AsTable()),
     Connector(name="eventhubs", source=AsSource()),
     Connector(name="kinesis", source=AsSource()),
-    Connector(name="memory", sink=AsSink()),
-    Connector(name="noop", sink=AsSink()),
+    Connector(name="memory", sink=_seen()),
+    Connector(name="noop", sink=_seen()),
     Connector(name="pulsar", source=AsSource()),
     Connector(name="rate", source=_RATE),
-    Connector(name="rate-micro-batch", source=_RATE),
-    Connector(name="socket", source=AsSource()),
+    Connector(name="rate-micro-batch", source=replace(_RATE, known=_MICRO_BATCH)),
+    Connector(name="socket", source=AsSource(known=frozenset({"host", "includeTimestamp", "port"}))),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from streamjob.job.connectors import delta, iceberg, jdbc, kafka_connector, lake_source, of_spark, postgresql
-from streamjob.job.connectors.connector import AsSink, AsSource, AsTable, Connector
+from streamjob.job.connectors.connector import ALL_MODES, AsSink, AsSource, AsTable, Connector
 
 CONNECTORS: Mapping[str, Connector] = {
     each.name: each
@@ -35,4 +35,4 @@ def table_of(name: str) -> AsTable:
 def sink_of(name: str) -> AsSink:
     """Return what a sink of this format is like; nothing is known of a Java class, or of one of Python."""
     known = CONNECTORS.get(name)
-    return AsSink() if known is None or known.sink is None else known.sink
+    return AsSink(output_modes=ALL_MODES) if known is None or known.sink is None else known.sink
