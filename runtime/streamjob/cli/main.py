@@ -59,6 +59,7 @@ LAZY: dict[str, Lazy] = {
         "Show the commits of a job's newest checkpoint, and give up one that fails.",
         "streamjob.cli.commits:commits_command",
     ),
+    "adopt": Lazy("Let jobs write to the output directory of a plain query.", "streamjob.cli.adopt:adopt_command"),
     "log": Lazy("Repair the log of a job.", "streamjob.cli.log:log_app"),
     "snapshots": Lazy(
         "List, show, verify, inspect and delete stored snapshots.", "streamjob.cli.snapshots:snapshots_app"
@@ -165,6 +166,7 @@ _register("stop", control.stop, cls=control.StopCommand)
 _register("advise", _placeholder, help=LAZY["advise"].help)
 _register("snapshots", _placeholder, help=LAZY["snapshots"].help)
 _register("commits", _placeholder, help=LAZY["commits"].help)
+_register("adopt", _placeholder, help=LAZY["adopt"].help)
 _register("log", _placeholder, help=LAZY["log"].help)
 
 

@@ -178,6 +178,11 @@ class S3Store:
             for key in self._delete_bulk(batch) if self._bulk and len(batch) > 1 else batch:
                 self._do("delete", key, partial(self._client.delete_object, Bucket=self._bucket, Key=self._key(key)))
 
+    def delete_folder(self, name: Key) -> None:
+        """Delete the object by which Hadoop and consoles represent a folder; a missing one is ignored."""
+        key = f"{self._key(name)}/"
+        self._do("delete", name, partial(self._client.delete_object, Bucket=self._bucket, Key=key))
+
     def close(self) -> None:
         """Close the connections; another store that shares them will open new ones."""
         self._connection.close()

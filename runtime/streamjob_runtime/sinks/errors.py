@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
 from streamjob.sink import StagedRowsGone as StagedRowsGone
+from streamjob.stored.sparks_output import SINK_LOG
 
 
 class UnusableSink(InvalidInput):
@@ -16,6 +17,19 @@ class UnusablePlace(InvalidInput):
 
 class PlaceTaken(InvalidInput):
     """Another job or another sink writes to the same path."""
+
+
+class PlaceOfQuery(InvalidInput):
+    """The sink's path is the output of a plain query, whose log hides the job's files from Spark's readers."""
+
+    @classmethod
+    def at(cls, whom: str, place: str) -> PlaceOfQuery:
+        """Return the error for the sink that is named, with the place as the user wrote it."""
+        return cls(
+            f"{whom}: {place} has {SINK_LOG}, the log of a plain query, so Spark's readers would see no row of the job",
+            f"stop the query for good, and run `streamjob adopt {place}`, which keeps what the query has committed, "
+            "and removes all else and the log; or name another path",
+        )
 
 
 class PlaceFull(StreamJobError):

@@ -30,6 +30,7 @@ from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.dead_letters import leaves_out_damaged
 from streamjob.store.base import StoreError
+from streamjob.stored.sparks_output import SINK_LOG
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
 from streamjob_runtime.discovery.directory_lister import (
     DirectoryLister,
@@ -63,7 +64,6 @@ _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modi
 """Options about which files there are, which Spark does not see."""
 _KIND = "object-refused"
 _DEFAULT = "spark.hadoop.fs.defaultFS"
-_SPARKS_LOG = "_spark_metadata"
 _LOG = logging.getLogger("streamjob")
 _SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?,]"), r"\\\g<0>"
 _REFUSED: dict[str, Found] = {}
@@ -484,10 +484,10 @@ class DiscoveredFiles:
             raise UnreadableDirectory(
                 f"{self._who}: the directory {self._path} does not exist", "create it, or correct the path"
             )
-        log = SourceFiles(f"{self.base}{_SPECIAL.sub(_ESCAPED, place.prefix)}{_SPARKS_LOG}/[0-9]*", {})
+        log = SourceFiles(f"{self.base}{_SPECIAL.sub(_ESCAPED, place.prefix)}{SINK_LOG}/[0-9]*", {})
         if self._listed(self._lister(log), first=True):
             raise WrittenBySpark(
-                f"{self._who}: {self._path} has {_SPARKS_LOG}, the log of Spark's own sink of files, and "
+                f"{self._who}: {self._path} has {SINK_LOG}, the log of Spark's own sink of files, and "
                 "only the files count that it names; a source of files does not read it",
                 "let the job that writes there be a streamjob, or copy the files to another place",
             )

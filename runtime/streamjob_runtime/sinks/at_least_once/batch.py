@@ -9,9 +9,12 @@ from pydantic import JsonValue
 
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
+from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.errors import UnusableSink
+from streamjob.stored.sparks_output import SINK_LOG
+from streamjob_runtime.discovery.hadoop_directories import HadoopDirectories
+from streamjob_runtime.sinks.errors import PlaceOfQuery, UnusableSink
 from streamjob_runtime.sinks.rows.counting import counted
 from streamjob_runtime.sinks.rows.readable_rows import readable_rows, unwritable
 from streamjob_runtime.spark.text.text_forms import writer_options
@@ -54,12 +57,22 @@ class BatchSink(AtLeastOnceSink):
         self._format = spark_format
         self._partition_by = tuple(partition_by)
 
+    def preview(self, context: SinkContext, schema: StructType | None) -> None:
+        """Check the rows and the place with Spark. Raises the errors of `check_schema`."""
+        self.open(context)
+        if schema is not None:
+            self.check_schema(schema)
+
     def check_schema(self, schema: StructType) -> None:
-        """Check that the format holds the columns.
+        """Check that the format holds the columns, and that Spark's readers will see the files.
 
         Raises:
             UnusableSink: readers of JSON or CSV would not find a column as it was.
+            PlaceOfQuery: a plain query has written there.
         """
+        path = option(self.context.options, "path") if self._format in FILE_FORMATS else None
+        if path is not None and _exists(f"{path.rstrip('/')}/{SINK_LOG}"):
+            raise PlaceOfQuery.at(f"sink {self.context.uid}", path)
         refuse(UnusableSink, f"sink {self.context.uid}:", unwritable(self._format, schema.fields))
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
@@ -74,3 +87,13 @@ class BatchSink(AtLeastOnceSink):
             writer = writer.partitionBy(*self._partition_by)
         writer.save()
         return Staged(None, rows())
+
+
+def _exists(uri: str) -> bool:
+    from pyspark.sql import SparkSession
+
+    try:
+        HadoopDirectories(SparkSession.active()).stat(uri)
+    except FileNotFoundError:
+        return False
+    return True

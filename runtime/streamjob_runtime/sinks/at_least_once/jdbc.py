@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from streamjob.ids import BatchId
-    from streamjob.sink import SinkContext, Staged
+    from streamjob.sink import Staged
 
 _NOT_FOUND = ("42", "S0")
 """SQLSTATE classes of a table that does not exist, or that may be written but not read."""
@@ -85,12 +85,6 @@ class JdbcSink(BatchSink):
     def __init__(self, name: str) -> None:
         super().__init__("jdbc")
         self._label = f"sink {name}"
-
-    def preview(self, context: SinkContext, schema: StructType | None) -> None:
-        """Check the database and the rows with Spark. Raises the errors of `check_schema`."""
-        self.open(context)
-        if schema is not None:
-            self.check_schema(schema)
 
     def check_schema(self, schema: StructType) -> None:
         """Find the driver, and check that the table has the rows' columns; Spark creates a missing table.

@@ -28,13 +28,14 @@ from streamjob.store.opening import open_location
 from streamjob.store.s3 import S3Store
 from streamjob.store.s3_connection import S3Connection, S3Settings
 from streamjob.store.s3_uploads import S3Uploads
+from streamjob.stored.sparks_output import SINK_LOG
 from streamjob_runtime.sinks.bucket.layout import OWNER, epoch_of, probe_key
 from streamjob_runtime.sinks.bucket.probe import probe_uploads
 from streamjob_runtime.sinks.bucket.records import CommitRecords
 from streamjob_runtime.sinks.bucket.rows import encoding_of, mismatches, prepared
 from streamjob_runtime.sinks.bucket.writing import StagedFile, Target, UploadedFiles
 from streamjob_runtime.sinks.committables import read_committable
-from streamjob_runtime.sinks.errors import StagedRowsGone, UnusableSink
+from streamjob_runtime.sinks.errors import PlaceOfQuery, StagedRowsGone, UnusableSink
 from streamjob_runtime.sinks.files.owners import owner_record, read_owner
 from streamjob_runtime.sinks.rows.readable_rows import readable_rows
 from streamjob_runtime.sinks.rows.task_files import write_batch
@@ -108,6 +109,7 @@ class BucketSink:
         Raises:
             UnusableOptions: an option is invalid.
             PlaceTaken: another job or sink writes there.
+            PlaceOfQuery: a plain query has written there.
             UnsuitableBucket: its multipart uploads do not behave as in S3.
             StoreDenied: it refuses the credentials, or they lack a right.
             StoreUnavailable: it does not answer.
@@ -115,7 +117,7 @@ class BucketSink:
         self._context = context
         self._prepare(context)
         with self._explaining():
-            if not self._check_owner(context):
+            if not self._check_place(context):
                 probe_uploads(self._uploads, self._objects, probe_key(context.epoch, secrets.token_hex(8)))
                 self._claim(context)
 
@@ -124,7 +126,7 @@ class BucketSink:
         self._prepare(context)
         try:
             with self._explaining():
-                self._check_owner(context)
+                self._check_place(context)
             if schema is not None:
                 self.check_schema(schema)
         finally:
@@ -261,6 +263,12 @@ class BucketSink:
             return
         if not created:
             self._check_owner(context)
+
+    def _check_place(self, context: SinkContext) -> bool:
+        """Do the same as `_check_owner`; raise PlaceOfQuery if a plain query has written there."""
+        if next(self._objects.list(f"{SINK_LOG}/"), None) is not None:
+            raise PlaceOfQuery.at(self._label, self.label)
+        return self._check_owner(context)
 
     def _check_owner(self, context: SinkContext) -> bool:
         """Return whether this sink has claimed the path; raise PlaceTaken if another one has."""

@@ -15,8 +15,9 @@ from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.options import without
 from streamjob.sink import SinkContext, Staged
+from streamjob.stored.sparks_output import SINK_LOG
 from streamjob_runtime.sinks.committables import read_committable, read_record
-from streamjob_runtime.sinks.errors import StagedRowsGone, UnreadableCommittable, UnusableSink
+from streamjob_runtime.sinks.errors import PlaceOfQuery, StagedRowsGone, UnreadableCommittable, UnusableSink
 from streamjob_runtime.sinks.files.commit_records import CommitRecords
 from streamjob_runtime.sinks.files.empty_part_files import holds_no_row, is_candidate
 from streamjob_runtime.sinks.files.file_systems import LocalPlace, Move, PlacedFile, place_full
@@ -118,17 +119,18 @@ class FileSink:
 
         Raises:
             PlaceTaken: another job or sink writes there.
+            PlaceOfQuery: a plain query has written there.
             UnusablePlace: it is not a directory, or not writable.
             PlaceFull: no space is left.
         """
-        self._check_owner(context)
+        self._check_place(context)
         self._place.prepare()
         self._take(context)
         self._context = context
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
         """Check the place without changing it. Raises the errors of `open`."""
-        self._check_owner(context)
+        self._check_place(context)
         self._place.check()
         if schema is not None:
             self.check_schema(schema)
@@ -241,6 +243,11 @@ class FileSink:
         if self._context is None:
             raise RuntimeError(f"the file sink of {self._place.label} is not open")
         return self._context
+
+    def _check_place(self, context: SinkContext) -> None:
+        self._check_owner(context)
+        if self._place.exists(SINK_LOG):
+            raise PlaceOfQuery.at(f"sink {context.uid}", self._place.label)
 
     def _take(self, context: SinkContext) -> None:
         if self._place.create(OWNER, owner_record(context, _WITH_RECORDS)):
