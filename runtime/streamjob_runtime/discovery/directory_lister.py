@@ -77,6 +77,13 @@ class DirectoryLister:
                 return each
         return None
 
+    def find(self, key: str) -> Found | None:
+        """Return a file of the source as it is now; None if it is gone, or none of the source."""
+        status = self._status(key)
+        found = None if status is None else self._found(key, status)
+        own = found is not None and self._files.is_of_source(key.removeprefix(self._files.base), found.modified_ms)
+        return found if own else None
+
     def exists(self) -> bool:
         """Return whether the directory or file is there that the path names."""
         return self._status(self._files.base + self._files.prefix.rpartition("/")[0]) is not None

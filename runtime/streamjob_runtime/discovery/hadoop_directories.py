@@ -9,8 +9,8 @@ from errno import EACCES
 from stat import S_IFDIR, S_IFREG
 from typing import TYPE_CHECKING, Any
 
-from streamjob.store.base import StoreUnavailable
-from streamjob_runtime.spark.gateway import first_of_class, java_errors, java_session, our_java, thrown
+from streamjob.store.base import ObjectMissing, StoreUnavailable
+from streamjob_runtime.spark.gateway import first_of_class, java_errors, java_of, java_session, our_java, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +67,20 @@ class HadoopDirectories:
     def stat(self, uri: str) -> HadoopEntry:
         """Return what is known of a file; raises as `scan` does."""
         return HadoopEntry(*self._asked("status", uri))
+
+    def read(self, uri: str) -> bytes:
+        """Return the content of a small file. Raises ObjectMissing, and StoreUnavailable if it cannot be read now."""
+        path = java_of(self._spark).org.apache.hadoop.fs.Path(uri)
+        try:
+            stream = path.getFileSystem(java_session(self._spark).sessionState().newHadoopConf()).open(path)
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+        except java_errors() as error:
+            if first_of_class(thrown(error), "java.io.FileNotFoundException") is not None:
+                raise ObjectMissing(f"{uri} does not exist") from error
+            raise StoreUnavailable(f"{uri} cannot be read now: {thrown(error).getMessage()}") from error
 
     def _asked(self, what: str, uri: str) -> Any:
         java = our_java(self._spark).Directories

@@ -15,14 +15,18 @@ from tests.integration.sinks import by_hand
 from tests.integration.sinks.buckets import Bucket, environment_of_tasks
 from tests.integration.sinks.by_hand import commit
 from tests.servers.faulty import FaultyProxy, answer, cut_after_applying
+from typer.testing import CliRunner
 
+from streamjob.cli.main import app
 from streamjob.ids import BatchId, Epoch, Key, OperatorUid
 from streamjob.job.connectors.options import UnusableOptions
 from streamjob.sink import SinkContext, Staged
 from streamjob.store.base import CredentialsRejected, StoreError
+from streamjob.store.s3_connection import S3Connection, S3Settings
+from streamjob.stored.sparks_output import SINK_LOG as LOG
 from streamjob_runtime.sinks.bucket import rows
 from streamjob_runtime.sinks.bucket.sink import BucketSink
-from streamjob_runtime.sinks.errors import PlaceTaken, UnusableSink
+from streamjob_runtime.sinks.errors import PlaceOfQuery, PlaceTaken, UnusableSink
 from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:
@@ -326,3 +330,23 @@ def test_rows_that_the_files_cannot_hold_are_refused(
     found = [problem for problem, _ in rows.mismatches(file_format, spark.sql(f"SELECT {query}").schema, partition_by)]
 
     assert any(what in problem for problem in found), found
+
+
+def test_the_output_of_a_plain_query_is_refused_until_it_is_adopted(bucket: Bucket) -> None:
+    name = "part-00000-6f0c1d0e-1f1f-4f4f-8888-0123456789ab-c000.snappy.parquet"
+    named = json.dumps({"path": f"s3a://{bucket.name}/lake/out/{name}", "action": "add"})
+    for key, content in ((name, "x"), (name.replace("part-00000", "part-00001"), "x"), (f"{LOG}/0", f"v1\n{named}")):
+        bucket.objects.put(Key(key), content.encode())
+    connection = S3Connection(S3Settings.from_environment())
+    connection.client.put_object(Bucket=bucket.name, Key=f"lake/out/{LOG}/", Body=b"")
+    connection.close()
+    with pytest.raises(PlaceOfQuery, match=f"streamjob adopt {bucket.path}"):
+        opened(bucket)
+    assert not list(bucket.objects.list("_streamjob/"))
+
+    done = CliRunner().invoke(app, ["adopt", bucket.path.replace("s3:", "s3a:"), "--yes"])
+
+    assert done.exit_code == 0, done.output
+    opened(bucket).close()
+    assert bucket.files() == [name]
+    assert not (bucket.directory / LOG).exists()

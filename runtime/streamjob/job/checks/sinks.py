@@ -84,5 +84,6 @@ def connections(subject: Subject) -> Iterator[Problem]:
     for sink in subject.spec.sinks:
         kind = sink_of(sink.format)
         yield from option_problems(sink, kind.problems(sink))
-        if kind.options is None and not is_python_sink(sink.format):
+        checked = sink.delivery == "exactly-once" and is_elsewhere(option(sink.options, "path") or "")
+        if kind.options is None and not checked and not is_python_sink(sink.format):
             yield from option_problems(sink, misplaced(sink.options, kind.known, OF_SINKS))

@@ -6,14 +6,15 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.clock import Clock
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
+from streamjob.ids import Key
 from streamjob.job.connectors.file_source import (
     CANNOT_ARCHIVE,
     FileSourceFields,
@@ -30,8 +31,9 @@ from streamjob.job.model.formats import FILE_FORMATS
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.dead_letters import leaves_out_damaged
 from streamjob.store.base import StoreError
-from streamjob.stored.sparks_output import SINK_LOG
+from streamjob.stored.sparks_output import SINK_LOG, UnknownSinkLog
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd, BoundedFilesGone
+from streamjob_runtime.discovery.committed_files import CommittedFiles
 from streamjob_runtime.discovery.directory_lister import (
     DirectoryLister,
     UnreadableDirectory,
@@ -39,11 +41,11 @@ from streamjob_runtime.discovery.directory_lister import (
     resolved,
 )
 from streamjob_runtime.discovery.hadoop_directories import HadoopDirectories
-from streamjob_runtime.discovery.objects import Found, Lister, Refused, base_of
+from streamjob_runtime.discovery.objects import Classified, Found, Lister, Refused, base_of
 from streamjob_runtime.discovery.patterns import SourceFiles, UnreadableKey, directory_of
 from streamjob_runtime.discovery.rereading import changed_since
 from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
-from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
+from streamjob_runtime.spark.checkpoint_dir.files_read import local_path, sparks_files
 from streamjob_runtime.spark.checkpoint_dir.logs import VOID_OFFSET
 from streamjob_runtime.spark.connectors.buckets import NothingInBucket, access_of, settings_of_bucket
 from streamjob_runtime.spark.gateway import frame_of, java_schema, java_session, our_java
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from streamjob.store.s3_connection import S3Connection, S3Credentials
     from streamjob_runtime.discovery.after_reading import AfterReading
     from streamjob_runtime.discovery.discoverer import Check, Discoverer
+    from streamjob_runtime.discovery.known import Known
     from streamjob_runtime.discovery.notifications import Notifications
     from streamjob_runtime.discovery.s3_lister import S3Lister
 
@@ -66,12 +69,13 @@ _KIND = "object-refused"
 _DEFAULT = "spark.hadoop.fs.defaultFS"
 _LOG = logging.getLogger("streamjob")
 _SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?,]"), r"\\\g<0>"
+_LOG = logging.getLogger("streamjob")
 _REFUSED: dict[str, Found] = {}
 """By path, the last object whose directories name columns that the plan of an earlier attempt did not have."""
 
 
 class WrittenBySpark(InvalidInput):
-    """The directory of a source has a log that says which of its files count; nothing was started."""
+    """The directory of a source has a log that says which of its files count, and cannot be read by it."""
 
 
 class ArchiveNotApart(InvalidInput):
@@ -178,6 +182,7 @@ class DiscoveredFiles:
 
         Raises:
             UnreadableDirectory: the directory does not exist, or cannot be listed.
+            WrittenBySpark: it is the output of a plain query, of which the job would remove files.
             BucketMissing, CredentialsRejected, CredentialsExpired, AccessDenied: S3 refuses.
             StoreUnavailable: S3 does not answer.
             PySparkException: Spark refuses the schema, the options or the directories.
@@ -329,8 +334,11 @@ class DiscoveredFiles:
     def _search(self, recent: Sequence[Found], known: int) -> Check:
         from streamjob_runtime.discovery.search import Search, check_all
 
-        check = Search(recent, known, self.given.list_all_every).check if self._is_in_bucket else check_all
-        return partial(check, self._lister())
+        if self._is_logged or not self._is_in_bucket:
+            check: Check = partial(check_all, self._counting())
+            is_fixed = self._is_logged or self._place.is_pattern
+            return check if is_fixed else partial(self._still_without_log, check)
+        return partial(Search(recent, known, self.given.list_all_every).check, self._lister())
 
     def _notifications(self, clock: Clock) -> Notifications | None:
         from streamjob_runtime.discovery.notifications import Notifications, queue_client
@@ -460,7 +468,7 @@ class DiscoveredFiles:
     def _first_page(self) -> tuple[Found, ...]:
         """Return some objects; their directories say what the columns of partitions are."""
         if self._sample is None:
-            found = tuple(self._whole or ()) or self._listed(self._lister(), first=True)
+            found = tuple(self._whole or ()) or self._listed(self._counting(), first=True)
             # Those that were read may be gone, and the first ones may be in no directory.
             found += tuple(self._last_ones())
             refused = _REFUSED.get(self._path)
@@ -475,7 +483,7 @@ class DiscoveredFiles:
         return read_entry(*self._last_read)
 
     def _check_log(self) -> None:
-        """Refuse a directory of Spark's own sink of files, of whose files only those count that its log names."""
+        """Check that the directory exists, and whether it is the output of a plain query, with a log of the files."""
         place = self._place
         if place.is_pattern:
             return
@@ -484,16 +492,79 @@ class DiscoveredFiles:
             raise UnreadableDirectory(
                 f"{self._who}: the directory {self._path} does not exist", "create it, or correct the path"
             )
-        log = SourceFiles(f"{self.base}{_SPECIAL.sub(_ESCAPED, place.prefix)}{SINK_LOG}/[0-9]*", {})
-        if self._listed(self._lister(log), first=True):
+        if not self._is_logged:
+            return
+        if self.given.removes or self.given.queue_url is not None:
             raise WrittenBySpark(
-                f"{self._who}: {self._path} has {SINK_LOG}, the log of Spark's own sink of files, and "
-                "only the files count that it names; a source of files does not read it",
-                "let the job that writes there be a streamjob, or copy the files to another place",
+                f"{self._who}: {self._path} has {SINK_LOG}, the log of a plain query, which names the files that count",
+                "leave archiveTo, deleteAfter and queueUrl out; or stop the query for good, and run "
+                f"`streamjob adopt {self._path}`",
             )
+        _LOG.info(
+            "%s: of %s, the output of a plain query, only files are read that its log names", self._who, self._path
+        )
+
+    @cached_property
+    def _is_logged(self) -> bool:
+        """Whether the directory is the output of a plain query, with a log of the files that count."""
+        return not self._place.is_pattern and self._has_log()
+
+    def _has_log(self) -> bool:
+        place = SourceFiles(f"{self.base}{_SPECIAL.sub(_ESCAPED, self._place.prefix)}{SINK_LOG}/[0-9]*", {})
+        lister = self._lister(place)
+        # Spark creates the directory before it writes the first file.
+        return lister.exists() if isinstance(lister, DirectoryLister) else bool(self._listed(lister, first=True))
+
+    def _counting(self) -> Lister:
+        """Return what lists the files that count."""
+        if not self._is_logged:
+            return self._lister()
+        place = f"{self._place.prefix}{SINK_LOG}"
+        if self._is_in_bucket:
+            from streamjob.store.s3 import S3Store
+            from streamjob.store.s3_connection import S3Connection, S3Settings
+
+            # Nothing else can be listed by the connection of a lister.
+            connection = S3Connection(S3Settings.from_environment(self._environment()), self._credentials())
+            log, lister = S3Store(connection, self._bucket, place), self._s3_lister(self._place)
+            return CommittedFiles(
+                lambda: [each.key for each in log.list("")],
+                lambda name: log.get(Key(name)),
+                self._key_of,
+                lister,
+                lambda key: lister.find(self._bucket, key.removeprefix(self.base)),
+            )
+        directories, files, uri = HadoopDirectories(self._spark), self._lister(), f"{self.base}{place}"
+        assert isinstance(files, DirectoryLister)
+        return CommittedFiles(
+            lambda: [each.name for each in directories.scan(uri)],
+            lambda name: directories.read(f"{uri}/{name}"),
+            self._key_of,
+            files,
+            files.find,
+        )
+
+    def _key_of(self, uri: str) -> str:
+        """Return the key of a file that the log of a query names."""
+        key = re.sub("^s3n?:", "s3a:", local_path(uri))
+        if not key.startswith(self.base + self._place.prefix):
+            raise WrittenBySpark(
+                f"{self._who}: {SINK_LOG} in {self._path} names {uri}, which is not below that path: the directory was "
+                "moved, or has another name there",
+                "give the source the path that the query has written to",
+            )
+        return key
+
+    def _still_without_log(self, check: Check, known: Known, now: float) -> Iterator[Classified]:
+        if self._has_log():
+            raise WrittenBySpark(
+                f"{self._who}: {self._path} has become the output of a plain query",
+                "nothing: the next attempt reads only files that its log names",
+            )
+        yield from check(known, now)
 
     def _all(self) -> list[Found]:
-        return list(self._listed(self._lister(), first=False))
+        return list(self._listed(self._counting(), first=False))
 
     def _listed(self, lister: Lister, *, first: bool) -> tuple[Found, ...]:
         found: list[Found] = []
@@ -503,7 +574,7 @@ class DiscoveredFiles:
                 page = lister.page(end)
                 found += page.objects
                 end = page.end
-        except (StoreError, UnreadableDirectory, UnreadableKey) as error:
+        except (StoreError, UnknownSinkLog, UnreadableDirectory, UnreadableKey) as error:
             raise type(error)(f"{self._who}: {error.what}", error.fix) from error
         return tuple(found)
 
