@@ -55,5 +55,4 @@ def misplaced(
         if (fix := option(refused, name)) is not None:
             yield OptionProblem(f"has the option {name!r}, which means nothing there", fix)
         elif known is not None and option(dict.fromkeys(known, ""), name) is None:
-            fix = did_you_mean(name, known, "options") if known else "leave it out"
-            yield OptionProblem(f"has no option {name!r}", fix)
+            yield OptionProblem(f"has no option {name!r}", did_you_mean(name, known, "options"))

@@ -500,9 +500,7 @@ class DiscoveredFiles:
                 "leave archiveTo, deleteAfter and queueUrl out; or stop the query for good, and run "
                 f"`streamjob adopt {self._path}`",
             )
-        _LOG.info(
-            "%s: of %s, the output of a plain query, only files are read that its log names", self._who, self._path
-        )
+        _LOG.info("%s: of %s, the output of a plain query, only what its log names is read", self._who, self._path)
 
     @cached_property
     def _is_logged(self) -> bool:

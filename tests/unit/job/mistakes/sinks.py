@@ -6,6 +6,7 @@ from tests.unit.job.texts import SINK, SOURCE, jdbc, job, postgresql, sql
 
 from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
 
+APPENDS = "leave it out: the sink appends rows; delta, iceberg, kafka and postgresql replace rows with mode: upsert"
 EXACT = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
 
 _OF_PARTS = {
@@ -30,10 +31,67 @@ _OF_PARTS = {
     "updates into an exactly-once sink": (
         sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update"),
         "sink 'out': would append a row again each time it changes: operator 'b' has outputMode update",
-        (
-            "write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or "
-            "delivery: at-least-once"
+        ("write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append"),
+    ),
+    "updates into files at least once": (
+        sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(
+            "format: parquet", "delivery: at-least-once, format: parquet"
         ),
+        "sink 'out': would append a row again each time it changes: operator 'b' has outputMode update",
+        "write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append",
+    ),
+    "updates into a topic without a key": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) FROM a GROUP BY x', outputMode: update}",
+            sinks="{name: out, input: b, format: kafka, options: {kafka.bootstrap.servers: 'b:1', topic: t}}",
+        ),
+        "sink 'out': would append a row again each time it changes: operator 'b' has outputMode update",
+        "say mode: upsert and a key, or use outputMode append, or delivery: at-least-once",
+    ),
+    "whole results into a topic": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) FROM a GROUP BY x', outputMode: complete}",
+            sinks="{name: out, input: b, format: kafka, delivery: at-least-once, "
+            "options: {kafka.bootstrap.servers: 'b:1', topic: t}}",
+        ),
+        "sink 'out': would append a row again each time it changes: operator 'b' has outputMode complete",
+        "use outputMode append; or update, and a sink with mode: upsert",
+    ),
+    "whole results into a database": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) FROM a GROUP BY x', outputMode: complete}",
+            sinks=jdbc().replace("input: a", "input: b"),
+        ),
+        "sink 'out': would append a row again each time it changes: operator 'b' has outputMode complete",
+        "use outputMode append; or update, and a sink with mode: upsert",
+    ),
+    "the checkpoints of a query": (
+        job(sinks=SINK.replace("path: out", "path: out, CheckpointLocation: ck")),
+        "sink 'out': has the option 'CheckpointLocation', which means nothing there",
+        "leave it out: the job's checkpoints are at checkpointing.location",
+    ),
+    "a writer's mode for a class": (
+        job(sinks="{name: out, input: a, format: org.other.Writer, options: {saveMode: overwrite}}"),
+        "sink 'out': has the option 'saveMode', which means nothing there",
+        APPENDS,
+    ),
+    "an option that the console does not have": (
+        job(sinks="{name: out, input: a, format: console, options: {numRow: 5}}"),
+        "sink 'out': has no option 'numRow'",
+        "did you mean 'numRows'?",
+    ),
+    "an option of a sink that has none": (
+        job(sinks="{name: out, input: a, format: noop, options: {path: out}}"),
+        "sink 'out': has no option 'path'",
+        "there are no options",
+    ),
+    "an option that a topic does not have, at least once": (
+        job(
+            sinks="{name: out, input: a, format: kafka, delivery: at-least-once, "
+            "options: {kafka.bootstrap.servers: 'b:1', topik: t}}"
+        ),
+        "sink 'out': has no option 'topik'",
+        "did you mean 'topic'?",
     ),
     "updates into a table that rows are appended to": (
         job(
@@ -41,7 +99,7 @@ _OF_PARTS = {
             sinks="{name: out, input: b, format: postgresql, options: {url: 'postgresql://host/db', table: t}}",
         ),
         "sink 'out': would append a row again each time it changes: operator 'b' has outputMode update",
-        "say mode: upsert and a key, or use outputMode append, or delivery: at-least-once",
+        "say mode: upsert and a key, or use outputMode append",
     ),
     "whole results into an exactly-once sink": (
         sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: complete"),
@@ -170,6 +228,21 @@ _OF_JDBC = {
         "url: 'db2://host/db', dbtable: t",
         "the option 'url' is not a JDBC URL",
         "begin it with jdbc: and the name of the driver",
+    ),
+    "a mode of Spark's writer": (
+        "url: 'jdbc:db2://host/db', dbtable: t, mode: overwrite",
+        "has the option 'mode', which means nothing there",
+        APPENDS,
+    ),
+    "a table to be emptied": (
+        "url: 'jdbc:db2://host/db', dbtable: t, truncate: true",
+        "has the option 'truncate', which means nothing there",
+        "leave it out: the sink appends rows, and empties no table",
+    ),
+    "an option for reading": (
+        "url: 'jdbc:db2://host/db', dbtable: t, fetchSize: 100",
+        "has the option 'fetchSize', which means nothing there",
+        "leave it out: Spark reads it for tables only",
     ),
     "a query to write to": (
         "url: 'jdbc:db2://host/db', query: SELECT 1",

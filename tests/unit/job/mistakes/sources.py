@@ -10,6 +10,16 @@ _OF_PARTS = {
         "source 'a': has the unknown format 'kafak'",
         "did you mean 'kafka'?",
     ),
+    "a trigger of Spark's": (
+        job(sources=SOURCE.replace("path: in", "path: in, processingTime: 5 seconds")),
+        "source 'a': has the option 'processingTime', which means nothing there",
+        "leave it out: checkpointing.interval says how often rows appear",
+    ),
+    "an option that a source of rates does not have": (
+        job(sources="{name: a, format: rate, options: {rowPerSecond: 5}}"),
+        "source 'a': has no option 'rowPerSecond'",
+        "did you mean 'rowsPerSecond'?",
+    ),
     "cleanSource": (
         job(sources=SOURCE.replace("path: in", "path: in, cleansource: archive")),
         "source 'a': has the option cleanSource: Spark would remove files that a restored checkpoint reads again",
