@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -200,6 +201,44 @@ def test_a_check_reports_a_bucket_that_is_not_there_as_a_start_does(bucket: Buck
     assert checked.returncode == ExitCode.INVALID_INPUT
     assert "source 'json': the bucket missing-bucket does not exist" in checked.stderr
     assert "Exception" not in checked.stderr
+
+
+@pytest.mark.timeout(300)
+def test_of_a_plain_querys_output_in_a_bucket_only_what_its_log_names_is_read(bucket: Bucket, tmp_path: Path) -> None:
+    def commit(batch: str, *numbers: int, named: bool = True) -> None:
+        """Write a file a number, and an entry of the log."""
+        for each in numbers:
+            put(bucket, f"q/part-{each}.json", f'{{"id": {each}}}\n'.encode())
+        files = [f"s3a://{bucket.name}/lake/out/q/part-{each}.json" for each in numbers]
+        lines = [json.dumps({"path": each, "action": "add"}) for each in files]
+        if named:
+            put(bucket, f"q/_spark_metadata/{batch}", "\n".join(["v1", *lines]).encode())
+
+    def rows() -> list[int]:
+        lines = [line for part in (tmp_path / "out").glob("part-*") for line in part.read_text().splitlines()]
+        return sorted(json.loads(line)["id"] for line in lines)
+
+    commit("0", 1, 2)
+    commit("1", 99, named=False)
+    commit("1.compact", 1, 2, 3)
+    read = {**source(bucket, "json", f"{bucket.path}/q", checkInterval="500ms"), "bounded": False}
+    written_to = {"name": "out", "input": "json", "format": "json", "options": {"path": "out"}}
+    job = {"name": "query", "checkpointing": {"interval": "500ms"}, "sources": [read], "sinks": [written_to]}
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(job))
+
+    with job_runs(file, tmp_path / "snapshots", "query") as runs:
+        process = runs.start(environment=bucket.server.environment)
+        runs.wait(lambda: len(rows()) >= 3, "rows", process)
+        commit("2", 98, named=False)
+        # Behind a later key: a listing would not find it soon.
+        commit("2", 0)
+        runs.wait(lambda: len(rows()) >= 4, "rows of the next batch", process)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0, process.output()
+
+    assert rows() == [0, 1, 2, 3]
+    assert "the output of a plain query, only what its log names is read" in process.output()
 
 
 FILES, OF_A_FILE = 30, 20

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.embedded import finish, life_in
+from pyarrow.parquet import read_table
+from tests.integration.runtime.embedded import finish, life_in, running
 from tests.integration.runtime.processes import PROGRAM, job_runs
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.jobs import files, job_file
 
 from streamjob.protocol.log.records import JobId
 from streamjob.store.opening import open_location
+from streamjob_runtime.chain.sources.discovered_files import WrittenBySpark
 from streamjob_runtime.restoring.from_spark import was_taken_over
 from streamjob_runtime.sinks.errors import PlaceOfQuery
 
@@ -67,6 +69,12 @@ class Moved:
         return sorted(row.id for row in self._session.read.parquet(str(self._directory / "out")).collect())
 
 
+def stray(directory: Path) -> None:
+    """Leave what a batch leaves that was written and not committed."""
+    file = next(directory.glob("part-*"))
+    shutil.copy(file, file.with_name(f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"))
+
+
 def test_a_start_from_a_query_that_is_repeated_after_a_kill_continues(spark: SparkSession, tmp_path: Path) -> None:
     moved = Moved(spark, tmp_path)
     moved.add(2)
@@ -107,8 +115,7 @@ def test_a_job_writes_where_a_query_has_written_once_the_directory_is_adopted(
     named = moved.query()
     assert sorted(each.name for each in (tmp_path / "out/_spark_metadata").glob("[0-9]*"))[-1] == "4"
     # What a batch leaves that did not commit: Spark's readers do not see it.
-    uncommitted = next((tmp_path / "out").glob("part-*"))
-    shutil.copy(uncommitted, uncommitted.with_name(f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"))
+    stray(tmp_path / "out")
     assert moved.read() == list(range(5))
     moved.add(2)
     life = life_in(tmp_path, moved.job)
@@ -125,6 +132,68 @@ def test_a_job_writes_where_a_query_has_written_once_the_directory_is_adopted(
     assert moved.read() == list(range(5))
     finish(spark, life)
     assert moved.read() == sorted([*range(5), *range(7)])
+
+
+class Reader:
+    """A job that copies what a query writes."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        source = files("rows", directory / "out", "id INT", "parquet", options=options)
+        out = {"name": "copies", "input": "rows", "format": "parquet", "options": {"path": str(directory / "copies")}}
+        job = job_file(sources=[source], sinks=[out], checkpointing={"interval": "300ms"})
+        self.life = life_in(directory, job)
+        self._copies = directory / "copies"
+
+    def rows(self) -> list[int]:
+        """Return what it has published."""
+        return sorted(row for file in self._copies.glob("part-*") for row in read_table(file)["id"].to_pylist())
+
+
+def test_a_source_reads_of_a_querys_output_what_its_log_names(spark: SparkSession, tmp_path: Path) -> None:
+    moved, reader = Moved(spark, tmp_path, tmp_path / "out"), Reader(tmp_path)
+    moved.add(4)
+    moved.query()
+    stray(tmp_path / "out")
+
+    with running(spark, reader.life) as job:
+        job.wait_for(lambda: len(reader.rows()) >= 4, "what the query had committed")
+        stray(tmp_path / "out")
+        moved.add(4)
+        moved.query()
+        job.wait_for(lambda: len(reader.rows()) >= 8, "what the query has committed since")
+        job.stop()
+    moved.add(1)
+    moved.query()
+    with running(spark, reader.life) as job:
+        job.wait_for(lambda: len(reader.rows()) >= 9, "what the query committed meanwhile")
+        job.stop()
+
+    assert reader.rows() == list(range(9))
+
+
+def test_a_source_notices_that_a_query_begins_to_write_where_it_reads(spark: SparkSession, tmp_path: Path) -> None:
+    moved, reader = Moved(spark, tmp_path, tmp_path / "out"), Reader(tmp_path)
+    (tmp_path / "out").mkdir()
+    with running(spark, reader.life) as job:
+        job.wait_for_checkpoints()
+        moved.add(2)
+        moved.query()
+        stray(tmp_path / "out")
+        moved.add(1)
+        moved.query()
+        job.wait_for(lambda: len(reader.rows()) >= 3, "what the query has committed")
+        job.stop()
+
+    assert reader.rows() == [0, 1, 2]
+
+
+def test_a_source_does_not_remove_files_of_a_querys_output(spark: SparkSession, tmp_path: Path) -> None:
+    moved, reader = Moved(spark, tmp_path, tmp_path / "out"), Reader(tmp_path, deleteAfter="0s")
+    moved.add(1)
+    moved.query()
+
+    with pytest.raises(WrittenBySpark, match="leave archiveTo, deleteAfter and queueUrl out"):
+        finish(spark, reader.life)
 
 
 def test_a_sink_that_delivers_at_least_once_refuses_the_directory_of_a_query(

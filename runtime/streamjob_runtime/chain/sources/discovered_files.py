@@ -510,7 +510,6 @@ class DiscoveredFiles:
     def _has_log(self) -> bool:
         place = SourceFiles(f"{self.base}{_SPECIAL.sub(_ESCAPED, self._place.prefix)}{SINK_LOG}/[0-9]*", {})
         lister = self._lister(place)
-        # Spark creates the directory before it writes the first file.
         return lister.exists() if isinstance(lister, DirectoryLister) else bool(self._listed(lister, first=True))
 
     def _counting(self) -> Lister:
@@ -554,12 +553,14 @@ class DiscoveredFiles:
         return key
 
     def _still_without_log(self, check: Check, known: Known, now: float) -> Iterator[Classified]:
-        if self._has_log():
-            raise WrittenBySpark(
-                f"{self._who}: {self._path} has become the output of a plain query",
-                "nothing: the next attempt reads only files that its log names",
-            )
-        yield from check(known, now)
+        for part in check(known, now):
+            # Behind the listing: Spark creates the directory of the log before the first file.
+            if self._has_log():
+                raise WrittenBySpark(
+                    f"{self._who}: {self._path} has become the output of a plain query",
+                    "nothing: the next attempt reads only files that its log names",
+                )
+            yield part
 
     def _all(self) -> list[Found]:
         return list(self._listed(self._counting(), first=False))
