@@ -25,7 +25,6 @@ from streamjob.cli.store_options import (
 from streamjob.client.console import console_for
 
 if TYPE_CHECKING:
-    from streamjob.comparison.starting import Examine
     from streamjob.comparison.verdicts import Comparison, Finding
     from streamjob.errors import StreamJobError
     from streamjob.job.loading.load import LoadedJob
@@ -107,7 +106,7 @@ def _check(
     restore_from: str,
     location: str | None,
     allow: bool,
-    examine: Examine | None,
+    examine: Callable[..., Comparison] | None,
     *,
     require_snapshot: bool,
     as_json: bool,
@@ -184,7 +183,7 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _examiner(stack: ExitStack, ask_spark: bool, location: str | None) -> Examine | None:
+def _examiner(stack: ExitStack, ask_spark: bool, location: str | None) -> Callable[..., Comparison] | None:
     if not runtime.has_spark():
         return None
     ask = runtime.embedded_spark(stack) if ask_spark else None

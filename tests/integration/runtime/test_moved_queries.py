@@ -96,7 +96,16 @@ def test_a_start_from_a_query_that_is_repeated_after_a_kill_continues(spark: Spa
         assert "already, and continues from its own checkpoint" in second.output()
         assert "a fork:" not in second.output()
 
-        command = [PROGRAM, "check", file, "--location", tmp_path / "snapshots", "--from", named, "--no-spark"]
+        command = [
+            PROGRAM,
+            "check",
+            str(file),
+            "--location",
+            str(tmp_path / "snapshots"),
+            "--from",
+            named,
+            "--no-spark",
+        ]
         checked = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "the job has taken it over already" in checked.stderr
         assert was_taken_over(named, JobId("default", "job"), store)
@@ -123,7 +132,7 @@ def test_a_job_writes_where_a_query_has_written_once_the_directory_is_adopted(
     with pytest.raises(PlaceOfQuery, match="streamjob adopt"):
         finish(spark, life)
     assert not (tmp_path / "out/_streamjob").exists()
-    command = [PROGRAM, "check", life.file, "--location", life.location, "--from", named, "--no-spark", "--json"]
+    command = [PROGRAM, "check", str(life.file), "--location", life.location, "--from", named, "--no-spark", "--json"]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     findings = {each["uid"]: each for each in map(json.loads, checked.stdout.splitlines())}
     assert (checked.returncode, findings["out"]["cause"]) == (2, "PlaceOfQuery")

@@ -162,7 +162,7 @@ def test_null_stands_for_the_default(tmp_path: Path) -> None:
 
 def test_options_are_text_as_spark_takes_it(tmp_path: Path) -> None:
     options = "{header: true, n: 6, x: 1.5, day: 2013-01-01, at: 10:30, no: no, zero: 007}"
-    spec = load(tmp_path, SMALL.replace("format: rate", f"format: rate, options: {options}")).spec
+    spec = load(tmp_path, SMALL.replace("format: rate", f"format: a.Source, options: {options}")).spec
 
     assert spec.source("a").options == {
         "header": "true",
@@ -243,6 +243,7 @@ def test_overrides_reach_every_field(tmp_path: Path) -> None:
         "name=other",
         "parallelism=5",
         "checkpointing.interval=1m",
+        "sources.a.format=a.Source",
         "sources.a.options.kafka.bootstrap.servers=x:9092",
         "sparkConf.spark.driver.memory=4g",
         "sinks.out.delivery=at-least-once",

@@ -69,11 +69,11 @@ VALID = {
         more=", watermark: {column: at, delay: 0s}",
     ),
     "an updated table in a console": sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: update").replace(
-        "format: parquet", "format: console"
+        "format: parquet, options: {path: out}", "format: console"
     ),
     "a sorted complete table": sql(
         "SELECT x, count(*) n FROM a GROUP BY x ORDER BY n", more=", outputMode: complete"
-    ).replace("format: parquet", "format: console"),
+    ).replace("format: parquet, options: {path: out}", "format: console"),
     "two sinks of one operator": job(sinks=f"{SINK}, {{name: out2, input: a, format: parquet, options: {{path: o2}}}}"),
     "a format that is a class": job(sources="{name: a, format: com.example.Source}"),
     "a sink of one's own": job(sinks="{name: out, input: a, format: 'my.sinks:Table', delivery: exactly-once}"),
@@ -138,9 +138,9 @@ job.yaml: 11 problems
   - operator 'delays': its SQL does not parse: SELECT names no columns
     fix: correct the query
   - sink 'report': would append a row again each time it changes: operator 'hours' has outputMode update
-    fix: write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
+    fix: write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append
   - sink 'copy': would append a row again each time it changes: operator 'hours' has outputMode update
-    fix: write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append, or delivery: at-least-once
+    fix: write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append
   - sink 'copy': writes where the sink 'report' writes: DIR/out
     fix: give it its own path
 """  # noqa: E501

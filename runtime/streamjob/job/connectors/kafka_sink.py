@@ -156,8 +156,9 @@ def delivery_problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
         yield OptionProblem(
             f"has the option {MODE!r}, and delivery: at-least-once, which knows none", "leave delivery out"
         )
-    others = {name: value for name, value in options.items() if name != MODE and not name.startswith(CLIENT)}
-    yield from misplaced(others, ("topic", "includeHeaders"), {})
+    else:
+        others = {name: value for name, value in options.items() if not name.startswith(CLIENT)}
+        yield from misplaced(others, ("topic", "includeHeaders"), {})
 
 
 def _client_problems(name: str, value: str) -> Iterator[OptionProblem]:

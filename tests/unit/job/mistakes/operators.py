@@ -31,7 +31,7 @@ OF_OPERATORS = {
     "a watermark of an aggregation": (
         sql(
             "SELECT x, max(t) AS t FROM a GROUP BY x", more=", outputMode: update, watermark: {column: t, delay: 1h}"
-        ).replace("format: parquet", "format: console"),
+        ).replace("format: parquet, options: {path: out}", "format: console"),
         "operator 'b': has a watermark, and keeps state that needs it before",
         "give the watermark to its input, or to an operator in between",
     ),
