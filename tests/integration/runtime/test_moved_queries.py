@@ -89,7 +89,7 @@ def test_a_start_from_a_query_that_is_repeated_after_a_kill_continues(spark: Spa
         first.kill()
         moved.add(3)
         second = runs.start("--from", named)
-        runs.wait_for_progress(9, second)
+        runs.wait_for_progress(8, second)
         second.send(signal.SIGTERM)
         assert second.wait() == 0
         assert moved.read() == list(range(2, 10))
