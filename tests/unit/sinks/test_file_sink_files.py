@@ -17,6 +17,7 @@ from streamjob.errors import ExitCode
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.sink import SinkContext
 from streamjob_runtime.sinks.errors import (
+    PlaceOfQuery,
     PlaceTaken,
     StagedRowsGone,
     UnreadableCommittable,
@@ -275,6 +276,16 @@ def test_a_second_job_or_sink_on_the_same_path_is_refused_and_both_are_named(
         FileSink("csv", LocalPlace(tmp_path)).open(SinkContext(job, namespace, OperatorUid(uid), Epoch(1), {}))
     assert "sink report of job default/departures" in str(refused.value)
     assert f"sink {uid} of job {namespace}/{job}" in str(refused.value)
+
+
+def test_the_output_of_a_plain_query_is_refused_before_anything_is_made_there(tmp_path: Path) -> None:
+    (tmp_path / "_spark_metadata").mkdir()
+
+    with pytest.raises(PlaceOfQuery, match="Spark's readers would see no row of the job") as refused:
+        opened(tmp_path)
+
+    assert f"streamjob adopt {tmp_path}" in refused.value.fix
+    assert [each.name for each in tmp_path.iterdir()] == ["_spark_metadata"]
 
 
 def test_the_same_sink_takes_its_path_again(tmp_path: Path) -> None:
