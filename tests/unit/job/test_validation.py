@@ -143,7 +143,7 @@ job.yaml: 11 problems
     fix: write to delta, iceberg, kafka or postgresql with mode: upsert, or use outputMode append
   - sink 'copy': writes where the sink 'report' writes: DIR/out
     fix: give it its own path
-"""  # noqa: E501
+"""
 
 
 def test_everything_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
