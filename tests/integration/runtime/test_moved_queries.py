@@ -97,7 +97,7 @@ def test_a_start_from_a_query_that_is_repeated_after_a_kill_continues(spark: Spa
         assert "a fork:" not in second.output()
 
         command = [
-            PROGRAM,
+            str(PROGRAM),
             "check",
             str(file),
             "--location",
@@ -132,12 +132,22 @@ def test_a_job_writes_where_a_query_has_written_once_the_directory_is_adopted(
     with pytest.raises(PlaceOfQuery, match="streamjob adopt"):
         finish(spark, life)
     assert not (tmp_path / "out/_streamjob").exists()
-    command = [PROGRAM, "check", str(life.file), "--location", life.location, "--from", named, "--no-spark", "--json"]
+    command = [
+        str(PROGRAM),
+        "check",
+        str(life.file),
+        "--location",
+        life.location,
+        "--from",
+        named,
+        "--no-spark",
+        "--json",
+    ]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     findings = {each["uid"]: each for each in map(json.loads, checked.stdout.splitlines())}
     assert (checked.returncode, findings["out"]["cause"]) == (2, "PlaceOfQuery")
 
-    subprocess.run([PROGRAM, "adopt", tmp_path / "out", "--yes"], check=True)
+    subprocess.run([str(PROGRAM), "adopt", str(tmp_path / "out"), "--yes"], check=True)
     assert moved.read() == list(range(5))
     finish(spark, life)
     assert moved.read() == sorted([*range(5), *range(7)])
