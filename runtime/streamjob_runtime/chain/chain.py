@@ -180,6 +180,11 @@ class Chain:
             return self._watermarks_behind[self._flush_behind]
         return self._watermarks.read(self._query) if self._query is not None else {}
 
+    def waits(self) -> bool:
+        """Return whether it waits for more, and has read all that its sources will give, if these end by themselves."""
+        query = self._query
+        return self.ended or (query is not None and self.discoveries.are_read and waits_for_data(query))
+
     @property
     def idle_inputs(self) -> frozenset[OperatorUid]:
         """The inputs that are idle, and do not hold the watermark back."""

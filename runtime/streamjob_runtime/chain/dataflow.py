@@ -253,6 +253,7 @@ class DataflowBuilder:
         readings: the rows of other chains, by the name of the node that produced them.
         tables: the job's tables, by name.
         starts: where its Kafka sources begin; one that is missing begins by its options.
+        available_now: whether its sources end with what is there when its query starts.
     """
 
     def __init__(
@@ -264,7 +265,10 @@ class DataflowBuilder:
         readings: Mapping[str, Reading] | None = None,
         tables: Mapping[str, DataFrame] | None = None,
         starts: Mapping[OperatorUid, KafkaStart] | None = None,
+        *,
+        available_now: bool = False,
     ) -> None:
+        self._available_now = available_now
         self._spark = spark
         self._job = job
         self._chain = chain
@@ -402,6 +406,10 @@ class DataflowBuilder:
                 files.go_on(self._before.log(source.uid), self._before.positions.get(source.uid))
             if source.bounded:
                 form, options = self._bounded(source, options)
+            elif self._available_now:
+                form = BOUNDED_KAFKA if form == KAFKA else form
+                if files is not None:
+                    files.once = True
             if source.uid in self._starts:
                 options = beginning_at(options, self._starts[source.uid].offsets)
             frame = read_stream(self._spark, source, form, options, files)

@@ -76,6 +76,7 @@ class Discoverer:
         of_spark: the last entry there that Spark's own stream has read, if the source goes on behind it; else None.
         clock: seconds since 1970.
         whole: the objects of a bounded source, all that it reads; None for one that goes on.
+        once: whether it ends with the first check.
         cheap: whether listing costs little, so that each check lists all there is.
         after: removes the objects after reading; None if they stay.
         queue: tells of new objects; None for listings alone.
@@ -93,6 +94,7 @@ class Discoverer:
         of_spark: int | None = None,
         clock: Clock,
         whole: Sequence[Found] | None = None,
+        once: bool = False,
         cheap: bool = False,
         after: AfterReading | None = None,
         queue: Notifications | None = None,
@@ -104,6 +106,7 @@ class Discoverer:
         self._folder = folder
         self._clock = clock
         self._whole = whole
+        self._once = once
         self.checks = 0
         """How many checks have ended."""
         self._cheap = cheap
@@ -142,6 +145,15 @@ class Discoverer:
         if self._after is not None:
             self._after.start()
 
+    @property
+    def is_read(self) -> bool:
+        """Whether it looks for no more objects, and batches have taken all of them."""
+        return self._has_found_all and self._inbox.size() == 0
+
+    @property
+    def _has_found_all(self) -> bool:
+        return self._whole is not None or (self._once and self.checks > 0)
+
     def covered(self, entry: int, completed: int) -> None:
         """Note the last entry that all retained checkpoints have read, and the newest one; returns at once."""
         self._completed = completed
@@ -163,7 +175,7 @@ class Discoverer:
         while not self._stopped.wait(pause):
             try:
                 began = self._clock()
-                if self._whole is None and (self._queue is None or began >= self._next_check):
+                if not self._has_found_all and (self._queue is None or began >= self._next_check):
                     self._blocked = 0.0
                     self._check()
                     self._took = self._clock() - began - self._blocked

@@ -72,6 +72,7 @@ class Assembler:
         clock: seconds since 1970.
         state: the processes that have the chains' state and segments; None if this one has.
         starts: where the Kafka sources begin; one that is missing begins by its options.
+        available_now: whether the sources end with what is there when the epoch starts.
     """
 
     def __init__(
@@ -84,7 +85,10 @@ class Assembler:
         state: StateOnExecutors | None = None,
         starts: Mapping[OperatorUid, KafkaStart] | None = None,
         topics: Mapping[OperatorUid, KnownTopics] | None = None,
+        *,
+        available_now: bool = False,
     ) -> None:
+        self._available_now = available_now
         self._starts = starts
         self._topics = topics
         self._state = state
@@ -201,7 +205,16 @@ class Assembler:
         for chain in plan.chains:
             mine = {name: reading for (reader, name), reading in readings.items() if reader == chain.uid}
             before = self._restoration.sources_before(chain)
-            builder = DataflowBuilder(spark, self._loaded, chain, before, mine, tables.frames, self._starts)
+            builder = DataflowBuilder(
+                spark,
+                self._loaded,
+                chain,
+                before,
+                mine,
+                tables.frames,
+                self._starts,
+                available_now=self._available_now,
+            )
             dataflow = builder.build()
             if plan.readers(chain.uid):
                 if chain.uid not in streams:

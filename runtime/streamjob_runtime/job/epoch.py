@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import JsonValue
+
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.graphs import compare
@@ -45,6 +47,7 @@ from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.first_positions import FirstPositions
 from streamjob_runtime.job.output_recovery import check_published, open_outputs, recover_output
 from streamjob_runtime.job.targets import check_targets
+from streamjob_runtime.job.what_is_there import LOOK_SECONDS, WhatIsThere
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources, known_topics
 from streamjob_runtime.monitoring.query_progress import Positions
@@ -105,6 +108,7 @@ class Job:
         recorder: records traces; None if there are none.
         unfit: returns the error to end with if this process cannot run another epoch, None if it can; waits for its
             Spark to end for so many seconds.
+        available_now: whether it ends, behind a checkpoint, with what is there when an epoch starts.
     """
 
     loaded: LoadedJob
@@ -121,6 +125,7 @@ class Job:
     at_hand: Path | None = None
     recorder: TraceRecorder | None = None
     unfit: Callable[[float], ProcessUnfit | None] = lambda patience: None
+    available_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,9 @@ class Epoch(ChainListener, CheckpointListener):
         self._covered = Covered()
         self._first_positions: FirstPositions | None = None
         self._start = StartPhases(ledger.epoch, job.clock)
+        self._what_is_there: WhatIsThere | None = None
+        self._is_read = False
+        self._positions: Mapping[OperatorUid, JsonValue] = {}
 
     @property
     def held(self) -> Path | None:
@@ -298,7 +306,17 @@ class Epoch(ChainListener, CheckpointListener):
         begun = {uid: Positions(each.offsets, each.ends) for uid, each in starts.items() if each.ends}
         self._view = replace(self._view, begun=begun)
         topics = known_topics(spark, job.loaded, job.plan, starts, self._cannot_continue)
-        assembler = Assembler(job.loaded, job.plan, restoration, workdir, job.clock, state, starts, topics)
+        assembler = Assembler(
+            job.loaded,
+            job.plan,
+            restoration,
+            workdir,
+            job.clock,
+            state,
+            starts,
+            topics,
+            available_now=job.available_now,
+        )
         with self._start.part("assemble"):
             assembled = assembler.build(spark, outputs, self)
         if executors is not None:
@@ -350,6 +368,8 @@ class Epoch(ChainListener, CheckpointListener):
         )
         self._coordination.begin(self._ledger.log.last_id, self.post)
         self._view = replace(self._view, chains=assembled.chains, tables=assembled.tables)
+        if self._job.available_now:
+            self._what_is_there = WhatIsThere(assembled.chains, assembled.emission)
         drop_epochs(self._job.workdir, (self._ledger.epoch,))
         self._coordination.restored(self._view.restored)
         assembled.emission.open_channels(assembled.streams)
@@ -405,6 +425,7 @@ class Epoch(ChainListener, CheckpointListener):
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
         """Record a completed checkpoint, report its positions, and let objects go that are not needed any more."""
         self._coordination.completed(action, manifest)
+        self._positions = _positions_in(manifest)
         if self._first_positions is not None:
             self._first_positions.release()
         if self._reporter is not None:
@@ -478,9 +499,15 @@ class Epoch(ChainListener, CheckpointListener):
     def _next_event(self) -> m.Event:
         # An early Tick does no harm, and Python cannot wait for centuries.
         timeout = None if self._wake_at is None else min(max(0.0, self._wake_at - self._job.clock()), _LONGEST_WAIT)
+        there = None if self._is_read else self._what_is_there
+        if there is not None:
+            timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
         try:
             return self._events.get(timeout=timeout)
         except queue.Empty:
+            if there is not None and there.is_read():
+                self._is_read = True
+                return m.RestartRequested(now=self._job.clock(), message="all that was there is read")
             self._wake_at = None
             return m.Tick(now=self._job.clock())
 
@@ -505,6 +532,14 @@ class Epoch(ChainListener, CheckpointListener):
                 if self._cause is not None:
                     raise self._cause
                 return EpochOutcome(EpochEnd.FAILED, action.message)
+            case m.RestartJob() if self._is_read:
+                restored = self._view.restored
+                is_new = restored is None or _positions_in(restored.manifest) != self._positions
+                log.info(
+                    "%s; the next run continues from here",
+                    "All that was there is read" if is_new else "There was nothing new to read",
+                )
+                return EpochOutcome(EpochEnd.STOPPED)
             case m.RestartJob():
                 return EpochOutcome(EpochEnd.RESTARTED, action.message)
             case m.EndJob():
@@ -515,3 +550,7 @@ class Epoch(ChainListener, CheckpointListener):
                     for chain in self._view.chains.values():
                         chain.drain()
         return None
+
+
+def _positions_in(manifest: Manifest) -> Mapping[OperatorUid, JsonValue]:
+    return {each.uid: each.position for each in manifest.sources}

@@ -144,6 +144,14 @@ def run(
             "processed before.",
         ),
     ] = False,
+    available_now: Annotated[
+        bool,
+        typer.Option(
+            "--available-now",
+            help="Read what the sources have now, take a last checkpoint, and end; the next run goes on from there. "
+            "Windows stay open.",
+        ),
+    ] = False,
     grace: Annotated[
         float,
         typer.Option(
@@ -210,6 +218,7 @@ def run(
         executors=on_executors,
         standby=standby,
         wait_for_start=wait_for_start,
+        available_now=available_now,
     )
     with logging_as(log_format):
         if with_standby:

@@ -68,6 +68,7 @@ class OnOneDisk:
             executors=None,
             owner=owner,
             once=True,
+            available_now=False,
         )
         shutil.rmtree(self._workdir, ignore_errors=True)
         self._workdir.mkdir(mode=0o700, parents=True)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from streamjob.errors import ExitCode, InvalidInput, ProcessUnfit, StreamJobError
 from streamjob.ids import Attempt, Owner
 from streamjob.job.loading.load import LoadedJob, load_job
+from streamjob.job.planning.available_now import check_available_now
 from streamjob.job.planning.on_executors import check_on_executors
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
@@ -71,7 +72,8 @@ class ProcessOptions:
     `owner` is the process in the log, a new one if None. If state must be rearranged on one disk, a driver starts
     another process, see `on_one_disk`: `owner` is then the driver, and with `once` the process ends behind its first
     checkpoint. With `standby` it waits, ready, until the process has ended that runs the job in the same work
-    directory. With `wait_for_start` it waits, ready, until the control API tells it to start.
+    directory. With `wait_for_start` it waits, ready, until the control API tells it to start. With `available_now` the
+    run is over when it has read what is there.
     """
 
     file: Path
@@ -94,6 +96,8 @@ class ProcessOptions:
     once: bool = False
     standby: bool = False
     wait_for_start: bool = False
+    available_now: bool = False
+    available_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
     TelemetrySettings.from_environment(os.environ)
     if options.executors is not None:
         check_on_executors(loaded.spec, local_files=options.executors.reach_local_files)
+    if options.available_now:
+        check_available_now(loaded.spec)
     place = place_of(options, loaded)
     work, store = place.work, place.location.store()
     describe_process(job=place.job.name, namespace=place.job.namespace, attempt=options.attempt)
@@ -249,6 +255,7 @@ def _run_job(
         at_hand=at_hand.directory if options.standby or options.wait_for_start else None,
         recorder=reporting.recorder,
         unfit=spark.unfit,
+        available_now=options.available_now,
     )
     named = options.restore_from
     if named.startswith(FROM_SPARK):

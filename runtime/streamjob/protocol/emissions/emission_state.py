@@ -74,6 +74,10 @@ class EmissionState:
         under_way = self._under_way
         return under_way is None or under_way.id != self._sealed_by or chain in under_way.cuts
 
+    def has_read_on(self, chain: ChainUid) -> bool:
+        """Return whether the chain has consumed all that its input streams have so far."""
+        return all(self._streams.has_read_on(producer, chain) for producer in self._streams.inputs(chain))
+
     def input_ended(self, chain: ChainUid) -> bool:
         """Return whether the chain has consumed all its input streams to the end; True if it has none.
 

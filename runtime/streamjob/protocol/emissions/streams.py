@@ -163,8 +163,11 @@ class Streams:
 
     def has_consumed_end(self, producer: ChainUid, consumer: ChainUid) -> bool:
         """Return whether a chain has consumed everything that a stream will ever contain."""
-        log = self._logs[producer]
-        return log.ended and self._readers[producer, consumer].consumed == log.next
+        return self._logs[producer].ended and self.has_read_on(producer, consumer)
+
+    def has_read_on(self, producer: ChainUid, consumer: ChainUid) -> bool:
+        """Return whether a chain has consumed everything that a stream contains so far."""
+        return self._readers[producer, consumer].consumed == self._logs[producer].next
 
     def unread(self, channel: Channel) -> int:
         """Return the number of unconsumed records of a channel."""

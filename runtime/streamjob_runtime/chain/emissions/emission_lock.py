@@ -155,6 +155,11 @@ class EmissionLock:
             self._pins.pop((checkpoint, chain), None)
             self._drop_unpinned()
 
+    def has_read_on(self, chain: ChainUid) -> bool:
+        """Return whether the chain has consumed all that its channels have so far."""
+        with self._changed:
+            return self._emissions.has_read_on(chain)
+
     def input_ended(self, chain: ChainUid) -> bool:
         """Return whether the chain has consumed all future content of its channels."""
         with self._changed:

@@ -123,6 +123,9 @@ class DiscoveredFiles:
         ArchiveElsewhere: files cannot be moved from `path` to `archiveTo`.
     """
 
+    once = False
+    """Whether it reads only what the first search of a query finds, which lists everything."""
+
     def __init__(self, spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> None:
         self._spark = spark
         self._source = source
@@ -326,15 +329,16 @@ class DiscoveredFiles:
             of_spark=_of_spark(offset),
             clock=clock,
             whole=self._whole,
+            once=self.once,
             cheap=self._cheap,
             after=self._after_reading(folder, clock),
-            queue=self._notifications(clock),
+            queue=None if self.once else self._notifications(clock),
         )
 
     def _search(self, recent: Sequence[Found], known: int) -> Check:
         from streamjob_runtime.discovery.search import Search, check_all
 
-        if self._is_logged or not self._is_in_bucket:
+        if self._is_logged or self.once or not self._is_in_bucket:
             check: Check = partial(check_all, self._counting())
             is_fixed = self._is_logged or self._place.is_pattern
             return check if is_fixed else partial(self._still_without_log, check)

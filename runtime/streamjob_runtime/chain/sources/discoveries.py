@@ -66,6 +66,11 @@ class Discoveries:
         """How many checks of each search have ended."""
         return [search.checks for _, search in self._searches]
 
+    @property
+    def are_read(self) -> bool:
+        """Whether they look for no more files, and batches have taken all of them."""
+        return all(search.is_read for _, search in self._searches)
+
     def covered(self, entries: Mapping[OperatorUid, int], completed: Mapping[OperatorUid, int]) -> None:
         """Note the last entries that all retained checkpoints have read, and the newest one; returns at once."""
         for uid, search in tuple(self._searches):

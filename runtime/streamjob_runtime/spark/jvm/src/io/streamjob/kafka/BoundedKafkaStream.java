@@ -23,10 +23,14 @@ final class BoundedKafkaStream implements MicroBatchStream, SupportsTriggerAvail
   private final Map<TopicPartition, Long> end;
   private Set<TopicPartition> assigned;
 
+  /** Makes the stream; without an end, it ends where the topics end now. */
   BoundedKafkaStream(MicroBatchStream stream, String end) {
     this.stream = stream;
     this.admission = (SupportsTriggerAvailableNow) stream;
-    this.end = KafkaOffsets.parse(end);
+    this.end = end == null ? Map.of() : KafkaOffsets.parse(end);
+    if (end == null) {
+      admission.prepareForTriggerAvailableNow();
+    }
   }
 
   @Override
