@@ -179,13 +179,19 @@ def _run_process(options: ProcessOptions, termination: TerminationLog) -> ExitCo
             on_started=executors.spark_started if executors else None,
         )
         try:
-            if not drive(store, read(place.job, checkpoints=1)).finished:
+            view = drive(store, read(place.job, checkpoints=1))
+            if not view.finished:
                 # Java takes longest. Start it before the imports, which would compete with it.
                 import pyspark.sql  # noqa: F401
 
                 threading.Thread(target=spark.start_early, name="start-spark", daemon=True).start()
             probe(store, uuid.uuid4().hex, time.time())
-            return _run_job(options, loaded, place.job, store, work, spark, executors, termination, probes)
+            code = _run_job(options, loaded, place.job, store, work, spark, executors, termination, probes)
+            if view.finished and options.restore_from == LATEST:
+                from streamjob_runtime.process.finished import tell_of_finished
+
+                tell_of_finished(loaded, store, view, asked=not options.attempt)
+            return code
         finally:
             spark.stop()
             store.close()
