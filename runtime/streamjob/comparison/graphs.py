@@ -108,6 +108,9 @@ class _Comparing:
                 "give the source another uid, so that it is read from its beginning",
             )
             return refused(kind, uid, error)
+        if not source.replayable:
+            why = "it cannot be replayed, and is read anew: rows since this snapshot are lost"
+            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=why)
         why = ["it continues from its position", *self._changes_of("sources", uid)]
         if uid in former.chain_of and former.chain_of[uid] != self._chain_of[uid].uid:
             why.append(f"which moves from chain {former.chain_of[uid]!r} to {self._chain_of[uid].uid!r}")

@@ -97,7 +97,6 @@ class ProcessOptions:
     standby: bool = False
     wait_for_start: bool = False
     available_now: bool = False
-    available_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)

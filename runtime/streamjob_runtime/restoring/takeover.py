@@ -57,6 +57,8 @@ class Takeover:
         self._location = location
         self._beside = beside
         self._origin = restored.origin(chain.uid)
+        # Positions of these mean nothing to another process.
+        self._anew = {each.uid for each in chain.sources if not each.replayable}
         base = restored.base(chain.uid)
         self.state: ChainState | None = (
             None if base is None or base.batch == NO_BATCH or self._origin.finished else base
@@ -149,7 +151,7 @@ class Takeover:
         # another chain, up to another position.
         before = inputs_read(self._restored.manifest, self.state)
         now = {uid: self._origin.consumed.get(producer, 0) for uid, producer in dataflow.channels.items()}
-        same = before == tuple((uid, now.get(uid)) for uid in dataflow.sources)
+        same = before == tuple((uid, now.get(uid)) for uid in dataflow.sources) and not self._anew
         return not same or bool(tuple(self._others())) or self._origin.state is not None
 
     def _line(self, uid: OperatorUid, dataflow: Dataflow, taken: int, lines: Sequence[_FormerInput]) -> _FormerInput:
@@ -164,7 +166,7 @@ class Takeover:
 
     def _holder(self, uid: OperatorUid) -> tuple[ChainState, Path] | None:
         """Return the snapshot's chain that has read a source, and the location of its files."""
-        chain = self._origin.positions.get(uid)
+        chain = None if uid in self._anew else self._origin.positions.get(uid)
         if chain is None or self.state is None:
             return None
         if chain == self.state.uid:

@@ -38,6 +38,7 @@ def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected
                 "schema_ddl": columns[source.name],
                 "options": {"path": str(feeds / source.name), "mode": "FAILFAST", "checkInterval": "10ms"},
                 "bounded": False,
+                "replayable": True,
             }
         )
         for source in spec.sources

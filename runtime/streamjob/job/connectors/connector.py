@@ -42,6 +42,7 @@ class AsSource:
         schema: whether a source has a schema.
         columns: the columns of a source without one, with their types; None if nobody knows them before it is read.
         bounded: where it ends can be fixed at the first start.
+        replayable: it gives a row again to a start from a position before it.
         records: its rows are the records of partitions, with keys and values to decode.
         known: the names of all options, where no `problems` tell; None if nobody knows them.
         options: the model of the options in the reference.
@@ -51,6 +52,7 @@ class AsSource:
     schema: Schema = "optional"
     columns: Mapping[str, str] | None = None
     bounded: bool = False
+    replayable: bool = True
     records: bool = False
     known: frozenset[str] | None = None
     options: type[BaseModel] | None = None

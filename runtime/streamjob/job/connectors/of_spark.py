@@ -71,5 +71,7 @@ CONNECTORS = (
     Connector(name="pulsar", source=AsSource()),
     Connector(name="rate", source=_RATE),
     Connector(name="rate-micro-batch", source=replace(_RATE, known=_MICRO_BATCH)),
-    Connector(name="socket", source=AsSource(known=frozenset({"host", "includeTimestamp", "port"}))),
+    Connector(
+        name="socket", source=AsSource(replayable=False, known=frozenset({"host", "includeTimestamp", "port"}))
+    ),
 )

@@ -17,6 +17,7 @@ from pydantic import (
 
 from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.durations import Seconds
+from streamjob.job.connectors.registry import source_of
 from streamjob.job.model.encoding_spec import Encoding
 from streamjob.job.model.formats import default_delivery
 from streamjob.job.model.join_spec import LookupPolicy, LookupSpec, TemporalJoinSpec
@@ -192,6 +193,13 @@ class SourceSpec(Node):
     bounded: bool = Field(
         default=False,
         description="Whether the source ends, with the files or Kafka records that exist at the job's first start.",
+    )
+    replayable: bool = Field(
+        default_factory=lambda data: source_of(data.get("format", "")).replayable,
+        exclude_if=bool,
+        description="Whether the source gives a row again to a start from a position before it. Otherwise each start "
+        "and restart reads it anew: rows since the last checkpoint, and while the job was down, are lost. Default: "
+        "yes, but for `socket`.",
     )
     watermark: Watermark | None = Field(default=None, description="The event-time column, and how late rows may be.")
 

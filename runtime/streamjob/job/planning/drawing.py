@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from pydantic import JsonValue
 
 from streamjob.durations import format_duration
@@ -39,6 +41,7 @@ def as_json(spec: JobSpec, plan: Plan) -> dict[str, JsonValue]:
             }
             for each in plan.channels
         ],
+        "lossy": [each.uid for each in spec.sinks if each.input in _lossy(spec)],
         "graph": graph_of(spec),
     }
 
@@ -51,19 +54,21 @@ def as_text(spec: JobSpec, plan: Plan) -> str:
     lines = [f"{spec.name}: {', '.join(parts)}, {_rhythm(spec.checkpointing.interval)}"]
     for chain in plan.chains:
         looped = f", in the loop of {', '.join(chain.loop)}" if chain.loop else ""
-        lines += ["", f"chain {chain.uid} ({chain.output_mode}{looped})", *_rows(chain, plan)]
+        lines += ["", f"chain {chain.uid} ({chain.output_mode}{looped})", *_rows(chain, plan, _lossy(spec))]
     return "\n".join(lines)
 
 
 def as_mermaid(spec: JobSpec, plan: Plan) -> str:
     """Return the plan as a Mermaid flowchart: chains are boxes, channels thick arrows, feedback dotted ones."""
     ids = {node.name: f"n{index}" for index, node in enumerate(spec.nodes())}
-    lines = ["flowchart LR"]
+    lines, lossy = ["flowchart LR"], _lossy(spec)
     for index, chain in enumerate(plan.chains):
         lines.append(f'  subgraph c{index}["chain {chain.uid}"]')
         lines += [f'    {ids[each.name]}[("{each.name}<br/>{each.format}")]' for each in chain.sources]
         lines += [f'    {ids[each.name]}["{each.name}"]' for each in chain.operators]
-        lines += [f'    {ids[each.name]}[["{each.name}<br/>{each.format}, {each.delivery}"]]' for each in chain.sinks]
+        lines += [
+            f'    {ids[each.name]}[["{each.name}<br/>{each.format}, {_delivery(each, lossy)}"]]' for each in chain.sinks
+        ]
         lines.append("  end")
     for chain in plan.chains:
         reasons = {channel.name: channel for channel in chain.channels}
@@ -79,13 +84,13 @@ def _arrow(channel: ChannelPlan) -> str:
     return f'-. "{channel.reason}" .->' if channel.feedback else f'== "{channel.reason}" ==>'
 
 
-def _rows(chain: ChainPlan, plan: Plan) -> list[str]:
+def _rows(chain: ChainPlan, plan: Plan, lossy: Set[str]) -> list[str]:
     rows = [
         ("feedback" if each.feedback else "channel", each.name, f"from chain {each.source}: {each.reason}")
         for each in chain.channels
     ]
     nodes: list[Node] = [*chain.sources, *chain.operators, *chain.sinks]
-    rows += [(_kind(each), each.name, _summary(each)) for each in nodes]
+    rows += [(_kind(each), each.name, _summary(each, lossy)) for each in nodes]
     if readers := plan.readers(chain.uid):
         rows.append(("channel", chain.output, f"to chain{'s' * (len(readers) > 1)} {', '.join(readers)}"))
     width = max(len(name) for _, name, _ in rows)
@@ -96,9 +101,13 @@ def _kind(node: Node) -> str:
     return {SourceSpec: "source", OperatorSpec: "operator", SinkSpec: "sink"}[type(node)]
 
 
-def _summary(node: Node) -> str:
+def _summary(node: Node, lossy: Set[str]) -> str:
     if isinstance(node, SourceSpec):
-        words = [node.format, "bounded" if node.bounded else ""]
+        words = [
+            node.format,
+            "bounded" if node.bounded else "",
+            "" if node.replayable else "not replayable: a restart loses the rows since the last checkpoint",
+        ]
         if node.value is not None:
             words.append(f"values as {node.value.format}")
         if node.python is not None or node.columns is not None:
@@ -112,8 +121,20 @@ def _summary(node: Node) -> str:
             words.append(_event_time(node.watermark))
         return ", ".join(words)
     if isinstance(node, SinkSpec):
-        return f"{node.format}, {node.delivery}, from {node.input}"
+        return f"{node.format}, {_delivery(node, lossy)}, from {node.input}"
     return ""
+
+
+def _delivery(sink: SinkSpec, lossy: Set[str]) -> str:
+    return "lossy" if sink.input in lossy else sink.delivery
+
+
+def _lossy(spec: JobSpec) -> Set[str]:
+    """Return the names of the sources that cannot be replayed, and of the operators behind them."""
+    lossy = {each.name for each in spec.sources if not each.replayable}
+    while more := {each.name for each in spec.operators if lossy.intersection(inputs_of(each))} - lossy:
+        lossy |= more
+    return lossy
 
 
 def _code(operator: OperatorSpec) -> str:

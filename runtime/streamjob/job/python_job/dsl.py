@@ -94,6 +94,7 @@ class Job:
         columns: Iterable[str] | Function | None = None,
         options: Mapping[str, Any] | None = None,
         bounded: bool = False,
+        replayable: bool | None = None,
         watermark: Watermark | tuple[str, str | float] | Mapping[str, Any] | None = None,
         uid: str | None = None,
     ) -> Handle:
@@ -115,6 +116,7 @@ class Job:
                 or a function that takes the rows as a DataFrame and returns a DataFrame, without state.
             options: Spark's options.
             bounded: the source ends with the files or Kafka records that exist at the first start.
+            replayable: it gives a row again to a start from a position before it; default yes, but for `socket`.
             watermark: the event-time column and the delay: `("departed", "1 hour")`, or
                 `{"column": "departed", "delay": "1 hour", "idle_timeout": "5 minutes"}`; also `max_ahead`,
                 `per_partition` and `null_event_time`.
@@ -145,6 +147,7 @@ class Job:
                 python=reference,
                 options=dict(options) if options else None,
                 bounded=bounded or None,
+                replayable=replayable,
                 watermark=_watermark(watermark),
             )
         )

@@ -26,7 +26,7 @@ _TIMED = ("watermark.column", "watermark.delay", *_TIMING)
 FIELDS: Mapping[str, Sequence[str]] = {
     "sources": (
         *("format", "uid", "bounded", *_CODED, "changes", "unavailableValue", "onUnavailable", "onError", "skip"),
-        *("columns", "python"),
+        *("columns", "python", "replayable"),
         *_TIMING,
     ),
     "tables": ("format", "refresh", "maxAge", *_ASKED),
