@@ -49,6 +49,7 @@ class Life:
         restarts: the restart strategy.
         attempt: the number of the attempt.
         store: the store at the job's root; None for the one at the location.
+        available_now: whether it ends with what is there.
     """
 
     file: Path
@@ -59,6 +60,7 @@ class Life:
     restarts: RestartPolicy = FAST
     attempt: int = 0
     store: Store | None = None
+    available_now: bool = False
 
 
 def life_in(directory: Path, job: Mapping[str, Any], **fields: Any) -> Life:
@@ -88,6 +90,7 @@ class EmbeddedJob:
             files=job_files(spark),
             clock=steady_clock(),
             spark=session,
+            available_now=life.available_now,
         )
         options = RunOptions(restore_from=life.restore_from, attempt=Attempt(life.attempt), restarts=life.restarts)
         self.runner = Runner(job, store, options)

@@ -150,6 +150,29 @@ def test_a_plan_is_shown_as_text() -> None:
     ]
 
 
+def test_rows_of_a_source_that_cannot_be_replayed_are_lossy_behind_every_operator() -> None:
+    job = Job("lines")
+    lines = job.source("lines", format="socket")
+    own = job.source("own", format="com.example.Source", replayable=False)
+    rows = job.source("rows", format="rate")
+    for name, inputs in (("words", [lines]), ("both", [own, rows]), ("kept", [rows])):
+        job.sql(name, inputs=inputs, sql=f"SELECT * FROM {inputs[0].name}", chain=False)
+        job.sink(f"{name}_out", input=name, format="json", options={"path": name})
+    spec = job.spec()
+
+    shown = [line.split(maxsplit=2)[1:] for line in as_text(spec, plan(spec)).splitlines() if "sink" in line]
+
+    assert shown == [
+        ["words_out", "json, lossy, from words"],
+        ["both_out", "json, lossy, from both"],
+        ["kept_out", "json, exactly-once, from kept"],
+    ]
+    text = as_text(spec, plan(spec))
+    assert "socket, not replayable: a restart loses the rows since the last checkpoint" in text
+    assert as_json(spec, plan(spec))["lossy"] == ["words_out", "both_out"]
+    assert "json, lossy" in as_mermaid(spec, plan(spec))
+
+
 def test_a_plan_is_shown_as_json() -> None:
     spec = chain_of_two().spec()
 

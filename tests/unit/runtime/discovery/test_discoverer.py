@@ -80,7 +80,9 @@ class Judge:
 class Searching:
     """A search that runs."""
 
-    def __init__(self, bucket: Bucket, folder: Path, whole: list[Found] | None = None, **options: str) -> None:
+    def __init__(
+        self, bucket: Bucket, folder: Path, whole: list[Found] | None = None, *, once: bool = False, **options: str
+    ) -> None:
         self.inbox = Inbox()
         given = FileSourceFields.model_validate({"checkInterval": "10ms", **options})
         self.discoverer = Discoverer(
@@ -92,6 +94,7 @@ class Searching:
             folder=folder,
             clock=time.time,
             whole=whole,
+            once=once,
         )
         self.discoverer.start()
 
@@ -238,3 +241,36 @@ def test_a_bounded_source_is_offered_its_files_before_it_starts_and_no_others(tm
 
     assert searching.inbox.offered == ["b:1"]
     assert bucket.pages == 0
+
+
+def test_a_search_for_what_is_there_ends_with_its_first_whole_check(tmp_path: Path) -> None:
+    bucket = Bucket("a", "b", "c", "d", "e")
+    bucket.fails = [(1, StoreUnavailable("S3 does not answer"))]
+    searching = Searching(bucket, tmp_path, once=True)
+
+    searching.wait(lambda inbox: searching.discoverer.is_read)
+
+    assert sorted(searching.inbox.offered) == [f"{key}:1" for key in "abcde"]
+    assert searching.discoverer.checks == 1
+
+
+def test_what_comes_behind_that_check_is_not_looked_for(tmp_path: Path) -> None:
+    bucket, compactions = Bucket("a"), threading.Semaphore(0)
+    searching = Searching(bucket, tmp_path, once=True)
+    committed = searching.inbox.committed
+
+    def counted() -> int:
+        compactions.release()
+        return committed()
+
+    searching.inbox.committed = counted  # type: ignore[method-assign]
+    try:
+        while not searching.discoverer.is_read:
+            compactions.acquire(timeout=WITHIN)
+        bucket.objects["b"] = Found("b", 1, 1, "1")
+        for _ in range(5):
+            assert compactions.acquire(timeout=WITHIN)
+    finally:
+        searching.discoverer.stop()
+
+    assert searching.inbox.offered == ["a:1"]
