@@ -151,6 +151,7 @@ class Chain:
         self._draining = threading.Event()
         self._reading = True
         self._flush_behind: BatchId | None = None
+        self._taken_behind: BatchId | None = None
         self.drained = False
         """Whether everything that was read is processed and flushed, though the input has not ended for good."""
         self._query: StreamingQuery | None = None
@@ -181,9 +182,14 @@ class Chain:
         return self._watermarks.read(self._query) if self._query is not None else {}
 
     def waits(self) -> bool:
-        """Return whether it waits for more, and has read all that its sources will give, if these end by themselves."""
-        query = self._query
-        return self.ended or (query is not None and self.discoveries.are_read and waits_for_data(query))
+        """Return whether it has read all that there is, given that its sources end with what they have."""
+        query, emitted = self._query, self.last_emitted
+        if self.ended or query is None or not self.discoveries.are_read:
+            return self.ended
+        if self._taken_behind is None:
+            # The batch that runs may have taken the last files.
+            self._taken_behind = emitted
+        return waits_for_data(query) or (emitted > self._taken_behind and self._is_asked_for_by_time(emitted))
 
     @property
     def idle_inputs(self) -> frozenset[OperatorUid]:
@@ -365,13 +371,18 @@ class Chain:
         An operator with timers, timeouts or a time to live in processing time lets Spark run batches without end. As
         in Flink, the end of input does not wait for processing time.
         """
-        if self._gate.closed or not self.bounded or batch <= self._start.batch + 1:
+        if self._gate.closed or not self.bounded:
             return
         if self.dataflow.channels and not self._emission.input_ended(self.uid):
             return
-        if brings_nothing(read_offsets(self.checkpoint, batch), read_offsets(self.checkpoint, BatchId(batch - 1))):
+        if self._is_asked_for_by_time(batch):
             self._only_time_passes = True
             self._gate.close_behind(self.last_emitted)
+
+    def _is_asked_for_by_time(self, batch: BatchId) -> bool:
+        if batch <= self._start.batch + 1:
+            return False
+        return brings_nothing(read_offsets(self.checkpoint, batch), read_offsets(self.checkpoint, BatchId(batch - 1)))
 
     def _is_drained(self) -> bool:
         if self._in_loop:

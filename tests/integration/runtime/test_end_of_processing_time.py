@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,3 +122,17 @@ def test_a_drained_job_does_not_wait_for_processing_time_and_reads_on_later(
         resumed.control.stop(savepoint=True, location=None, drain=True, trigger_id=TriggerId("again"))
         assert resumed.wait() is ExitCode.OK
     assert numbers(tmp_path) == list(range((FILES + 1) * ROWS))
+
+
+def test_a_run_up_to_what_is_there_does_not_wait_for_processing_time_and_the_next_one_reads_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one = replace(life(tmp_path, bounded=False), available_now=True)
+    for number in range(2):
+        if number:
+            more = [json.dumps({"k": f"k{row}", "n": FILES * ROWS + row}) for row in range(ROWS)]
+            (tmp_path / "in" / "more.json").write_text("\n".join(more))
+        with running(spark, one) as each:
+            assert each.wait() is ExitCode.OK
+            assert each.state is JobState.STOPPED
+        assert numbers(tmp_path) == list(range((FILES + number) * ROWS))

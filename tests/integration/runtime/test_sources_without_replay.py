@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.integration.runtime.processes import JobRuns, job_runs
+from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.jobs import job_file, sink, source, sql
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.jobs import job_spec, sql, timed_source
+from tests.jobs import job_spec, source, sql, timed_source
 
 from streamjob.comparison.graphs import compare
 from streamjob.comparison.refusals import (
@@ -191,6 +191,15 @@ def test_a_new_operator_without_state_joins_a_chain_that_has_run() -> None:
     now = job_spec(sql("clean", "events"), sql("few", "clean"), sql("counts", "few", COUNTS))
 
     assert verdicts(start(now, snapshot(FUSED)))["few"] == "new"
+
+
+def test_a_source_that_cannot_be_replayed_is_read_anew_and_says_what_is_lost() -> None:
+    now = job_spec(sql("kept", "lines"), sources=[source("lines", "socket")])
+
+    finding = of("lines", start(now, snapshot(now)))
+
+    assert finding.verdict is Verdict.NEW
+    assert finding.why == "it cannot be replayed, and is read anew: rows since this snapshot are lost"
 
 
 def test_an_operator_behind_the_last_one_changes_the_name_of_its_chain_and_the_state_moves() -> None:
