@@ -184,7 +184,7 @@ class Chain:
     def waits(self) -> bool:
         """Return whether it has read all that there is, given that its sources end with what they have."""
         query, emitted = self._query, self.last_emitted
-        if self.ended or query is None or not self.discoveries.are_read:
+        if self.ended or self.bounded or query is None or not self.discoveries.are_read:
             return self.ended
         if self._taken_behind is None:
             # The batch that runs may have taken the last files.
