@@ -41,7 +41,7 @@ OF_FORM = {
         (
             "an option of the format belongs under `options`; "
             "the fields are name, uid, format, schema, schemaFile, key, value, changes, unavailableValue, "
-            "onUnavailable, onError, skip, columns, python, options, bounded, watermark"
+            "onUnavailable, onError, skip, columns, python, options, bounded, replayable, watermark"
         ),
     ),
     "unknown field of a watermark": (
