@@ -539,6 +539,7 @@ class Epoch(ChainListener, CheckpointListener):
                     "%s; the next run continues from here",
                     "All that was there is read" if is_new else "There was nothing new to read",
                 )
+                self._coordination.enter(JobState.STOPPING)
                 return EpochOutcome(EpochEnd.STOPPED)
             case m.RestartJob():
                 return EpochOutcome(EpochEnd.RESTARTED, action.message)
