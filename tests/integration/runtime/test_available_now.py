@@ -181,7 +181,7 @@ def test_topics_are_read_to_where_they_end_at_the_moment_also_beside_a_channel(
     def come(rows: list[Row], partition: int) -> None:
         kafka_server.produce(topic, [(row.k, json.dumps(row.fields())) for row in rows], partition=partition)
 
-    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 10, "minOffsetsPerTrigger": 1000}
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 10, "minOffsetsPerTrigger": 10}
     parsed = f"SELECT from_json(CAST(value AS STRING), '{SCHEMA}') AS row FROM topic"
     operators = [
         sql("parsed", ["topic"], parsed),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.integration.runtime.processes import JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
-from tests.jobs import files, job_file, python, sink
+from tests.jobs import files, job_file, sink, sql
 
 from streamjob.errors import ExitCode
 
@@ -29,11 +29,10 @@ def runs(tmp_path: Path) -> Iterator[JobRuns]:
 
 def write(directory: Path, **fields: object) -> Path:
     read = files("rows", directory / "in", "n BIGINT", **fields)
-    slowed = python("out", "rows", "tests.integration.runtime.recording:slowed")
     to = sink("out", "json", directory / "out")
     return write_job(
         directory,
-        job_file(slowed, sources=[read], sinks=[to], name="scheduled", checkpointing={"interval": "300ms"}),
+        job_file(sql("out", "rows"), sources=[read], sinks=[to], name="scheduled", checkpointing={"interval": "300ms"}),
     )
 
 
