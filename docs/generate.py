@@ -172,7 +172,8 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 | `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `batch_duration`, \
 `spark_conf`, `functions` |
 | `job.source(name, …)` | `format`, `schema`, `key`, `value`, `changes`, `unavailable_value`, \
-`on_unavailable`, `on_error`, `skip`, `columns`, `options`, `bounded`, `replayable`, `watermark`, `uid`; returns a handle |
+`on_unavailable`, `on_error`, `skip`, `columns`, `options`, \
+`bounded`, `replayable`, `watermark`, `uid`; returns a handle |
 | `job.table(name, …)` | `format`, `schema`, `options`, `refresh`, `max_age`, `lookup`; returns a handle |
 | `@job.operator(…)` above a function | `inputs`, `tables`, `name`, `uid`, `watermark`, \
 `on_error`, `output_mode`, `chain`; the function becomes a handle |

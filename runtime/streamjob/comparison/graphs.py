@@ -109,8 +109,8 @@ class _Comparing:
             )
             return refused(kind, uid, error)
         if not source.replayable:
-            why = "it cannot be replayed, and is read anew: rows since this snapshot are lost"
-            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=why)
+            lost = "it cannot be replayed, and is read anew: rows since this snapshot are lost"
+            return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=lost)
         why = ["it continues from its position", *self._changes_of("sources", uid)]
         if uid in former.chain_of and former.chain_of[uid] != self._chain_of[uid].uid:
             why.append(f"which moves from chain {former.chain_of[uid]!r} to {self._chain_of[uid].uid!r}")

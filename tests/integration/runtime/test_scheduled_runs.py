@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.runtime.processes import JobRuns, job_runs
@@ -27,7 +28,7 @@ def runs(tmp_path: Path) -> Iterator[JobRuns]:
         yield started
 
 
-def write(directory: Path, **fields: object) -> Path:
+def write(directory: Path, **fields: Any) -> Path:
     read = files("rows", directory / "in", "n BIGINT", **fields)
     to = sink("out", "json", directory / "out")
     return write_job(
