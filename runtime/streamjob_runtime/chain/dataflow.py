@@ -27,7 +27,6 @@ from streamjob_runtime.chain.event_time.event_times import ObservedInput, Waterm
 from streamjob_runtime.chain.event_time.temporal_joins import join_versions
 from streamjob_runtime.chain.event_time.temporal_queries import query_result
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns, marked
-from streamjob_runtime.chain.functions.user_functions import mistakes_named
 from streamjob_runtime.chain.query_planning import describe_forms
 from streamjob_runtime.chain.sources.batch_limits import channel_bounds, with_first_limit
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd
@@ -53,6 +52,7 @@ from streamjob_runtime.spark.gateway import (
     thrown,
 )
 from streamjob_runtime.spark.text.error_text import fix_of, reason
+from streamjob_runtime.spark.text.user_functions import mistakes_named
 from streamjob_runtime.tables.lookups import Lookup, look_up
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from streamjob.job.model.spec import OperatorSpec, SourceSpec
 from streamjob.job.planning.dead_letters import leaves_out_damaged
 from streamjob_runtime.chain.event_time.event_times import Watermarked, with_observed_time
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns
-from streamjob_runtime.chain.functions.user_functions import mistakes_named
 from streamjob_runtime.chain.sources.broken_records import with_decoded
 from streamjob_runtime.chain.sources.changes import check_changes, envelope_of, with_available, with_changes
 from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles
@@ -24,6 +23,7 @@ from streamjob_runtime.spark.gateway import (
     streaming_leaves,
 )
 from streamjob_runtime.spark.text.text_records import is_decoded, with_checked_header
+from streamjob_runtime.spark.text.user_functions import mistakes_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""Tells mistakes in a job's Python functions from failures that may pass, while they derive rows for a query.
+"""Tells mistakes in a job's Python functions from failures that may pass, where the job calls them itself.
 
 `streamjob_runtime.spark.text.error_text` describes what a function raises in a running query.
 """
@@ -30,7 +30,7 @@ _MISTAKES = (
 
 
 class WrongFunction(InvalidInput):
-    """A function of the job raises an error before it returns its rows; nothing was started."""
+    """A function of the job raises an error that shows a mistake in it."""
 
 
 @contextmanager
