@@ -31,11 +31,23 @@ class StagedObject:
     epoch: Epoch
 
 
-class TaskStaging(Protocol):
-    """Stages a sink's objects from Spark's tasks, on any machine. It can be pickled, and contains no credentials."""
+class Puts(Protocol):
+    """Stages objects of a sink."""
 
     def put(self, content: bytes | Path) -> str:
         """Stage bytes, or the content of a file, in the epoch; return a name that no other object ever has."""
+        ...
+
+
+class TaskStaging(Puts, Protocol):
+    """A sink's objects for Spark's tasks, on any machine. It can be pickled, and contains no credentials."""
+
+    def get(self, name: str) -> bytes:
+        """Return the content of an object, of any epoch.
+
+        Raises:
+            StagedRowsGone: there is no such object, or its content has changed since it was staged.
+        """
         ...
 
 

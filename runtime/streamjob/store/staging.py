@@ -32,6 +32,23 @@ def _put(store: Store, sink: OperatorUid, epoch: Epoch, content: bytes | Path) -
     return f"{epoch}/{part}"
 
 
+def _key_of(sink: OperatorUid, name: str) -> Key:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise StoreError(f"{name!r} names nothing that sink {sink} has staged")
+    return keys.staged_object(sink, Epoch(int(match[1])), match[2])
+
+
+def _check(sink: OperatorUid, key: Key, found: str) -> None:
+    """Compare the SHA-256 of an object's content with that in its key. Raises StagedRowsGone."""
+    recorded = keys.staged_sha256(key)
+    if recorded is not None and found != recorded:
+        raise StagedRowsGone(
+            f"sink {sink}: {key} is damaged: its SHA-256 is {found}, and was {recorded} when it was staged",
+            "bring it back from a copy of the store",
+        )
+
+
 @lru_cache(maxsize=4)
 def _store_of(uri: str) -> Store:
     return open_location(uri).store()
@@ -53,6 +70,23 @@ class StoreTaskStaging:
     def put(self, content: bytes | Path) -> str:
         """Stage bytes, or the content of a file; return the name. Raises StoreError."""
         return _put(_store_of(self.uri), self.sink, self.epoch, content)
+
+    def get(self, name: str) -> bytes:
+        """Return the content of an object, of any epoch.
+
+        Raises:
+            StagedRowsGone: there is no such object, or its content has changed since it was staged.
+            StoreError: the store fails.
+        """
+        key = _key_of(self.sink, name)
+        try:
+            content = _store_of(self.uri).get(key)
+        except ObjectMissing as error:
+            raise StagedRowsGone(
+                f"sink {self.sink}: {key} is not in the store", "bring it back from a copy of the store"
+            ) from error
+        _check(self.sink, key, hashlib.sha256(content).hexdigest())
+        return content
 
 
 class StoreStaging:
@@ -91,17 +125,12 @@ class StoreStaging:
             StagedRowsGone: the content has changed since it was staged.
             StoreError: the store fails.
         """
-        key = self._key(name)
+        key = _key_of(self._sink, name)
         try:
             self._store.download(key, target)
         except ObjectMissing:
             return False
-        recorded = keys.staged_sha256(key)
-        if recorded is not None and (found := file_sha256(target)) != recorded:
-            raise StagedRowsGone(
-                f"sink {self._sink}: {key} is damaged: its SHA-256 is {found}, and was {recorded} when it was staged",
-                "bring it back from a copy of the store",
-            )
+        _check(self._sink, key, file_sha256(target))
         return True
 
     def list(self) -> Iterator[StagedObject]:
@@ -112,11 +141,5 @@ class StoreStaging:
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; missing ones are ignored. Raises StoreError."""
-        if doomed := [self._key(name) for name in names]:
+        if doomed := [_key_of(self._sink, name) for name in names]:
             self._store.delete(doomed)
-
-    def _key(self, name: str) -> Key:
-        match = _NAME.fullmatch(name)
-        if match is None:
-            raise StoreError(f"{name!r} names nothing that sink {self._sink} has staged")
-        return keys.staged_object(self._sink, Epoch(int(match[1])), match[2])

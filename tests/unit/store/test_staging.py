@@ -54,6 +54,21 @@ def test_tasks_stage_in_the_same_epoch_and_carry_no_credentials(tmp_path: Path) 
     assert in_task == StoreTaskStaging(store.uri, REPORT, Epoch(7))
 
 
+def test_tasks_read_what_any_epoch_staged_and_nothing_that_is_gone_or_damaged(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "a store")
+    here, later = (StoreStaging(store, REPORT, Epoch(epoch), tmp_path / "scratch") for epoch in (1, 2))
+    kept, gone, damaged = (here.put(content) for content in (b"rows", b"gone", b"damaged"))
+    here.delete([gone])
+    store.put(keys.staged_object(REPORT, Epoch(1), damaged.partition("/")[2]), b"damageD")
+    in_task = pickle.loads(pickle.dumps(later.in_tasks()))
+
+    assert in_task.get(kept) == b"rows"
+    with pytest.raises(StagedRowsGone, match=f"sink report: staged/report/{gone} is not in the store"):
+        in_task.get(gone)
+    with pytest.raises(StagedRowsGone, match=f"sink report: staged/report/{damaged} is damaged"):
+        in_task.get(damaged)
+
+
 def test_an_object_with_a_changed_byte_is_an_error_that_names_it(tmp_path: Path) -> None:
     store = MemoryStore()
     here = staging(store, tmp_path)

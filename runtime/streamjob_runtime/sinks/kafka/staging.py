@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamjob.sink import Staging, TaskStaging
+from streamjob.sink import Puts, Staging, TaskStaging
 from streamjob_runtime.sinks.kafka.topics import TopicUse, uses
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _putting(staging: TaskStaging) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return put
 
 
-def put_part(part: Part, staging: TaskStaging) -> Part:
+def put_part(part: Part, staging: Puts) -> Part:
     """Stage the file of a part, if it has one, and delete the file; return the part with the object's name instead.
 
     Args:
