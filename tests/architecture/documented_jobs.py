@@ -93,7 +93,10 @@ def whole_job(block: Block) -> dict[str, Any]:
             for name in dict.fromkeys(read)
         ),
     ]
-    job["sinks"] = [{"format": "json", "options": {"path": f"out/{each['name']}"}, **each} for each in job["sinks"]]
+    job["sinks"] = [
+        each if "function" in each else {"format": "json", "options": {"path": f"out/{each['name']}"}, **each}
+        for each in job["sinks"]
+    ]
     last = {each["name"] for part in ("sources", "operators") for each in job[part]}
     last |= {
         f"{each['name']}_dead_letters"
@@ -114,7 +117,7 @@ def files_of(job: Mapping[str, Any]) -> dict[str, str]:
             for encoding in (each.get("key"), each.get("value")):
                 if isinstance(encoding, dict) and (name := encoding.get("schemaFile")):
                     found[name] = _SCHEMAS[Path(name).suffix]
-            for named in (each.get("python"), each.get("format")):
+            for named in (each.get("python"), each.get("format"), each.get("function")):
                 if isinstance(named, str) and (function := re.fullmatch(r"(\w+):(\w+)", named)):
                     found[f"{function[1]}.py"] = _MODULE.format(name=function[2])
     return found

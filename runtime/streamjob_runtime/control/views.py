@@ -237,7 +237,7 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
         uid=sink.uid,
         name=sink.name,
         format=sink.format,
-        target=next(filter(None, targets), None),
+        target=next(filter(None, targets), sink.function),
         delivery=sink.delivery,
         records=figures.staged_rows,
         records_published=figures.committed_rows,

@@ -269,6 +269,7 @@ class Epoch(ChainListener, CheckpointListener):
             job.loaded.directory,
             staging=lambda sink: StoreStaging(ledger.store, sink, ledger.epoch, scratch / sink),
             spark=lambda: job.spark(job.loaded.spec.max_parallelism),
+            modes={each.name: each.output_mode for each in job.loaded.spec.operators},
         )
 
     def _run_chains(self, outputs: Outputs, resolution: Resolution, max_parallelism: int) -> EpochOutcome:

@@ -18,6 +18,7 @@ from streamjob.ids import Epoch, OperatorUid
 from streamjob.job.connectors import delta, iceberg, jdbc, kafka_source, postgresql
 from streamjob.job.connectors.bucket_files import path_problem
 from streamjob.job.connectors.changes import is_upsert
+from streamjob.job.connectors.of_spark import FUNCTION
 from streamjob.job.connectors.options import (
     encodings_of,
     option,
@@ -27,7 +28,7 @@ from streamjob.job.connectors.options import (
 from streamjob.job.connectors.registry import sink_of, source_of
 from streamjob.job.connectors.resolving import resolve_options
 from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, is_python_sink
-from streamjob.job.model.spec import SinkSpec
+from streamjob.job.model.spec import OutputMode, SinkSpec
 from streamjob.job.query.functions import NotFound, find_function
 from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.at_least_once.batch import BatchSink
@@ -55,6 +56,7 @@ class SinkSurroundings:
         environ: the environment for `${env:NAME}` in options.
         staging: returns the staging in the snapshot store for a sink's uid; None if there is none.
         spark: starts Spark or returns its session, for sinks that need it before their first batch.
+        modes: the output modes of the job's operators by name, for sinks that stage; default append.
     """
 
     job: str
@@ -64,6 +66,7 @@ class SinkSurroundings:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     staging: Callable[[OperatorUid], Staging] | None = None
     spark: Callable[[], SparkSession] | None = None
+    modes: Mapping[str, OutputMode] = field(default_factory=dict)
 
     def context(self, sink: OperatorUid, options: Mapping[str, str]) -> SinkContext:
         """Return the context with which a sink is opened."""
@@ -168,9 +171,25 @@ def _delta_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     return DeltaSink(spec.name, spec.partition_by, at_once=spec.delivery == "at-least-once")
 
 
+def _function_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
+    from streamjob_runtime.sinks.at_least_once.function import FunctionSink
+
+    reference = spec.function or ""
+    mode = surroundings.modes.get(spec.input, "append")
+
+    def find() -> Any:
+        try:
+            return find_function(reference, surroundings.directory)
+        except NotFound as error:
+            raise UnusableSink(f"sink {spec.name}: {error.what}", error.fix) from error
+
+    return FunctionSink(spec.name, find, reference, mode, surroundings.spark)
+
+
 _OURS: Mapping[tuple[str, str], Callable[[SinkSpec, SinkSurroundings], Sink]] = {
     ("console", "at-least-once"): lambda spec, _: ConsoleSink(spec.name),
     ("memory", "at-least-once"): lambda spec, _: MemorySink(spec.name),
+    (FUNCTION, "at-least-once"): _function_sink,
     (delta.FORMAT, "at-least-once"): _delta_sink,
     (delta.FORMAT, "exactly-once"): _delta_sink,
     (iceberg.FORMAT, "exactly-once"): _iceberg_sink,

@@ -85,6 +85,13 @@ def java_session(spark: SparkSession) -> Any:
     return spark._jsparkSession
 
 
+def cloned_session(spark: SparkSession) -> SparkSession:
+    """Return a session with the settings, functions and views of another one; what it changes stays its own."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
+
+
 def runs_tasks(spark: SparkSession) -> bool:
     """Return whether tasks run in the Java of this process, and not on executors."""
     return (spark.sparkContext.master or "").startswith("local")

@@ -47,6 +47,7 @@ def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected
         sink.model_copy(
             update={
                 "format": collecting.FORMAT,
+                "function": None,
                 "options": {collecting.OPTION: collected[sink.name]},
                 "partition_by": (),
             }

@@ -1,4 +1,4 @@
-"""Checks the Python functions of sources and operators, without calling or importing them."""
+"""Checks the Python functions of sources, operators and sinks, without calling or importing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.model.problem import Problem
-from streamjob.job.model.spec import OperatorSpec, SourceSpec
+from streamjob.job.model.spec import OperatorSpec, SinkSpec, SourceSpec
 from streamjob.job.model.suggest import did_you_mean
 from streamjob.job.query.functions import module_file
 
@@ -33,6 +33,9 @@ def functions(subject: Subject) -> Iterator[Problem]:
             yield from _written(part, function)
         elif part.python is not None and REFERENCE.fullmatch(part.python):
             yield from _referred(part, part.python, subject.directory)
+    for sink in subject.spec.sinks:
+        if sink.function is not None and REFERENCE.fullmatch(sink.function):
+            yield from _referred(sink, sink.function, subject.directory)
     for name, reference in subject.spec.functions.items():
         if REFERENCE.fullmatch(reference):
             yield from _missing(f"function {name!r}", reference, subject.directory)
@@ -51,7 +54,9 @@ def names_in_sql(subject: Subject) -> Iterator[Problem]:
             yield Problem(whose, f"cannot be {reference!r}", "name it as module:function")
 
 
-def _inputs(part: SourceSpec | OperatorSpec) -> int:
+def _inputs(part: SourceSpec | OperatorSpec | SinkSpec) -> int:
+    if isinstance(part, SinkSpec):
+        return 2
     return len(part.inputs) + len(part.tables or ()) if isinstance(part, OperatorSpec) else 1
 
 
@@ -75,14 +80,16 @@ def uses(code_of: Any, name: str) -> bool:
     return name in code_of.co_names or any(uses(each, name) for each in code_of.co_consts)
 
 
-def _referred(part: SourceSpec | OperatorSpec, reference: str, directory: Path) -> Iterator[Problem]:
+def _referred(part: SourceSpec | OperatorSpec | SinkSpec, reference: str, directory: Path) -> Iterator[Problem]:
     definition = yield from _missing(where(part), reference, directory)
     if definition is None:
         return
     least, most = _arguments(definition)
     if not definition.decorator_list and not least <= _inputs(part) <= most:
         yield _wrong_arguments(part, least)
-    if any(isinstance(each, ast.Attribute) and each.attr == "withWatermark" for each in ast.walk(definition)):
+    if not isinstance(part, SinkSpec) and any(
+        isinstance(each, ast.Attribute) and each.attr == "withWatermark" for each in ast.walk(definition)
+    ):
         yield Problem(where(part), f"its function {WATERMARK}", WATERMARK_FIX)
 
 
@@ -141,8 +148,11 @@ def _arguments(function: ast.FunctionDef) -> tuple[int, int]:
     return positional - len(function.args.defaults), most
 
 
-def _wrong_arguments(part: SourceSpec | OperatorSpec, takes: int) -> Problem:
+def _wrong_arguments(part: SourceSpec | OperatorSpec | SinkSpec, takes: int) -> Problem:
     arguments = f"{takes} argument{'s' * (takes != 1)}"
+    if isinstance(part, SinkSpec):
+        what = f"its function takes {arguments}, and a sink has two for it, the rows and the id of the batch"
+        return Problem(where(part), what, "give the function two arguments: (batch, batch_id)")
     if isinstance(part, SourceSpec):
         what = f"its function takes {arguments}, and a source has one, its rows"
         return Problem(where(part), what, "give the function one argument, a DataFrame")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamjob.job.checks.functions import REFERENCE
 from streamjob.job.checks.subject import Subject, option_problems, unknown_format, where
 from streamjob.job.connectors import bucket_files
 from streamjob.job.connectors.changes import is_upsert, upsert_fix
 from streamjob.job.connectors.file_source import is_elsewhere
 from streamjob.job.connectors.misplaced import OF_SINKS, misplaced
+from streamjob.job.connectors.of_spark import FUNCTION
 from streamjob.job.connectors.options import option
 from streamjob.job.connectors.registry import sink_of
 from streamjob.job.model.formats import (
@@ -23,13 +25,33 @@ from streamjob.job.model.spec import OperatorSpec, SinkSpec, SourceSpec
 
 
 def formats(subject: Subject) -> Iterator[Problem]:
-    """The format is one of Spark's, a class, or a Python sink."""
+    """The format is one of Spark's, a class, a Python sink, or stands for a function, which has a name."""
     for sink in subject.spec.sinks:
-        if ":" in sink.format:
+        if not sink.format:
+            fix = f"add `format`: {SinkSpec.model_fields['format'].description}"
+            yield Problem(where(sink), "lacks 'format'", fix.rstrip("."))
+        elif (sink.function is not None) != (sink.format == FUNCTION):
+            what = "has both format and function" if sink.function else "has no function"
+            yield Problem(where(sink), what, "name one of them: function: module:function, or a format")
+        elif sink.function is not None:
+            yield from _function(sink, sink.function)
+        elif ":" in sink.format:
             if not is_python_sink(sink.format):
                 yield Problem(where(sink), f"format cannot be {sink.format!r}", "write your own sink as module:Class")
         else:
             yield from unknown_format(sink, SINK_FORMATS)
+
+
+def _function(sink: SinkSpec, reference: str) -> Iterator[Problem]:
+    if not REFERENCE.fullmatch(reference):
+        fix = "write it as module:function, a function that its module defines at the top with `def`"
+        yield Problem(where(sink), f"function cannot be {reference!r}", fix)
+    if sink.options:
+        what = f"has options ({', '.join(sink.options)}), and a function is not given any"
+        yield Problem(where(sink), what, "let the function have them: as constants, or from the environment")
+    if sink.delivery == "exactly-once":
+        fix = "leave delivery out, and let the function do nothing for a batch id that it has seen"
+        yield Problem(where(sink), "cannot deliver exactly-once: a function may be called twice", fix)
 
 
 def deliveries(subject: Subject) -> Iterator[Problem]:
@@ -43,7 +65,7 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
                 what = f"has the format {sink.format!r}, which delivers exactly-once and in no other way"
                 yield Problem(where(sink), what, "leave delivery out")
             continue
-        if not can_exactly_once(sink.format):
+        if not can_exactly_once(sink.format) and sink.format != FUNCTION:
             what = f"cannot deliver exactly-once: the format {sink.format!r} has no way to publish rows later"
             yield Problem(where(sink), what, f"use one of {exact}, your own module:Class, or delivery: at-least-once")
         path = option(sink.options, "path") or ""

@@ -39,6 +39,8 @@ def _files(
     )
 
 
+FUNCTION = "function"
+"""The format of a sink that is a function of the job."""
 _BINARY = {"path": "string", "modificationTime": "timestamp", "length": "bigint", "content": "binary"}
 _RATE = AsSource(
     schema="refused",
@@ -65,6 +67,7 @@ CONNECTORS = (
     Connector(name="console", sink=_seen("numRows", "truncate")),
     Connector(name="deltaSharing", source=AsSource(), table=AsTable()),
     Connector(name="eventhubs", source=AsSource()),
+    Connector(name=FUNCTION, sink=AsSink()),
     Connector(name="kinesis", source=AsSource()),
     Connector(name="memory", sink=_seen()),
     Connector(name="noop", sink=_seen()),

@@ -17,6 +17,7 @@ from pydantic import (
 
 from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.durations import Seconds
+from streamjob.job.connectors.of_spark import FUNCTION
 from streamjob.job.connectors.registry import source_of
 from streamjob.job.model.encoding_spec import Encoding
 from streamjob.job.model.formats import default_delivery
@@ -319,10 +320,16 @@ class SinkSpec(Node):
     """An output."""
 
     input: NodeName = Field(description="The operator or source whose rows it writes.")
+    function: str | None = Field(
+        default=None,
+        description="In place of `format`: `module:function`. The function takes the rows of a checkpoint as a "
+        "DataFrame, and the id of the batch. [How to](../how-to/use-foreach-batch.md).",
+    )
     format: str = Field(
+        default_factory=lambda data: FUNCTION if data.get("function") else "",
         min_length=1,
         description="csv, json, parquet, delta, iceberg, kafka, postgresql (exactly-once), any batch sink of "
-        "Spark (at-least-once), or `module:Class` of your own `streamjob.sink.Sink`.",
+        "Spark (at-least-once), or `module:Class` of your own `streamjob.sink.Sink`. Required without `function`.",
     )
     key: Encoding | None = Field(
         default=None, description="How to encode the column `key` of a Kafka sink. Default: it has text or bytes."

@@ -121,7 +121,8 @@ def _summary(node: Node, lossy: Set[str]) -> str:
             words.append(_event_time(node.watermark))
         return ", ".join(words)
     if isinstance(node, SinkSpec):
-        return f"{node.format}, {_delivery(node, lossy)}, from {node.input}"
+        form = node.format if node.function is None else f"{node.format} {node.function}"
+        return f"{form}, {_delivery(node, lossy)}, from {node.input}"
     return ""
 
 

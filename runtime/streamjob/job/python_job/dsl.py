@@ -322,7 +322,8 @@ class Job:
         name: str,
         *,
         input: Handle | str,  # noqa: A002 - the file's word
-        format: str,  # noqa: A002 - the file's word
+        format: str | None = None,  # noqa: A002 - the file's word
+        function: Callable[[Any, int], object] | None = None,
         key: Encoding | Mapping[str, Any] | None = None,
         value: Encoding | Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
@@ -336,6 +337,8 @@ class Job:
             name: its name in the job.
             input: the operator or source whose rows it writes.
             format: a format of Spark, or `module:Class` of your own `streamjob.sink.Sink`.
+            function: in place of a format: a function that takes the rows of a checkpoint as a DataFrame, and the id
+                of the batch. It has a name in its module, by which a restart finds it.
             key: how to encode the keys of Kafka.
             value: how to encode the values of Kafka: `{"format": "json"}`.
             options: the sink's options.
@@ -349,6 +352,7 @@ class Job:
                 uid=uid,
                 input=self._name_of(input),
                 format=format,
+                function=None if function is None else _reference(function, f"<{type(function).__name__}>"),
                 key=_as_file(key),
                 value=_as_file(value),
                 options=dict(options) if options else None,

@@ -31,7 +31,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     ),
     "tables": ("format", "refresh", "maxAge", *_ASKED),
     "operators": ("uid", "inputs", "tables", *_TIMED, "onError", "outputMode", "chain", "python", *_LOOKUP, *_TEMPORAL),
-    "sinks": ("format", "uid", *_CODED, "delivery"),
+    "sinks": ("format", "function", "uid", *_CODED, "delivery"),
 }
 """Fields that `WITH` takes, by the list of the job that a part is in."""
 

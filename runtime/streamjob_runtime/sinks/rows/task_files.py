@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel
@@ -98,7 +98,7 @@ def write_task(batches: Batches, writer: FileWriter[File], *, few: int, many: in
     try:
         for rows, are_few in _chunks(batches, few, many):
             if are_few:
-                handed_over = _packed(rows)
+                handed_over = packed(rows)
             else:
                 writer.write(rows)
     except RowsRefused as error:
@@ -135,10 +135,10 @@ def _chunks(batches: Iterable[pa.RecordBatch], few: int, many: int) -> Iterator[
         yield pa.Table.from_batches(held), whole and size <= few
 
 
-def _packed(rows: pa.Table) -> bytes:
-    """Return rows as bytes."""
+def packed(rows: pa.Table, compression: Literal["zstd"] | None = None) -> bytes:
+    """Return rows as bytes, in Arrow's format for streams."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue())
 
