@@ -22,7 +22,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import DataType, StructType
 
 from streamjob.job.connectors.options import is_secret
-from streamjob_import.expressions import Node, Root, Value, parts_of
+from streamjob_import.expressions import FromEnvironment, Node, Root, Value, parts_of
 from streamjob_import.recording import Broadcast, Frame, Session, UserFunction
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -44,7 +44,8 @@ class Definitions:
         self._source = program.read_text(encoding="utf-8")
         self._tree = ast.parse(self._source)
         self._names = names
-        self._variables = {name: value for name, value in variables.items() if len(value) > 3}
+        self._variables = {name: value for name, value in variables.items() if len(value) > 5}
+        self.referred: set[str] = set()
         self._decisions = decisions
         self._statements = list(_top_level(self._tree))
         self._bound = {name for each in self._statements for name in _bound_by(each)}
@@ -112,6 +113,10 @@ class Definitions:
             # It is made where it is used.
             for each in self._assigning(name):
                 self._use_all(each)
+            if any(
+                name in _bound_by(each) for each in self._statements if isinstance(each, ast.Import | ast.ImportFrom)
+            ):
+                self._used.add(name)
             return
         if name in self._bound:
             self._used.add(name)
@@ -244,17 +249,24 @@ class Definitions:
         owner = method.__self__
         kind = owner if isinstance(owner, type) else type(owner)
         self.function(kind)
-        called = f"{kind.__name__}.{method.__name__}" if isinstance(owner, type) else f"made.{method.__name__}"
+        name = method.__name__
+        if name.startswith("__") and not name.endswith("__"):
+            name = f"_{kind.__name__.lstrip('_')}{name}"
+        called = f"{kind.__name__}.{name}" if isinstance(owner, type) else f"made.{name}"
         lines = []
         if not isinstance(owner, type):
             lines.append(f"    made = {kind.__name__}.__new__({kind.__name__})\n")
-            for name, value in vars(owner).items():
-                text = "batch.sparkSession" if isinstance(value, Session) else self._given(name, value)
-                if text is not None:
-                    lines.append(f"    made.{name} = {text}\n")
-            self._decisions.append(f"{method.__qualname__} is called on an object that is made without its constructor")
+            lacking = []
+            for field, value in vars(owner).items():
+                text = "batch.sparkSession" if isinstance(value, Session) else self._given(field, value)
+                if text is None:
+                    lacking.append(field)
+                else:
+                    lines.append(f"    made.{field} = {text}\n")
+            without = f" and lacks {', '.join(lacking)}" if lacking else ""
+            self._decisions.append(f"{method.__qualname__} has an object that is made without its constructor{without}")
         body = "".join(lines) + f"    return {called}(batch, batch_id)\n"
-        return self._added(method, method.__name__, lambda free: f"def {free}(batch, batch_id):\n{body}")
+        return self._added(method, method.__name__.lstrip("_"), lambda free: f"def {free}(batch, batch_id):\n{body}")
 
     def _partial(self, function: functools.partial[Any]) -> str:
         called = self.function(function.func)
@@ -277,7 +289,11 @@ class Definitions:
         if made.kind != "udf":
             # Spark looks at the hints of these.
             signature = inspect.signature(made.function)
-            takes, passes = str(signature).partition(" ->")[0], ", ".join(signature.parameters)
+            takes = str(signature).replace("pandas.core.series.Series", "pd.Series")
+            stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+            passes = ", ".join(stars.get(each.kind, "") + each.name for each in signature.parameters.values())
+            if "pd." in takes:
+                self.imported("import pandas as pd")
         text = f"{takes}:\n    return {called}({passes})\n"
         return self._added(made, f"{called}_udf", lambda free: f"@F.{made.kind}({arguments})\ndef {free}{text}")
 
@@ -306,9 +322,15 @@ class Definitions:
         return f"[{inner}]" if isinstance(value, list) else "{" + inner + "}"
 
     def _string(self, value: str) -> str:
+        if isinstance(value, FromEnvironment):
+            self.imported("import os")
+            self.referred.add(value.variable)
+            default = "" if value.default is None else f", {quoted(str(value.default))}"
+            return f'os.environ["{value.variable}"]' if not default else f'os.environ.get("{value.variable}"{default})'
         for name, secret in self._variables.items():
             if secret in value:
                 self.imported("import os")
+                self.referred.add(name)
                 before, _, after = value.partition(secret)
                 parts = [
                     self._string(before) if before else "",
@@ -338,6 +360,11 @@ class Definitions:
     def _with_session(self, statement: ast.stmt) -> str:
         text = self._text(statement)
         if not isinstance(statement, ast.FunctionDef) or not statement.args.args:
+            names = [name for name in _loaded(statement) if needs_spark(self._names.get(name))]
+            lacking = [name for name in names if not self._is_imported(name)]
+            if lacking:
+                what = f"{', '.join(lacking)} of the program need Spark, which does not run when this file is loaded"
+                return f"# DECIDE: {what}: make them inside of the functions below\n{text}"
             return text
         made = self._made_inside(statement, statement.args.args[0].arg)
         if not made:
@@ -347,6 +374,10 @@ class Definitions:
         indent = " " * (len(body) - len(body.lstrip(" ")))
         lines = "".join(f"{indent}{line}\n" for line in made)
         return f"{''.join(decorators)}def {statement.name}{header}\n{lines}{body}"
+
+    def _is_imported(self, name: str) -> bool:
+        imports = [each for each in self._statements if isinstance(each, ast.Import | ast.ImportFrom)]
+        return any(name in _bound_by(each) for each in imports)
 
     def _made_inside(self, node: ast.AST, first: str, besides: Iterable[str] = ()) -> list[str]:
         """Return statements that make what a function needs of Spark, with the session of its first argument."""

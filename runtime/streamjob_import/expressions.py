@@ -6,13 +6,16 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from streamjob.errors import InvalidInput
 
 
 class Undecided(InvalidInput):
     """The program decides by a value that only Spark knows."""
+
+    raised: ClassVar[list[Undecided]] = []
+    """All of the program that runs: it may have caught some."""
 
 
 _NOT_OF_THE_PROGRAM = tuple(
@@ -110,14 +113,59 @@ class Value:
     def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
-    def _unknown(self, *_: Any) -> Any:
-        raise Undecided(
-            f"{Place.here()}: the program decides by a value that only Spark knows",
-            "give it a value there, such as the list of columns; or write this part of the job by hand",
-        )
+    def __format__(self, form: str) -> str:
+        return "…"
 
-    __bool__ = __iter__ = __len__ = __int__ = __float__ = __index__ = __contains__ = _unknown
+    def _unknown(self, *_: Any) -> Any:
+        raise undecided()
+
+    __bool__ = __iter__ = __len__ = __contains__ = _unknown
     __hash__ = object.__hash__
+
+
+class Unknown(Value):
+    """Something of which the program can only be told that Spark knows it, such as the schema of computed rows."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        raise undecided()
+
+    def __getitem__(self, key: Any) -> Any:
+        raise undecided()
+
+
+def undecided() -> Undecided:
+    """Return the error that names the line which runs."""
+    error = Undecided(
+        f"{Place.here()}: the program decides by a value that only Spark knows",
+        "give it a value there, such as the list of columns; or write this part of the job by hand",
+    )
+    Undecided.raised.append(error)
+    return error
+
+
+class FromEnvironment(str):
+    """A variable of the environment, or what the program takes in its place.
+
+    Args:
+        variable: its name.
+        default: what the program takes in its place, if it is not set.
+    """
+
+    variable: str
+    default: str | None
+
+    def __new__(cls, value: str, variable: str, default: str | None = None) -> FromEnvironment:
+        """Return the value, which knows where it is from."""
+        made = super().__new__(cls, value)
+        made.variable, made.default = variable, default
+        return made
+
+    @property
+    def reference(self) -> str:
+        """The variable as options of a job name it."""
+        return f"${{env:{self.variable}}}" if self.default is None else f"${{env:{self.variable}:-{self.default}}}"
 
 
 def _operator(symbol: str, swapped: bool = False) -> Callable[[Value, Any], Value]:

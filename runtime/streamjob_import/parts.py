@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from streamjob.job.connectors.options import is_secret
 from streamjob.job.model.spark_settings import overridden
 from streamjob_import.expressions import Attribute, Call
 from streamjob_import.recording import (
@@ -21,6 +22,7 @@ from streamjob_import.recording import (
     UserFunction,
     ancestors,
     parents,
+    rows_of,
     sources_of,
 )
 from streamjob_import.running import Recording
@@ -124,6 +126,12 @@ class _Making:
         self._views = {id(frame): name for name, frame in session.views.items()}
         self._shared = _shared([each.frame for each in recording.queries])
         with_time = [each for each in session.frames if _watermark(each) is not None]
+        self._users: dict[int, list[Frame]] = {}
+        for each in {id(each): each for query in recording.queries for each in ancestors(query.frame)}.values():
+            for used in rows_of(each):
+                self._users.setdefault(id(used), []).append(each)
+        for query in recording.queries:
+            self._users.setdefault(id(query.frame), []).append(query.frame)
         self._timed = {id(each) for frame in with_time for each in (frame, *parents(frame))}
 
     def job(self) -> Parts:
@@ -137,6 +145,14 @@ class _Making:
         for query in self._recording.queries:
             self._query(query)
         self._settings()
+        for sink in job.sinks:
+            every = sink.query.trigger.get("processingTime") if sink.query is not None else None
+            if (every is not None and (duration(str(every)) or every) != job.interval) or "milli" in str(every):
+                sink.notes.append(f"its trigger was {every}; a job has one interval, of its checkpoints")
+        options = [each.source.options for each in (*job.sources, *job.tables) if each.source is not None]
+        options += [each.query.options for each in job.sinks if each.query is not None]
+        if any(_is_relative(each.get("path")) for each in options):
+            job.notes.append("paths are relative to this file")
         return job
 
     def _query(self, query: Query) -> None:
@@ -203,7 +219,7 @@ class _Making:
         parent = parents(frame)[0]
         name = self._part(parent)
         part = self._sources.get(name) or self._operators.get(name)
-        if part is None or part.watermark not in (None, watermark):
+        if part is None or part.watermark not in (None, watermark) or not self._only_by_time(parent, watermark):
             operator = OperatorPart(
                 self._free(f"{name}_by_time"), result=parent, inputs=[name], frames={id(parent): name}
             )
@@ -211,6 +227,10 @@ class _Making:
             part, name = operator, operator.name
         part.watermark = watermark
         return name
+
+    def _only_by_time(self, frame: Frame, watermark: tuple[Any, Any]) -> bool:
+        """Return whether nothing uses the rows of a DataFrame but with a watermark."""
+        return all(_watermark(each) == watermark for each in self._users.get(id(frame), ()))
 
     def _statement(self, frame: Frame, statement: Statement) -> str:
         name = self._views.get(id(frame)) or self._naming.of(frame.lines) or "statement"
@@ -229,8 +249,13 @@ class _Making:
 
     def _operator(self, frame: Frame) -> str:
         operator = OperatorPart("", result=frame)
-        for each in self._borders(frame):
-            if any(source.stream for source in sources_of(each)):
+        borders, taken = list(self._borders(frame)), self._taken_by(frame)
+        for each in borders:
+            by_time = [border for border in borders if _watermark(border) is not None and parents(border)[0] is each]
+            if by_time and id(each) not in taken:
+                # Only columns of it are named, and the rows are those with the watermark.
+                operator.frames[id(each)] = self._part(by_time[0])
+            elif any(source.stream for source in sources_of(each)):
                 operator.frames[id(each)] = self._part(each)
                 if operator.frames[id(each)] not in operator.inputs:
                     operator.inputs.append(operator.frames[id(each)])
@@ -268,6 +293,18 @@ class _Making:
             else:
                 waiting = [*parents(each), *waiting]
 
+    def _taken_by(self, frame: Frame) -> set[int]:
+        """Return the borders of a DataFrame whose rows it has."""
+        taken: set[int] = set()
+        waiting = rows_of(frame)
+        while waiting:
+            each = waiting.pop()
+            if self.is_border(each):
+                taken.add(id(each))
+            else:
+                waiting.extend(rows_of(each))
+        return taken
+
     def is_border(self, frame: Frame) -> bool:
         """Return whether a DataFrame is a part of its own."""
         if isinstance(frame.node, Source | Statement):
@@ -295,11 +332,16 @@ class _Making:
                 job.settings[key] = value
         if any(key.startswith("spark.hadoop.fs.s3a.") for key in given):
             job.notes.append("access to S3 comes from the variables AWS_… of the job's environment, not from settings")
-        if packages := given.get("spark.jars.packages"):
+        if dropped := {key: value for key, value in given.items() if key.startswith(_LEFT_OUT[3:])}:
+            shown = ", ".join(f"{key}={'…' if is_secret(key, str(value)) else value}" for key, value in dropped.items())
             job.notes.append(
-                f"spark.jars.packages is left out ({packages}): connectors of Kafka, files, Avro, PostgreSQL and lake "
-                "tables are part of streamjob; add `spark_conf` for others"
+                f"left out of the settings: {shown}. Connectors of Kafka, files, Avro, PostgreSQL and lake tables are "
+                "part of streamjob"
             )
+            if any(each.query is not None and each.query.function is not None for each in job.sinks):
+                job.notes.append(
+                    "DECIDE: functions of batches may need such settings: add them to spark_conf, for Spark 4.3"
+                )
 
     def _free(self, name: str) -> str:
         wanted = _identifier(name)
@@ -397,6 +439,10 @@ def _by_input(source: Source) -> str:
         (source.options[key] for key in ("subscribe", "subscribePattern", "path") if source.options.get(key)), ""
     )
     return re.split(r"[/.:]", str(target).rstrip("/*"))[-1] if isinstance(target, str) else ""
+
+
+def _is_relative(path: Any) -> bool:
+    return isinstance(path, str) and "://" not in path and not path.startswith(("/", "file:", "${"))
 
 
 def _identifier(name: str, *, dash: bool = False) -> str:

@@ -11,7 +11,17 @@ from typing import Any, ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from streamjob_import.expressions import Attribute, Call, Item, Place, Root, Value, parts_of, recorded_lambdas
+from streamjob_import.expressions import (
+    Attribute,
+    Call,
+    Item,
+    Place,
+    Root,
+    Unknown,
+    Value,
+    parts_of,
+    recorded_lambdas,
+)
 
 
 class Waits(BaseException):
@@ -39,9 +49,7 @@ _GROUPINGS = _returning("GroupedData") | {"groupBy", "groupby", "rollup", "cube"
 _SAME = frozenset({"cache", "persist", "unpersist", "checkpoint", "localCheckpoint"})
 _NOTHING = frozenset({"show", "printSchema", "explain"})
 _VIEWS = frozenset({"createOrReplaceTempView", "createTempView", "createOrReplaceGlobalTempView", "registerTempTable"})
-_ACTIONS = frozenset(
-    {"count", "collect", "first", "head", "take", "tail", "toPandas", "isEmpty", "foreach", "rdd", "columns", "dtypes"}
-)
+_ACTIONS = frozenset({"count", "collect", "first", "head", "take", "tail", "toPandas", "isEmpty", "foreach", "rdd"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +106,9 @@ class Frame(Value):
             return self.session
         if name == "isStreaming":
             return any(each.stream for each in sources_of(self))
-        if name == "schema" and isinstance(self.node, Source) and isinstance(self.node.schema, StructType):
-            return self.node.schema
+        if name in ("schema", "dtypes"):
+            known = isinstance(self.node, Source) and isinstance(self.node.schema, StructType) and name == "schema"
+            return self.node.schema if known else Unknown(Attribute(self, name))
         if name in ("na", "stat"):
             return Making(self.session, Attribute(self, name))
         if name in _ACTIONS | _GROUPINGS | _TRANSFORMATIONS | _NOTHING | _VIEWS | _SAME or name == "transform":
@@ -126,7 +135,7 @@ class Frame(Value):
         """The names of its columns, if its source gives a schema."""
         if isinstance(self.node, Source) and isinstance(self.node.schema, StructType):
             return self.node.schema.names
-        return Value(Attribute(self, "columns"))
+        return Unknown(Attribute(self, "columns"))
 
     def __getitem__(self, key: Any) -> Any:
         is_frame = isinstance(key, list | tuple) or (isinstance(key, Value) and not isinstance(key, Frame))
@@ -323,6 +332,11 @@ class Context(Value):
     broadcast = Broadcast
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_jsc", "hadoopConfiguration"):
+            said = (
+                "settings of Hadoop are not recorded: give them as spark_conf, `spark.hadoop.…`; access to S3 as AWS_…"
+            )
+            Session.active().left_out.append(f"{Place.here()}: {said}")
         return _nothing if name.startswith(("set", "add")) else super().__getattr__(name)
 
 
@@ -396,6 +410,8 @@ class Session:
     def await_queries(self, timeout: float | None = None) -> bool:
         """Note that the program waits."""
         self.awaited = True
+        if timeout is not None:
+            self.left_out.append(f"{Place.here()}: the program waits {timeout} s; the job runs until it is stopped")
         return True
 
     def _listener(self, listener: Any) -> None:
@@ -441,6 +457,28 @@ def parents(frame: Frame) -> list[Frame]:
     if isinstance(frame.node, Statement):
         return list(frame.node.views.values())
     return list({id(each): each for each in mentioned(frame)}.values())
+
+
+def rows_of(frame: Frame) -> list[Frame]:
+    """Return the DataFrames whose rows a DataFrame is made of by one step, without those that only name columns."""
+    if isinstance(frame.node, Statement):
+        return list(frame.node.views.values())
+    return list(_taken(frame.node))
+
+
+def _taken(node: Any) -> Iterator[Frame]:
+    if isinstance(node, Frame):
+        yield node
+    elif isinstance(node, Call):
+        for each in (node.function, *node.args, *node.kwargs.values()):
+            yield from _taken(each)
+    elif isinstance(node, Attribute | Item):
+        yield from _taken(node.of)
+    elif isinstance(node, Making):
+        yield from _taken(node.node)
+    elif isinstance(node, list | tuple):
+        for each in node:
+            yield from _taken(each)
 
 
 def mentioned(frame: Frame) -> list[Frame]:

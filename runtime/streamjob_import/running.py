@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from typing import Any
 from unittest.mock import patch
 
 from streamjob.errors import InvalidInput
-from streamjob_import.expressions import Place, Root, Undecided, Value
+from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value
 from streamjob_import.recording import Frame, Made, Query, Session, Waits, column_function, user_function
 
 _FUNCTIONS = ("pyspark.sql.functions", "pyspark.sql.avro.functions", "pyspark.sql.protobuf.functions")
 _MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")
 _SESSIONS = ("pyspark.sql", "pyspark.sql.session")
+_ROUNDS = 20
 _WINDOWS = ("pyspark.sql", "pyspark.sql.window")
 
 
@@ -38,8 +40,7 @@ class Recording:
 
     Args:
         names: what its module holds at the end, by name.
-        variables: the variables of the environment that it read and that are set, by name.
-        defaults: what it took in the place of those that are not set.
+        variables: the variables of the environment that it read, by name; '' if one is not set.
         missing: modules that it imports and that are not installed here.
         ended: how it ended after it had started queries, if by an exception.
     """
@@ -48,7 +49,6 @@ class Recording:
     session: Session
     names: Mapping[str, Any]
     variables: Mapping[str, str]
-    defaults: Mapping[str, str]
     missing: tuple[str, ...] = ()
     ended: str = ""
 
@@ -68,6 +68,7 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
     """
     text = program.read_bytes()
     session = Session.current = Session()
+    Undecided.raised.clear()
     directory = str(program.parent.resolve())
     module = types.ModuleType("__main__")
     module.__file__ = str(program)
@@ -88,6 +89,8 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
             raise
         except Exception as error:
             ended = f"{_line_of(error)}: {type(error).__name__}: {error}"
+    if Undecided.raised:
+        raise Undecided.raised[0]
     if not session.queries:
         if ended:
             raise ProgramFailed(
@@ -98,9 +101,7 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
             f"{program}: it starts no query by `writeStream … start()`",
             "name the file that does; a function that nobody calls is not found",
         )
-    return Recording(
-        program, session, dict(module.__dict__), environment.read, environment.defaults, tuple(absent.modules), ended
-    )
+    return Recording(program, session, dict(module.__dict__), environment.read, tuple(absent.modules), ended)
 
 
 def _line_of(error: Exception) -> str:
@@ -163,15 +164,20 @@ def _replaced() -> Iterator[tuple[str, str, Any]]:
 
 
 def _sleep(session: Session) -> Callable[[float], None]:
+    slept: Counter[tuple[str, int]] = Counter()
+
     def sleep(seconds: float) -> None:
-        if session.queries:
+        place = next(Place.frames(), ("", 0))
+        slept[place] += 1
+        # A loop that watches its queries never ends here.
+        if session.queries and slept[place] > _ROUNDS:
             raise Waits
 
     return sleep
 
 
 class _Environment(dict[str, str]):
-    """The environment; knows which variables the program reads.
+    """The environment; knows which variables the program reads, and marks what it gives.
 
     Args:
         real: that of the process.
@@ -180,21 +186,30 @@ class _Environment(dict[str, str]):
     def __init__(self, real: Mapping[str, str]) -> None:
         super().__init__(real)
         self.read: dict[str, str] = {}
-        self.defaults: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
         value = super().__getitem__(name)
-        if any(Place.frames()):
+        if _is_asked_by_program():
             self.read[name] = value
+            return FromEnvironment(value, name)
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a variable, or what the program takes in its place."""
         if name in self:
             return self[name]
-        if isinstance(default, str) and default:
-            self.defaults.setdefault(name, default)
+        if type(default) is str and default and _is_asked_by_program():
+            self.read.setdefault(name, "")
+            return FromEnvironment(default, name, default)
         return default
+
+
+def _is_asked_by_program() -> bool:
+    """Return whether the program itself reads the environment, and not a library that it calls."""
+    frame: Any = sys._getframe(2)
+    while frame.f_globals.get("__name__") in (__name__, "os"):
+        frame = frame.f_back
+    return Place.is_program(frame.f_code.co_filename)
 
 
 class _Module(types.ModuleType):

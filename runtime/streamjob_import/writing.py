@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType, StructType
 
 from streamjob.job.connectors.options import is_secret
 from streamjob_import.definitions import Definitions, columns_of, quoted
-from streamjob_import.expressions import Attribute, Call, Item, Lambda, Operation, Root, Value
+from streamjob_import.expressions import Attribute, Call, FromEnvironment, Item, Lambda, Operation, Root, Value
 from streamjob_import.parts import OperatorPart, Part, Parts, SinkPart, SourcePart, duration, parts_of_job
 from streamjob_import.recording import Frame, Query, Session, Source, Statement, UserFunction, mentioned, parents
 from streamjob_import.running import Recording
@@ -55,7 +55,7 @@ class _Writing:
         self._recording = recording
         self._parts = parts_of_job(recording)
         self._to_decide: list[str] = []
-        self._count = 0
+        self._referred: set[str] = set()
         self._definitions = Definitions(recording.program, recording.names, recording.variables, self._to_decide)
         self._definitions.imported("from streamjob import Job")
 
@@ -70,19 +70,21 @@ class _Writing:
             blocks.append(unplaced)
         program = self._recording.program.name
         docstring = f'"""The job {parts.name!r}, made from {program} by `streamjob import`.'
-        docstring += "\n\nWhere a comment begins with DECIDE, something is left to you.\n" if self._count else ""
-        docstring += '"""'
+        if fixed := sorted(set(self._recording.variables) - self._referred - self._definitions.referred):
+            parts.notes.append(f"read from the environment by the program, and fixed in this text: {', '.join(fixed)}")
         notes = "".join(f"# {each}\n" for each in parts.notes)
         imports = "\n".join(["from __future__ import annotations", "", *self._definitions.imports()])
         texts = [each.strip("\n") for each in self._definitions.texts()]
-        text = "\n\n".join(each for each in (docstring, imports, notes.rstrip()) if each)
+        text = "\n\n".join(each for each in (imports, notes.rstrip()) if each)
         body = "\n\n\n".join([*texts, head.strip("\n")]) + "\n"
         before = head
         for each in blocks:
             body += ("\n\n" if "\ndef " in f"{before}{each}" else "\n") + each.rstrip("\n") + "\n"
             before = each
         text = f"{text}\n\n\n{body}" if texts and texts[0].startswith(("def ", "@", "class ")) else f"{text}\n\n{body}"
-        return Written(text, self._count)
+        count = text.count("# DECIDE")
+        docstring += "\n\nWhere a comment begins with DECIDE, something is left to you.\n" if count else ""
+        return Written(f'{docstring}"""\n\n{text}', count)
 
     def _head(self, parts: Parts) -> str:
         given: dict[str, Any] = {}
@@ -150,14 +152,15 @@ class _Writing:
             return quoted(",".join(value))
         if not isinstance(value, str):
             return self._definitions.literal(value) if not isinstance(value, Value) else None
+        if isinstance(value, FromEnvironment):
+            self._referred.add(value.variable)
+            secret = value.default is not None and is_secret(key, value.default)
+            value = f"${{env:{value.variable}}}" if secret else value.reference
         for name, read in self._recording.variables.items():
             # A short value may be in others by chance.
-            if value == read or (len(read) > 5 and read in value):
+            if len(read) > 5 and read in value:
+                self._referred.add(name)
                 value = value.replace(read, f"${{env:{name}}}")
-        for name, default in self._recording.defaults.items():
-            if value == default and not is_secret(key, value):
-                value = f"${{env:{name}:-{default}}}"
-                break
         if is_secret(key, value):
             variable = re.sub(r"[^A-Za-z0-9]+", "_", key).upper()
             self._to_decide.append(f"the program's text holds the secret {key}: give it in the variable {variable}")
@@ -228,7 +231,6 @@ class _Writing:
     def _comments(self, part: Part, notes: Iterable[str]) -> str:
         decide = [*notes, *self._to_decide]
         self._to_decide.clear()
-        self._count += len(decide)
         return "".join(f"# DECIDE: {each}\n" for each in decide) + "".join(f"# {each}\n" for each in part.notes)
 
 

@@ -57,14 +57,55 @@ def test_parts_have_the_names_of_variables_and_the_time_of_events_is_declared(tm
 
 def test_queries_that_share_rows_share_an_operator(tmp_path: Path) -> None:
     job = imported(tmp_path, PROGRAMS["several queries of shared rows"])
-    assert job.count("@job.operator") == 3
+    assert job.count("@job.operator") == 4
     assert job.count("job.source(") == 1
     assert 'job.sink("counts_2", input=counts, format="console")' in job
-    assert '@job.operator(inputs=[parsed], output_mode="update")\ndef counts' in job
+    assert '@job.operator(inputs=[parsed_by_time], output_mode="update")\ndef counts' in job
+    assert "@job.operator(inputs=[parsed])\ndef big" in job
+
+
+def test_a_watermark_holds_for_the_rows_behind_it_only(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+rows.groupBy("k").count().writeStream.outputMode("update").format("console").start()
+timed = rows.withWatermark("at", "1 minute")
+timed.groupBy(F.window(rows.at, "1 minute")).count(){WRITE}
+""",
+    )
+    assert '@job.operator(inputs=[rows], output_mode="update")' in job
+    assert '@job.operator(inputs=[rows], watermark=("at", "1m"))\ndef rows_by_time(rows: DataFrame)' in job
+    assert "@job.operator(inputs=[rows_by_time])" in job
 
 
 def test_arguments_of_the_program_count(tmp_path: Path) -> None:
     assert '"path": "elsewhere"' in imported(tmp_path, PROGRAMS["main with arguments"], "--input", "elsewhere")
+
+
+def test_what_is_taken_from_the_environment_stays_there_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOPIC_OF_TEST", "in")
+    job = imported(
+        tmp_path,
+        f"""
+brokers, other = os.getenv("BROKERS_OF_TEST", "host:9092"), os.environ.get("OTHER", "latest")
+raw = spark.readStream.format("kafka").option("kafka.bootstrap.servers", brokers)
+raw.option("subscribe", os.environ["TOPIC_OF_TEST"]).option("startingOffsets", "latest").load(){WRITE}
+""",
+    )
+    assert '"${{env:BROKERS_OF_TEST:-host:9092}}"'.replace("{{", "{").replace("}}", "}") in job
+    assert '"subscribe": "${env:TOPIC_OF_TEST}"' in job
+    assert '"startingOffsets": "latest"' in job
+    assert "fixed in this text: OTHER" in job
+
+
+def test_queries_behind_a_pause_are_found(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path, f"{READ}\nrows{WRITE}\ntime.sleep(9)\nrows.where('n > 1').writeStream.format('json').start('more')"
+    )
+    assert job.count("job.sink(") == 2
 
 
 def test_a_run_that_ends_with_what_is_there_is_said(tmp_path: Path) -> None:
@@ -157,6 +198,16 @@ main("a {{text}}")
         "a loop over columns": ("for each in spark.read.csv('x').columns:\n    pass", Undecided, "program.py, line 10"),
         "an error": ("raise ValueError('no such thing')", ProgramFailed, "line 10: ValueError: no such thing"),
         "an exit": ("sys.exit(2)", ProgramFailed, "exits with 2"),
+        "a decision by a type": (
+            f"{READ}\nif isinstance(rows.select('k').schema['k'].dataType, StringType): pass",
+            Undecided,
+            "program.py, line 12",
+        ),
+        "a decision that is caught": (
+            f"{READ}\ntry:\n    if rows.count(): rows{WRITE}\nexcept Exception: pass\nrows{WRITE}",
+            Undecided,
+            "program.py, line 13",
+        ),
         "no query": ("spark.read.csv('x').show()", NothingStarted, "starts no query"),
     }.values(),
 )
