@@ -67,14 +67,12 @@ CONNECTORS = (
     Connector(name="console", sink=_seen("numRows", "truncate")),
     Connector(name="deltaSharing", source=AsSource(), table=AsTable()),
     Connector(name="eventhubs", source=AsSource()),
-    Connector(name=FUNCTION, sink=AsSink()),
+    Connector(name=FUNCTION, sink=AsSink(output_modes=ALL_MODES)),
     Connector(name="kinesis", source=AsSource()),
     Connector(name="memory", sink=_seen()),
     Connector(name="noop", sink=_seen()),
     Connector(name="pulsar", source=AsSource()),
     Connector(name="rate", source=_RATE),
     Connector(name="rate-micro-batch", source=replace(_RATE, known=_MICRO_BATCH)),
-    Connector(
-        name="socket", source=AsSource(replayable=False, known=frozenset({"host", "includeTimestamp", "port"}))
-    ),
+    Connector(name="socket", source=AsSource(replayable=False, known=frozenset({"host", "includeTimestamp", "port"}))),
 )
