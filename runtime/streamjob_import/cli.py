@@ -35,12 +35,15 @@ def import_command(
     target = output or program.with_name(f"{program.stem}_job.py")
     if target.exists():
         raise UnusableTarget(f"{target} exists", "delete it, or name another file with --output")
-    written = write_job(record(program, arguments or ()))
+    recording = record(program, arguments or ())
+    written = write_job(recording)
     try:
         target.write_text(written.text, encoding="utf-8")
     except OSError as error:
         raise UnusableTarget(f"{target}: cannot be written: {error.strerror}", "name another file") from None
     typer.echo(f"wrote {target}")
+    if recording.ended:
+        typer.echo(f"the program ended at {recording.ended}: queries that it starts later are missing")
     if written.decisions:
         places = "1 place" if written.decisions == 1 else f"{written.decisions} places"
         typer.echo(f"decide at {places}: look for DECIDE in it")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streamjob.job.connectors.options import is_secret
 from streamjob_import.expressions import FromEnvironment, Node, Root, Value, parts_of
@@ -127,6 +127,11 @@ class Definitions:
         for each in self._tree.body:
             if isinstance(each, ast.ImportFrom) and each.names[0].name == "*" and _gives(each.module or "", name):
                 self.imported(f"from {each.module} import *")
+                return
+        if name in self._names and not hasattr(builtins, name) and not name.startswith("__"):
+            # A loop or a block that runs the program has made it.
+            text = self.literal(self._names[name])
+            self._own.setdefault(name, f"{name} = {text or '...'}" + ("" if text else "  # DECIDE: make it here"))
 
     def literal(self, value: Any) -> str | None:
         """Return the Python text of a value, or None if it has none; a value of the environment is taken from there."""
@@ -137,8 +142,6 @@ class Definitions:
             return self._string(value)
         if isinstance(value, _PLAIN):
             return repr(value)
-        if isinstance(value, StructType):
-            return quoted(columns_of(value))
         if isinstance(value, DataType):
             self.imported("from pyspark.sql.types import *")
             return repr(value)
@@ -340,7 +343,28 @@ class Definitions:
                 return " + ".join(each for each in parts if each)
         return quoted(value)
 
+    def _secrets_in(self, node: ast.AST) -> Iterator[str]:
+        """Yield the names for which the text of a definition holds a secret."""
+        for each in ast.walk(node):
+            pairs: list[tuple[Any, Any]] = []
+            match each:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    pairs = [(name, value)]
+                case ast.keyword(arg=name, value=value):
+                    pairs = [(name, value)]
+                case ast.Dict(keys=keys, values=values):
+                    pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
+                case ast.Call(func=ast.Attribute(attr="option"), args=[ast.Constant(value=name), value]):
+                    pairs = [(name, value)]
+            for name, value in pairs:
+                is_text = isinstance(name, str) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+                if is_text and is_secret(name, value.value):
+                    yield name
+
     def _use_all(self, node: ast.AST, besides: Mapping[str, Any] = types.MappingProxyType({})) -> None:
+        for name in self._secrets_in(node):
+            said = f"the text of the program holds the secret {name}: take it from os.environ"
+            self._decisions += [said] if said not in self._decisions else []
         for name in _loaded(node):
             if name not in besides:
                 self.use(name)
@@ -408,11 +432,23 @@ class Definitions:
 
 def columns_of(schema: StructType) -> str:
     """Return columns as `name TYPE, …`."""
-    return ", ".join(f"{_column(each.name)} {each.dataType.simpleString()}" for each in schema)
+    return ", ".join(f"{_column(each.name)} {_type(each.dataType)}" for each in schema)
+
+
+def _type(kind: DataType) -> str:
+    match kind:
+        case StructType():
+            return f"struct<{', '.join(f'{_column(each.name)}: {_type(each.dataType)}' for each in kind)}>"
+        case ArrayType(elementType=element):
+            return f"array<{_type(element)}>"
+        case MapType(keyType=key, valueType=value):
+            return f"map<{_type(key)}, {_type(value)}>"
+    return kind.simpleString()
 
 
 def _column(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{name}`"
+    escaped = name.replace("`", "``")
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{escaped}`"
 
 
 def needs_spark(value: Any) -> bool:
@@ -430,9 +466,13 @@ def quoted(text: str) -> str:
 
 
 def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements that can be copied: not those that run the program."""
     for each in tree.body:
-        if isinstance(each, ast.If) and "__name__" in ast.unparse(each.test):
-            continue
+        if isinstance(each, ast.For | ast.While | ast.With | ast.If | ast.Try | ast.Expr):
+            used = {inner.attr for inner in ast.walk(each) if isinstance(inner, ast.Attribute)}
+            used |= {inner.id for inner in ast.walk(each) if isinstance(inner, ast.Name)}
+            if used & {"__name__", "readStream", "writeStream", "getOrCreate"}:
+                continue
         yield each
 
 

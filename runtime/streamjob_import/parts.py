@@ -234,12 +234,11 @@ class _Making:
 
     def _statement(self, frame: Frame, statement: Statement) -> str:
         name = self._views.get(id(frame)) or self._naming.of(frame.lines) or "statement"
-        sql = re.sub(r"\{(\w+)\}", r"\1", statement.text)
-        operator = OperatorPart(self._free(name), sql=sql)
+        operator = OperatorPart(self._free(name), sql=statement.text)
         for view, used in statement.views.items():
             part = self._part(used)
             if any(each.stream for each in sources_of(used)):
-                operator.inputs.append(part)
+                operator.inputs += [part] if part not in operator.inputs else []
             elif not isinstance(used.node, Source):
                 operator.notes.append(f"the view {view} is computed from no stream: declare it as a table")
             if part != view:

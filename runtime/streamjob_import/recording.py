@@ -46,6 +46,7 @@ def _returning(kind: str) -> frozenset[str]:
 
 _TRANSFORMATIONS = _returning("DataFrame") | {"dropDuplicates", "drop_duplicates", "where", "filter", "groupby"}
 _GROUPINGS = _returning("GroupedData") | {"groupBy", "groupby", "rollup", "cube"}
+_VIEW = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:GLOBAL\s+)?TEMP(?:ORARY)?\s+VIEW\s+(\w+)\s+AS\b", re.I)
 _SAME = frozenset({"cache", "persist", "unpersist", "checkpoint", "localCheckpoint"})
 _NOTHING = frozenset({"show", "printSchema", "explain"})
 _VIEWS = frozenset({"createOrReplaceTempView", "createTempView", "createOrReplaceGlobalTempView", "registerTempTable"})
@@ -396,13 +397,19 @@ class Session:
 
     def table(self, name: str) -> Any:
         """Return a view, or a table of the catalog."""
-        return self.views.get(name) or self.read.table(name)
+        return self.views[name] if name in self.views else self.read.table(name)
 
     def sql(self, text: str, args: Any = None, **frames: Any) -> Frame:
         """Return the rows of a query over views; note any other statement."""
-        named = {
-            name: frame for name, frame in {**self.views, **frames}.items() if re.search(rf"\b{name}\b", text, re.I)
-        }
+        for name, value in frames.items():
+            # Spark takes the arguments by their names in braces.
+            given = name if isinstance(value, Frame) else repr(value) if isinstance(value, str) else str(value)
+            text = text.replace(f"{{{name}}}", given)
+        frames = {name: frame for name, frame in {**self.views, **frames}.items() if isinstance(frame, Frame)}
+        named = {name: frame for name, frame in frames.items() if re.search(rf"\b{name}\b", text, re.I)}
+        if named and (view := _VIEW.match(text)):
+            self.views[view[1]] = Frame(self, Statement(text[view.end() :], named))
+            return self.views[view[1]]
         if not named:
             self.left_out.append(f"{Place.here()}: spark.sql({' '.join(text.split())[:60]!r})")
         return Frame(self, Statement(text, named))

@@ -161,6 +161,8 @@ class _Writing:
             if len(read) > 5 and read in value:
                 self._referred.add(name)
                 value = value.replace(read, f"${{env:{name}}}")
+        if key == "path" and value.startswith("s3a://"):
+            value = value.replace("s3a://", "s3://", 1)
         if is_secret(key, value):
             variable = re.sub(r"[^A-Za-z0-9]+", "_", key).upper()
             self._to_decide.append(f"the program's text holds the secret {key}: give it in the variable {variable}")
@@ -219,11 +221,11 @@ class _Writing:
     def _function_of(self, query: Query, notes: list[str]) -> str:
         if query.function is not None:
             return self._definitions.function(query.function)
-        written = query.writer
-        if not hasattr(written, "__code__"):
-            notes.append("foreach(writer) has no match: open and close are not called; write a function of a batch")
-            written = getattr(written, "process", written)
-        called = self._definitions.function(written)
+        if not hasattr(query.writer, "__code__"):
+            notes.append("foreach(writer) has no match: write a function of a batch")
+            self._definitions.define("write_rows", "def write_rows(batch, batch_id):\n    raise NotImplementedError\n")
+            return "write_rows"
+        called = self._definitions.function(query.writer)
         name = f"write_with_{called}"
         self._definitions.define(name, f"def {name}(batch, batch_id):\n    batch.foreach({called})\n")
         return name
@@ -303,12 +305,18 @@ class _Body:
                 return name
             if (made := self._made(value)) is not None:
                 function, args = made
-                return _Group(f"{self._definitions.function(function)}(", tuple(map(self._doc, args)), ")")
+                # A function of the program may ask a schema, which Spark takes as a text, too.
+                given = [
+                    self._definitions.literal(each) if isinstance(each, DataType) else self._doc(each) for each in args
+                ]
+                return _Group(f"{self._definitions.function(function)}(", tuple(given), ")")
             if isinstance(value.node, Source | Statement):
                 self._to_decide.append("what stands for `...` is read from no stream: declare a table")
                 return "..."
         if isinstance(value, Session):
             return f"{self._first}.sparkSession"
+        if isinstance(value, StructType) and not self._is_known(value):
+            return quoted(columns_of(value))
         if isinstance(value, UserFunction):
             return self._definitions.function(value)
         if isinstance(value, Value):

@@ -101,6 +101,69 @@ raw.option("subscribe", os.environ["TOPIC_OF_TEST"]).option("startingOffsets", "
     assert "fixed in this text: OTHER" in job
 
 
+def test_views_are_read_in_each_way_that_spark_has(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+rows.createOrReplaceTempView("v")
+spark.sql("CREATE OR REPLACE TEMP VIEW w AS SELECT k FROM v WHERE n > 1")
+spark.table("w").writeStream.format("json").start("one")
+spark.sql("SELECT n FROM {{given}} WHERE n < {{most}} AND k <> {{not_this}}", given=rows, most=3, not_this="a") \\
+    .writeStream.format("json").start("two")
+""",
+    )
+    assert "SELECT k FROM v WHERE n > 1" in job
+    assert "SELECT n FROM v WHERE n < 3 AND k <> 'a'" in job
+    assert job.count("job.sink(") == 2
+
+
+def test_a_function_of_the_program_gets_the_schema_that_it_got(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+SCHEMAS = {{"a": StructType([StructField("a b", LongType(), False)])}}
+def parse(df, schema):
+    return df.select([col(name) for name in schema.fieldNames()])
+def use(df, schema):
+    return df.select(F.from_json("k", schema).alias("parsed"))
+{READ}
+parse(rows, SCHEMAS["a"]).writeStream.format("json").start("one")
+rows.select(F.from_json("k", StructType([StructField("s", SCHEMAS["a"])]))).writeStream.format("json").start("two")
+""",
+    )
+    assert "parse(rows, StructType([StructField('a b', LongType(), False)]))" in job
+    assert "s struct<`a b`: bigint>" in job
+
+
+def test_a_loop_that_starts_queries_is_not_copied(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+for name in ["a", "b"]:
+    def write(batch, batch_id):
+        batch.write.parquet(name)
+    rows.writeStream.foreachBatch(write).queryName(name).start()
+""",
+    )
+    assert "writeStream" not in job
+    compile(job, "job.py", "exec")
+
+
+def test_a_secret_in_a_function_is_named(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+def write(batch, batch_id):
+    batch.write.format("jdbc").option("password", "in-the-text").save()
+rows.writeStream.foreachBatch(write).start()
+""",
+    )
+    assert "# DECIDE: the text of the program holds the secret password" in job
+
+
 def test_queries_behind_a_pause_are_found(tmp_path: Path) -> None:
     job = imported(
         tmp_path, f"{READ}\nrows{WRITE}\ntime.sleep(9)\nrows.where('n > 1').writeStream.format('json').start('more')"
