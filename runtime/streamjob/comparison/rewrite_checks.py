@@ -25,6 +25,9 @@ JOIN_FORMAT = 2
 """The state format of joins that is rewritten as is. With format 4, Spark 4.3 reports success and loses rows."""
 
 
+_AS_IT_WAS = "remove maxParallelism to continue with the number of the state: the snapshot is as it was"
+
+
 class StateNotRewritable(CannotRestore):
     """An operator's state cannot be rewritten for another number of partitions."""
 
@@ -77,13 +80,17 @@ def check_rewritable(operators: Iterable[StatefulOperator], partitions: int) -> 
 
 
 def check_unchanged(
-    label: str, before: Mapping[tuple[str, str], Contents], after: Mapping[tuple[str, str], Contents]
+    label: str,
+    before: Mapping[tuple[str, str], Contents],
+    after: Mapping[tuple[str, str], Contents],
+    fix: str = _AS_IT_WAS,
 ) -> int:
     """Check that rewritten state equals the original and is in the right partitions; return the number of rows.
 
     Args:
         label: the operator, for messages.
-        before: the content before, by state store and column family.
+        before: the content before, by state store and part of it, such as a column family.
+        fix: what to do if it differs.
 
     Raises:
         StateRewrittenWrongly: it differs.
@@ -95,7 +102,7 @@ def check_unchanged(
                 f"The state of {label} was not rewritten as it was: its store {' '.join(place)} had {was.rows} rows "
                 f"with the checksum {was.checksum}, and has {now.rows} with {now.checksum}, {now.misplaced} of them "
                 "in the wrong partition",
-                "remove maxParallelism to continue with the number of the state: the snapshot is as it was",
+                fix,
             )
     return sum(each.rows for each in after.values())
 

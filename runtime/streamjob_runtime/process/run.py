@@ -47,6 +47,8 @@ from streamjob_runtime.spark.process.sockets import remove_sockets
 from streamjob_runtime.spark.session import SessionSettings, keep_utc
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from streamjob_runtime.executors.driver.driver_side import DriverSide
 
 _SCRATCH = "process-"
@@ -231,6 +233,7 @@ def _run_job(
     from streamjob_runtime.process.watching import Watcher
     from streamjob_runtime.restoring.at_hand import FilesAtHand
     from streamjob_runtime.restoring.from_spark import take_over, was_taken_over
+    from streamjob_runtime.restoring.rewriting import NeedsOneDisk
 
     if log_format() is LogFormat.TEXT:
         # With JSON, the log is set up already, since no panel must stay below it.
@@ -264,8 +267,18 @@ def _run_job(
     )
     named = options.restore_from
     if named.startswith(FROM_SPARK):
-        taken = was_taken_over(named, job_id, metered)
-        named = LATEST if taken else take_over(named, loaded, job.plan, job_id, metered, job.clock)
+
+        def session() -> SparkSession:
+            if executors is not None:
+                raise NeedsOneDisk(
+                    f"The state at {options.restore_from.removeprefix(FROM_SPARK)} has to be converted to RocksDB"
+                )
+            return spark.session(loaded.spec.max_parallelism)
+
+        if was_taken_over(named, job_id, metered):
+            named = LATEST
+        else:
+            named = take_over(named, loaded, job.plan, job_id, metered, job.clock, session, _scratch_in(work))
     restore_from = RestoreFrom(
         named if named in (LATEST, NONE) else snapshot_reference(named),
         options.claim_mode,

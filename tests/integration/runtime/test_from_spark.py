@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.architecture.documents import ROOT
 from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, finish, life_in, running
 from tests.integration.runtime.forks import first_completion
 from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source
 from tests.integration.runtime.purchases import write_job
+from tests.integration.runtime.shapes import GAP, timeouts, timers
 from tests.jobs import sql
 from tests.servers.s3 import S3Server
 
@@ -52,9 +54,54 @@ WITH_IDS = {
     f"{STATE}rocksdb.changelogCheckpointing.enabled": "true",
 }
 
+DEFAULT_STORE = {
+    f"{STATE}providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    f"{STATE}checkpointFormatVersion": "1",
+}
+"""Default settings of a plain query, of which most programs set none."""
+CHANGELOGS = {**DEFAULTS, f"{STATE}rocksdb.changelogCheckpointing.enabled": "true"}
+
 ROWS = [Row(f"k{number % 3}", number, number * 2) for number in range(72)]
 WINDOWS = "SELECT k, window.start AS start, count(*) AS n, sum(n) AS total FROM a GROUP BY k, window(at, '20 seconds')"
 JOIN = "SELECT a.k, a.n, b.n AS m FROM a JOIN b ON a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 20 SECONDS"
+OUTER = (
+    "SELECT a.k, a.n, b.n AS m FROM a LEFT JOIN b ON a.k = b.k AND b.n = a.n + 3 "
+    "AND b.at BETWEEN a.at AND a.at + INTERVAL 20 SECONDS"
+)
+SESSIONS = (
+    "SELECT k, session_window.start AS start, count(*) AS n, sum(n) AS total FROM a "
+    "GROUP BY k, session_window(at, CASE WHEN n % 4 = 3 THEN '2 seconds' ELSE '8 seconds' END)"
+)
+DISTINCT = "SELECT DISTINCT k, n div 12 AS n FROM a"
+TIMEOUTS = (
+    f"SELECT k, unix_seconds(session_window.start) AS begin, count(*) AS n FROM a "
+    f"GROUP BY k, session_window(at, '{GAP} seconds')"
+)
+TOTAL = "SELECT count(*) AS n, sum(n) AS total FROM a"
+
+
+def distinct(rows: DataFrame) -> DataFrame:
+    """Return each key and dozen once; its rows are of several files."""
+    frame = rows.selectExpr("k", "n div 12 AS n", "at").dropDuplicates(["k", "n"]).select("k", "n")
+    return frame.selectExpr(*_printed(frame))
+
+
+def distinct_for_a_while(rows: DataFrame) -> DataFrame:
+    """Return the same, from state that is given up in time."""
+    frame = rows.selectExpr("k", "n div 12 AS n", "at").dropDuplicatesWithinWatermark(["k", "n"]).select("k", "n")
+    return frame.selectExpr(*_printed(frame))
+
+
+def timeouts_of(rows: DataFrame) -> DataFrame:
+    """Return the sessions of a function with state."""
+    frame = timeouts(rows)
+    return frame.selectExpr(*_printed(frame))
+
+
+def timers_of(rows: DataFrame) -> DataFrame:
+    """Return the same, of a processor with state and timers."""
+    frame = timers(rows)
+    return frame.selectExpr(*_printed(frame))
 
 
 def write(directory: Path, inputs: tuple[str, ...], first: int, last: int) -> None:
@@ -77,7 +124,8 @@ def plain(spark: SparkSession, directory: Path, taken: Taken) -> Counter[Any]:
     def keep(batch: DataFrame, number: int) -> None:
         rows.update(tuple(row) for row in batch.selectExpr(*_printed(batch)).collect())
 
-    writer = session.sql(taken.query).writeStream.option("checkpointLocation", str(directory / "checkpoint"))
+    frame = session.sql(taken.query) if taken.function is None else taken.function(session.table("a"))
+    writer = frame.writeStream.outputMode(taken.mode).option("checkpointLocation", str(directory / "checkpoint"))
     running_query = writer.foreachBatch(keep).trigger(availableNow=True).start()
     running_query.awaitTermination()
     return rows
@@ -97,6 +145,8 @@ class Taken:
         partitions: of its state.
         delay: of the watermark, in seconds: with a long one nothing that is read twice is late.
         settings: how it keeps its state.
+        function: makes what the query makes as a batch; None for the query itself.
+        mode: its output mode.
         in_s3: its checkpoint is copied to S3, and taken over from there.
     """
 
@@ -105,14 +155,57 @@ class Taken:
     partitions: str
     delay: int = 0
     settings: Mapping[str, str] = field(default_factory=lambda: DEFAULTS)
+    function: Callable[[DataFrame], DataFrame] | None = None
+    mode: str = "append"
     in_s3: bool = False
 
+    @property
+    def converted(self) -> bool:
+        return self.settings in (DEFAULT_STORE, CHANGELOGS)
 
-CASES = {
-    "windows, whose state gets fewer partitions": Taken(("a",), WINDOWS, partitions="3"),
-    "windows, whose state has ids and changelogs": Taken(("a",), WINDOWS, partitions="2", settings=WITH_IDS),
-    "a join of streams, from S3": Taken(("a", "b"), JOIN, partitions="2", delay=3600, in_s3=True),
+
+OPERATORS = {
+    "a grouped aggregation": Taken(("a",), WINDOWS, partitions="3"),
+    "a total over all rows": Taken(("a",), TOTAL, partitions="2", mode="update"),
+    "`session_window`": Taken(("a",), SESSIONS, partitions="3"),
+    "`dropDuplicates`, `DISTINCT`": Taken(("a",), DISTINCT, partitions="3", delay=3600, function=distinct),
+    "`dropDuplicatesWithinWatermark`": Taken(
+        ("a",), DISTINCT, partitions="2", delay=3600, function=distinct_for_a_while
+    ),
+    "an inner join of streams": Taken(("a", "b"), JOIN, partitions="2", delay=3600, in_s3=True),
+    "an outer join of streams": Taken(("a", "b"), OUTER, partitions="3", delay=3600),
+    "`applyInPandasWithState`": Taken(("a",), TIMEOUTS, partitions="3", function=timeouts_of),
+    "`transformWithState`": Taken(("a",), TIMEOUTS, partitions="2", function=timers_of),
 }
+"""A query with each kind of state, by the name that the documentation has for it."""
+STORES = {"RocksDB": DEFAULTS, "the default store": DEFAULT_STORE}
+TAKEN = {
+    f"{operator}, in {store}": replace(taken, settings=settings)
+    for operator, taken in OPERATORS.items()
+    for store, settings in STORES.items()
+    if taken.function is not timers_of or store == "RocksDB"
+}
+CASES = {
+    **TAKEN,
+    "state with ids and changelogs": Taken(("a",), WINDOWS, partitions="2", settings=WITH_IDS),
+    "state that ends with a changelog": Taken(("a",), WINDOWS, partitions="2", settings=CHANGELOGS),
+}
+CHOSEN = "a grouped aggregation, in the default store"
+KEPT = [name for name, taken in CASES.items() if taken.settings is not DEFAULTS or taken.query == JOIN]
+"""The others differ from these in what Spark does."""
+
+
+def test_the_documentation_tells_what_can_be_taken_over() -> None:
+    text = (ROOT / "docs" / "how-to" / "come-from-plain-spark.md").read_text()
+    _, _, table = text.partition("| State of | RocksDB | The default store (HDFS-backed) |\n|---|---|---|\n")
+    rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
+
+    told = {operator: (rocksdb, default) for operator, rocksdb, default in rows}
+
+    assert told == {
+        operator: ("as it is", "converted" if f"{operator}, in the default store" in TAKEN else "keeps none")
+        for operator in OPERATORS
+    }
 
 
 @pytest.fixture
@@ -145,10 +238,16 @@ def checked(spark: SparkSession, named: str, loaded: LoadedJob, scratch: Path) -
 def changing(directory: Path, taken: Taken, query: str, place: Path) -> dict[str, Any]:
     # The job names its sources in another order than the query reads them.
     sources = [source(name, directory / name, bounded=True, delay=f"{taken.delay}s") for name in reversed(taken.inputs)]
-    return job(place, sources, [sql("made", taken.inputs, query)], ["made"])
+    made = sql("made", taken.inputs, query, outputMode=taken.mode)
+    if taken.function is not None:
+        made = {"name": "made", "inputs": list(taken.inputs), "python": f"{__name__}:{taken.function.__name__}"}
+    changed = job(place, sources, [made], ["made"])
+    if taken.mode == "update":
+        changed["sinks"][0]["delivery"] = "at-least-once"
+    return changed
 
 
-@pytest.mark.parametrize("name", core(CASES, "windows, whose state gets fewer partitions"))
+@pytest.mark.parametrize("name", core(CASES, CHOSEN, kept=KEPT))
 def test_a_job_goes_on_where_a_plain_query_stopped(name: str, spark: SparkSession, tmp_path: Path, bucket: str) -> None:
     taken = CASES[name]
     write(tmp_path, taken.inputs, 0, 4)
@@ -166,7 +265,8 @@ def test_a_job_goes_on_where_a_plain_query_stopped(name: str, spark: SparkSessio
     loaded = load_job(life.file, ())
     said = checked(spark, named, loaded, tmp_path / "check")
     store = open_location(life.location).job("default", life.name).store()
-    uri = take_over(named, loaded, plan(loaded.spec), JobId("default", life.name), store, steady_clock())
+    taking = plan(loaded.spec), JobId("default", life.name), store, steady_clock(), lambda: spark
+    uri = take_over(named, loaded, *taking)
     place = find_snapshot(uri)
     assert place is not None
     assert verify([read_snapshot(place)]).whole
@@ -177,8 +277,12 @@ def test_a_job_goes_on_where_a_plain_query_stopped(name: str, spark: SparkSessio
         batch.read.schema(SCHEMA).json(str(tmp_path / input_)).createOrReplaceTempView(input_)
     made = batch.sql(taken.query)
     expected = Counter(tuple(row) for row in made.selectExpr(*_printed(made)).collect())
-    assert before + rows_of(output(tmp_path, "made")) == expected
-    rewritten = taken.partitions != "2"
+    found = before + rows_of(output(tmp_path, "made"))
+    if taken.mode == "update":
+        assert max(found, key=lambda row: int(row[0])) in expected
+    else:
+        assert found == expected
+    rewritten = taken.partitions != "2" or taken.converted
     assert {each.uid: each.verdict.value for each in said.findings} == {
         "graph": "rewritten" if rewritten else "restored",
         **dict.fromkeys(taken.inputs, "restored"),
@@ -212,7 +316,8 @@ def test_what_check_refuses_of_a_plain_query_does_not_start(
     assert [type(each) for each in said.refusals] == [cause]
     store = open_location(life.location).job("default", life.name).store()
     with pytest.raises(cause):  # noqa: PT012
-        uri = take_over(named, loaded, plan(loaded.spec), JobId("default", life.name), store, steady_clock())
+        taking = plan(loaded.spec), JobId("default", life.name), store, steady_clock(), lambda: spark
+        uri = take_over(named, loaded, *taking)
         with running(spark, replace(life, restore_from=RestoreFrom(uri))) as job_:
             job_.wait()
 
@@ -227,5 +332,6 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def _casts(query: str) -> str:
-    names = ("k", "n", "m") if query == JOIN else ("k", "start", "n", "total")
+    joins, total = ("k", "n", "m"), ("n", "total")
+    names = {JOIN: joins, OUTER: joins, TOTAL: total}.get(query, ("k", "start", "n", "total"))
     return ", ".join(f"CAST({name} AS STRING) AS {name}" for name in names)

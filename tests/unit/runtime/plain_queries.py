@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,16 +74,34 @@ class Query:
             archive.writestr("metadata", f"v1\n{json.dumps(listing)}")
         self.write(f"{store}/SSTs/{version}.sst", f"{store} {version}")
 
+    def in_default_store(self) -> Query:
+        """Let Spark's default store keep the state: a snapshot of the second version, and changes."""
+        self.conf |= {"spark.sql.streaming.stateStore.providerClass": "x.HDFSBackedStateStoreProvider"}
+        self.make()
+        for partition in range(2):
+            store = f"state/0/{partition}"
+            for file in (self.root / store).rglob("*.*"):
+                file.unlink()
+            for name in ("1.delta", "2.delta", "2.snapshot", "3.delta", "4.delta", ".3.delta.crc"):
+                self.write(f"{store}/{name}", name)
+        return self
+
     def plan(self, batch: int) -> None:
         settings = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": self.conf}
         self.write(f"offsets/{batch}", "\n".join(["v1", json.dumps(settings), *self.sources]))
 
 
+def no_spark() -> Any:
+    """Nothing is asked of Spark."""
+    raise AssertionError("state is converted")
+
+
 @dataclass
 class Taker:
-    """A job that takes over."""
+    """A job that takes over; `spark` converts state."""
 
     directory: Path
+    spark: Callable[[], Any] = no_spark
 
     def take(self, query: Query | str, *, sql: str | None = WINDOWS, inputs: int = 1, **changes: Any) -> Manifest:
         """Take over a query, or what is at a place; return the manifest of the savepoint, all of which is there."""
@@ -90,7 +109,7 @@ class Taker:
         store = LocalStore(self.directory / "root")
         place = query if isinstance(query, str) else str(query.root)
         job = JobId("default", "departures")
-        uri = take_over(f"spark:{place}", loaded, plan(loaded.spec), job, store, lambda: 5.0)
+        uri = take_over(f"spark:{place}", loaded, plan(loaded.spec), job, store, lambda: 5.0, self.spark)
         found = find_snapshot(uri)
         assert found is not None
         snapshot = read_snapshot(found)

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 from streamjob.cli.main import app
 from streamjob.comparison.verdicts import Comparison
-from streamjob.ids import ChainUid, OperatorUid
+from streamjob.ids import ChainUid, Key, OperatorUid
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.log.records import JobId
+from streamjob.store import LocalStore
 from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.chain.query_planning import tells_of_state
 from streamjob_runtime.restoring.from_spark import check_query
@@ -64,6 +65,30 @@ def test_another_number_of_partitions_is_told_as_a_rewrite(query: Query, taker: 
 
     assert verdicts(found)["departures"] == ("rewritten", "its state is rewritten from 2 partitions to 4")
     assert found.max_parallelism == 4
+
+
+def test_state_of_the_default_store_is_told_as_converted_and_is_not_read(
+    query: Query, taker: Taker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = set()
+
+    def download(store: LocalStore, key: Key, target: Path) -> None:
+        read.add(key.rpartition(".")[2])
+        target.write_bytes(store.get(key))
+
+    monkeypatch.setattr(LocalStore, "download", download)
+    query.in_default_store()
+
+    few, more = compared(query, taker.loaded()), compared(query, taker.loaded(maxParallelism=4))
+
+    assert verdicts(few)["departures"] == ("rewritten", "its state has 2 partitions; it is converted to RocksDB")
+    assert verdicts(more)["departures"] == (
+        "rewritten",
+        "its state is rewritten from 2 partitions to 4; it is converted to RocksDB",
+    )
+    assert verdicts(few)["made"] == ("restored", "it continues with its state")
+    assert "metadata" in {each.rpartition("/")[2] for each in read}
+    assert not read & {"delta", "snapshot"}
 
 
 def test_a_source_that_the_query_had_not_read_is_told(query: Query, taker: Taker) -> None:

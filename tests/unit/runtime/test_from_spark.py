@@ -6,12 +6,15 @@ import json
 import logging
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from tests.unit.runtime.plain_queries import PROVIDER, STORES, WINDOWS, Query, Taker
 
+from streamjob.comparison.rewrite_checks import StateRewrittenWrongly
 from streamjob.errors import CannotRestore
 from streamjob.store import LocalStore
+from streamjob_runtime.restoring.from_spark import converting
 from streamjob_runtime.restoring.from_spark.errors import (
     IncompleteCheckpoint,
     NoQueryThere,
@@ -22,6 +25,7 @@ from streamjob_runtime.restoring.from_spark.errors import (
     UnknownCheckpoint,
     UnsupportedState,
 )
+from streamjob_runtime.restoring.from_spark.fetching import Listing
 from streamjob_runtime.spark.checkpoint_dir.files import files_for
 
 pytest.importorskip("pyarrow")
@@ -161,7 +165,7 @@ def test_other_state_is_refused(query: Query, taker: Taker) -> None:
 @pytest.mark.parametrize(
     ("changed", "message", "fix"),
     [
-        ({"spark.sql.streaming.stateStore.providerClass": "x.HDFSBackedStateStoreProvider"}, "HDFSBacked", PROVIDER),
+        ({"spark.sql.streaming.stateStore.providerClass": "x.OwnProvider"}, "OwnProvider", PROVIDER),
         ({"spark.sql.streaming.join.stateFormatVersion": "4"}, "format 4", "stateFormatVersion=2"),
         ({"spark.sql.shuffle.partitions": ""}, "how many state partitions", "--from none"),
     ],
@@ -173,11 +177,48 @@ def test_state_that_is_kept_in_another_way_is_refused_with_what_to_do(
     assert fix in refusal(query.make(), taker, UnsupportedState, message)
 
 
-def test_state_that_ends_with_a_changelog_is_refused_with_what_to_do(query: Query, taker: Taker) -> None:
-    query.make()
+def test_state_of_column_families_that_ends_with_a_changelog_is_refused_with_what_to_do(
+    query: Query, taker: Taker
+) -> None:
+    query.make("transformWithStateExec")
     (query.root / "state/0/1/3.zip").unlink()
     query.write("state/0/1/3.changelog", "changes")
-    assert "changelogCheckpointing.enabled=false" in refusal(query, taker, UnsupportedState, "state/0/1/3.zip")
+    assert "changelogCheckpointing.enabled=false" in refusal(
+        query, taker, UnsupportedState, "transformWithStateExec 0 .* has no snapshot", sql=None
+    )
+
+
+def test_a_version_of_the_default_store_is_its_last_snapshot_and_the_changes_since(query: Query) -> None:
+    listing = Listing(entry.key for entry in LocalStore(query.in_default_store().root).list(""))
+
+    assert listing.version("state/0/1", 4, "x") == [
+        f"state/0/1/{name}" for name in ("4.delta", "3.delta", "2.snapshot")
+    ]
+    assert listing.version("state/0/1", 1, "x") == ["state/0/1/1.delta"]
+
+
+@pytest.mark.parametrize("missing", ["3.delta", "2.snapshot"])
+def test_a_checkpoint_without_changes_of_its_state_is_refused(query: Query, taker: Taker, missing: str) -> None:
+    query.in_default_store()
+    for name in (missing, "2.delta"):
+        (query.root / "state/0/1" / name).unlink()
+
+    number = missing.partition(".")[0]
+    assert "copy it again" in refusal(query, taker, IncompleteCheckpoint, f"there is no state/0/1/{number}.zip")
+
+
+def test_a_copy_of_state_that_differs_from_its_original_is_refused(
+    query: Query, taker: Taker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = Mock()
+    java.StateCopy.copy.return_value = [3, 70, 3, 71]
+    monkeypatch.setattr(converting, "our_java", lambda spark: java)
+    monkeypatch.setattr(converting, "java_session", lambda spark: None)
+    taker.spark = MagicMock()
+    taker.spark.return_value.newSession.return_value.sparkContext.defaultParallelism = 2
+
+    message = "store default of partition 0 had 3 rows with the checksum 70, and has 3 with 71"
+    assert "as it was" in refusal(query.in_default_store(), taker, StateRewrittenWrongly, message)
 
 
 def test_a_file_of_an_unknown_form_is_refused(query: Query, taker: Taker) -> None:

@@ -52,3 +52,7 @@ class UnsupportedState(NotTaken):
     """The query keeps its state in a way that jobs do not support."""
 
     concerns = Kind.OPERATOR
+
+
+class StateNotConverted(CannotRestore):
+    """Spark cannot read the query's state, or cannot write it for RocksDB."""

@@ -1,7 +1,7 @@
 """Downloads the files of a plain query's checkpoint that a restart at the last committed batch needs.
 
-The checkpoint is only read. State of checkpoint format 1, Spark's default, has no ids in its names; a version with a
-snapshot consists of that zip and the files listed in it.
+The checkpoint is only read. State of checkpoint format 1, Spark's default, has no ids in its names: a version consists
+of the last snapshot, with RocksDB a zip and the files listed in it, and of the changes since.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from streamjob_runtime.spark.checkpoint_dir.lineage import snapshot_files
 
 _THREADS = 8
 _LOG = re.compile(r"(offsets|commits)/(\d+)")
+_SNAPSHOTS = (".zip", ".snapshot")
+_CHANGES = (".changelog", ".delta")
+"""The names of files of RocksDB and of Spark's default provider; HDFS-backed."""
 _DESCRIPTION = re.compile(r"state/\d+/(?:_metadata|_stateSchema)/.+|state/\d+/\d+/(?:[^/]+/)?_metadata/schema")
 
 
@@ -41,13 +44,43 @@ class Listing:
             key for key in self.keys if key in wanted or key.startswith("sources/") or _DESCRIPTION.fullmatch(key)
         )
 
-    def snapshots(self, version: int) -> list[str]:
-        """Return the zips of a version, for state without ids."""
-        return sorted(key for key in self.keys if key.startswith("state/") and key.endswith(f"/{version}.zip"))
+    def version(self, store: str, version: int, uri: str) -> list[str]:
+        """Return the files of a version of a store without ids, newest first: changes, and the snapshot before them.
+
+        Args:
+            store: its directory.
+            uri: the checkpoint's name in messages.
+
+        Raises:
+            IncompleteCheckpoint: the checkpoint lacks one of them.
+        """
+        files = []
+        for number in range(version, 0, -1):
+            stem = f"{store}/{number}"
+            there = [stem + kind for kind in (*_SNAPSHOTS, *_CHANGES) if stem + kind in self.keys]
+            if not there:
+                raise _incomplete(uri, f"{stem}.zip, .snapshot, .changelog or .delta")
+            files.append(there[0])
+            if there[0].endswith(_SNAPSHOTS):
+                break
+        return files
+
+    def partitions(self, operator: int) -> int:
+        """Return the number of partitions of which an operator has state."""
+        prefix = f"state/{operator}/"
+        there = {key.removeprefix(prefix).partition("/")[0] for key in self.keys if key.startswith(prefix)}
+        return sum(each.isdigit() for each in there)
 
     def state(self) -> list[str]:
         """Return all state files."""
         return sorted(key for key in self.keys if key.startswith("state/"))
+
+
+def _incomplete(uri: str, missing: str) -> IncompleteCheckpoint:
+    return IncompleteCheckpoint(
+        f"The checkpoint at {uri} is incomplete: there is no {missing}",
+        "copy it again as a whole, with the query stopped",
+    )
 
 
 class Fetching:
@@ -77,10 +110,7 @@ class Fetching:
         """
         for key in keys:
             if key not in self._listing.keys:
-                raise IncompleteCheckpoint(
-                    f"The checkpoint at {self._uri} is incomplete: there is no {key}",
-                    "copy it again as a whole, with the query stopped",
-                )
+                raise _incomplete(self._uri, key)
         for folder in {(self._target / key).parent for key in keys}:
             folder.mkdir(parents=True, exist_ok=True)
         missing = [key for key in keys if not (self._target / key).exists()]

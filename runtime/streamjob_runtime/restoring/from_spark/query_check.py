@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from streamjob.clock import Clock
 from streamjob.comparison.graphs import compare
-from streamjob.comparison.verdicts import Comparison, Finding, Kind, refused
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, Verdict, refused
 from streamjob.ids import Key
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import JobSpec
@@ -51,7 +52,7 @@ def check_query(
         with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
             checkpoint = Path(scratch)
             with reading(location) as source:
-                query = read_query(source, loaded, chain, checkpoint, whole=False)
+                query = read_query(source, loaded, chain, checkpoint, None)
                 manifest, hold = describe(query, loaded, chain, job, clock())
             (state,) = manifest.chains
             state = state.model_copy(update={"files": _files(hold)})
@@ -60,6 +61,8 @@ def check_query(
                 manifest.model_copy(update={"chains": (state,)}), location.uri, lambda object_: (store, Key(object_))
             )
             compared = compare(loaded.spec, plan, found.manifest, location.uri, allow)
+            if query.converted:
+                compared = compared.noting(_converted(each) for each in compared.findings if each.kind is Kind.JOB)
             if examine is not None:
                 compared = examine(loaded, found, compared, allow, job)
             return location.uri, compared
@@ -78,6 +81,11 @@ def _files(hold: Hold) -> tuple[FileRef, ...]:
         )
         for path in sorted(set(hold.files))
     )
+
+
+def _converted(finding: Finding) -> Finding:
+    """Return the finding about the number of partitions of state that is also converted."""
+    return replace(finding, verdict=Verdict.REWRITTEN, why=f"{finding.why}; it is converted to RocksDB")
 
 
 def _refused(error: NotTaken, spec: JobSpec) -> Iterator[Finding]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -23,7 +24,13 @@ from streamjob.snapshot.manifest import ChainState, InputState, Manifest, Operat
 from streamjob.store.base import ObjectMissing, Store
 from streamjob.store.opening import Location, open_location
 from streamjob.stored.start_snapshot import FROM_SPARK
-from streamjob_runtime.restoring.from_spark.converting import give_ids
+from streamjob_runtime.restoring.from_spark.converting import (
+    check_convertible,
+    copy_state,
+    give_ids,
+    stand_in,
+    stores_of,
+)
 from streamjob_runtime.restoring.from_spark.errors import (
     IncompleteCheckpoint,
     NoQueryThere,
@@ -45,6 +52,10 @@ from streamjob_runtime.spark.checkpoint_dir.logs import (
     read_offsets,
     read_operator_metadata,
 )
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import store_schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _FILES_LOOKED_AT = 1000
 
@@ -63,6 +74,7 @@ class Query:
         sources: the job's sources that match the query's, in the query's order.
         operators: Spark's metadata of its stateful operators, by number.
         partitions: number of its state partitions; None if it has no state.
+        converted: whether its state was converted to RocksDB, or has to be.
     """
 
     uri: str
@@ -72,6 +84,7 @@ class Query:
     sources: tuple[SourceSpec, ...]
     operators: Mapping[int, OperatorMetadata]
     partitions: int | None
+    converted: bool
 
 
 def query_location(named: str) -> Location:
@@ -113,15 +126,23 @@ def reading(location: Location) -> Iterator[Store]:
         store.close()
 
 
-def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path, *, whole: bool) -> Query:
+def read_query(
+    source: Store,
+    loaded: LoadedJob,
+    chain: ChainPlan,
+    target: Path,
+    spark: Callable[[], SparkSession] | None,
+) -> Query:
     """Download the files of a query that a job needs, after checking that the job can continue it.
 
     Args:
         source: the store, at the checkpoint's root.
         target: an empty directory.
-        whole: False to omit the content of the state: its tables are then empty files.
+        spark: returns a session that converts state; None to omit the content of the state: its tables are then empty
+            files.
 
     Raises:
+        StateRewrittenWrongly: converted state differs from the original.
         CannotRestore: the job cannot continue from there; the error gives the reason.
         CheckpointError: a file does not have the format of Spark 4.3.
         StoreError: the store failed.
@@ -136,7 +157,7 @@ def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path,
             uri,
             planned,
         )
-    fetching = Fetching(source, listing, target, uri, tables=whole)
+    fetching = Fetching(source, listing, target, uri, tables=spark is not None)
     fetching.fetch(listing.logs(batch))
     offsets = read_offsets(target, batch)
     options = {each.uid: loaded.options(each) for each in chain.sources}
@@ -144,16 +165,15 @@ def read_query(source: Store, loaded: LoadedJob, chain: ChainPlan, target: Path,
     operators = {int(number): read_operator_metadata(target, number, batch) for number in batches(target / "state")}
     names = [each.name for each in operators.values()]
     check_state(chain, loaded.spec.table_names(), names, offsets, uri)
-    partitions = None
+    partitions, converted = None, False
     if operators:
         partitions = partitions_of(offsets, uri)
         if read_commit(target, batch).state_ids is None:
-            fetching.fetch_snapshots(listing.snapshots(batch + 1))
-            give_ids(target, batch, operators, partitions, uri)
+            converted = _open_up(listing, fetching, target, batch, operators, partitions, spark, uri)
         else:
             fetching.fetch(listing.state())
     origin = _origin((target / "metadata").read_bytes(), batch, uri)
-    return Query(uri, target, batch, origin, sources, operators, partitions)
+    return Query(uri, target, batch, origin, sources, operators, partitions, converted)
 
 
 def read_origin(source: Store) -> str:
@@ -164,6 +184,41 @@ def read_origin(source: Store) -> str:
     """
     batch = _last_committed(Listing(entry.key for entry in source.list("")), source.uri)
     return _origin(source.get(Key("metadata")), batch, source.uri)
+
+
+def _open_up(
+    listing: Listing,
+    fetching: Fetching,
+    target: Path,
+    batch: BatchId,
+    operators: Mapping[int, OperatorMetadata],
+    partitions: int,
+    spark: Callable[[], SparkSession] | None,
+    uri: str,
+) -> bool:
+    """Download state without ids, and make it such that a job can open it; return whether it had to be converted."""
+    counts = {number: _count(listing, target, number, partitions) for number in operators}
+    stores = stores_of(operators, counts)
+    files = {store: listing.version(store.path, batch + 1, uri) for store in stores}
+    to_convert = [store for store, (newest, *_) in files.items() if newest != f"{store.path}/{batch + 1}.zip"]
+    check_convertible(to_convert, operators, uri)
+    wanted = [key for store in stores if spark is not None or store not in to_convert for key in files[store]]
+    fetching.fetch(wanted)
+    fetching.fetch_snapshots([key for key in wanted if key.endswith(".zip")])
+    if to_convert and spark is not None:
+        copy_state(target, batch, to_convert, operators, spark, uri)
+    elif to_convert:
+        stand_in(target, batch, to_convert)
+    give_ids(target, batch, stores, uri)
+    return bool(to_convert)
+
+
+def _count(listing: Listing, checkpoint: Path, operator: int, partitions: int) -> int:
+    """Return the number of an operator's state partitions: one if its state has no key, as a total over all rows."""
+    if listing.partitions(operator) != 1:
+        return partitions
+    schemas = store_schemas(checkpoint / "state" / str(operator)).values()
+    return partitions if any(key for key, _ in schemas) else 1
 
 
 def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now: float) -> tuple[Manifest, Hold]:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.job.query.sql import stateful_parts
 from streamjob.stored.state_owners import KINDS
+from streamjob_runtime.restoring.from_spark.converting import PROVIDER, ROCKSDB
 from streamjob_runtime.restoring.from_spark.errors import NotOneChain, OtherState, UnsupportedState
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "RocksDBStateStoreProvider"
+_DEFAULT = "HDFSBackedStateStoreProvider"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _NEWEST_JOIN_FORMAT = 2
 _ANEW = "start the job from nothing, with --from none"
@@ -64,13 +64,12 @@ def check_state(
 
 
 def _check_settings(conf: Mapping[str, str], uri: str) -> None:
-    provider = str(conf.get(_PROVIDER, ""))
-    if not provider.endswith(f".{_ROCKSDB}"):
+    provider = str(conf.get(PROVIDER, "")).rpartition(".")[2]
+    if provider not in (_DEFAULT, ROCKSDB.rpartition(".")[2]):
         raise UnsupportedState(
-            f"The state at {uri} is kept by {provider.rpartition('.')[2] or 'an unknown provider'}, and a job's by "
-            "RocksDB: Spark does not convert one into the other",
-            f"{_ANEW}, or run the query from a new checkpoint with {_PROVIDER}="
-            f"org.apache.spark.sql.execution.streaming.state.{_ROCKSDB} until its state is there",
+            f"The state at {uri} is kept by {provider or 'an unknown provider'}, and neither by RocksDB nor by Spark's "
+            "default",
+            f"{_ANEW}, or run the query from a new checkpoint with {PROVIDER}={ROCKSDB} until its state is there",
         )
     join_format = conf.get(_JOIN_FORMAT, str(_NEWEST_JOIN_FORMAT))
     if int(join_format) > _NEWEST_JOIN_FORMAT:

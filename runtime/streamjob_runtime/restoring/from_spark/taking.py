@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamjob.clock import Clock
 from streamjob.comparison.snapshot_job import CONTINUES
@@ -28,6 +30,9 @@ from streamjob_runtime.restoring.from_spark.reading import (
 )
 from streamjob_runtime.restoring.from_spark.suitability import the_chain
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger("streamjob")
 
@@ -70,7 +75,16 @@ def was_taken_over(named: str, job: JobId, store: Store) -> bool:
     return True
 
 
-def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Store, clock: Clock) -> str:
+def take_over(
+    named: str,
+    loaded: LoadedJob,
+    plan: Plan,
+    job: JobId,
+    store: Store,
+    clock: Clock,
+    spark: Callable[[], SparkSession],
+    work: Path | None = None,
+) -> str:
     """Create a savepoint from a plain query's checkpoint below the job's root; return its manifest's URI.
 
     The checkpoint is only read. A planned but uncommitted batch is left out: the job reads its input again.
@@ -79,6 +93,8 @@ def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Stor
         named: the checkpoint directory: a path, `file:///…` or `s3://…`, with or without the prefix `spark:`.
         store: at the job's root.
         clock: seconds since 1970.
+        spark: returns the session that converts state which RocksDB does not keep.
+        work: a directory for files of this process; None for the system's.
 
     Raises:
         CannotRestore: the job cannot continue from there; the error gives the reason.
@@ -87,9 +103,9 @@ def take_over(named: str, loaded: LoadedJob, plan: Plan, job: JobId, store: Stor
     """
     location = query_location(named)
     chain = the_chain(plan, location.uri)
-    with tempfile.TemporaryDirectory(prefix="streamjob-take-over-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="streamjob-take-over-", dir=work) as scratch:
         with reading(location) as source:
-            query = read_query(source, loaded, chain, Path(scratch), whole=True)
+            query = read_query(source, loaded, chain, Path(scratch), spark)
             manifest, hold = describe(query, loaded, chain, job, clock())
         uri = _write(manifest, hold, query, store)
     log.info("The checkpoint at %s is taken over behind its batch %d, as %s", location.uri, query.batch, uri)

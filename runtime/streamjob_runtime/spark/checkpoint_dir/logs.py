@@ -8,8 +8,8 @@ log adds a line per source.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +90,14 @@ class OperatorMetadata:
         stores: the names of its state stores; `default` is in the partition's directory itself.
         name: Spark's name for it.
         partitions: the number of partitions of its state.
+        prefixes: by store, the number of columns of the key by which it looks for rows; 0 for whole keys.
     """
 
     files: tuple[str, ...]
     stores: tuple[str, ...]
     name: str
     partitions: int = 0
+    prefixes: Mapping[str, int] = field(default_factory=dict)
 
 
 def batches(log: Path) -> tuple[BatchId, ...]:
@@ -170,6 +172,7 @@ def read_operator_metadata(checkpoint: Path, operator: int, batch: BatchId) -> O
         stores=tuple(dict.fromkeys(info["storeName"] for info in infos)),
         name=str(metadata.get("operatorInfo", {}).get("operatorName", "")),
         partitions=max((int(info.get("numPartitions", 0)) for info in infos), default=0),
+        prefixes={info["storeName"]: int(info.get("numColsPrefixKey", 0)) for info in infos},
     )
 
 
