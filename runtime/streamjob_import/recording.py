@@ -333,7 +333,7 @@ class Context(Value):
     broadcast = Broadcast
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_jsc", "hadoopConfiguration"):
+        if name.endswith("jsc") or name == "hadoopConfiguration":
             said = (
                 "settings of Hadoop are not recorded: give them as spark_conf, `spark.hadoop.…`; access to S3 as AWS_…"
             )
