@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from streamjob.job.checks.functions import REFERENCE
 from streamjob.job.checks.subject import Subject, option_problems, unknown_format, where
 from streamjob.job.connectors import bucket_files
-from streamjob.job.connectors.changes import is_upsert, upsert_fix
+from streamjob.job.connectors.changes import is_replace, is_upsert, replace_fix, upsert_fix
 from streamjob.job.connectors.file_source import is_elsewhere
 from streamjob.job.connectors.misplaced import OF_SINKS, misplaced
 from streamjob.job.connectors.of_spark import FUNCTION
@@ -77,17 +77,22 @@ def deliveries(subject: Subject) -> Iterator[Problem]:
 
 
 def _output_mode(sink: SinkSpec, read: SourceSpec | OperatorSpec | None) -> Iterator[Problem]:
-    if not isinstance(read, OperatorSpec) or read.output_mode == "append":
+    mode = read.output_mode if isinstance(read, OperatorSpec) else "append"
+    if is_replace(sink) and mode != "complete" and read is not None:
+        what = f"has mode: replace, and {where(read)} does not give its whole result with each batch"
+        yield Problem(where(sink), what, "use mode: replace for an aggregation with outputMode: complete")
+    if read is None or mode == "append" or is_replace(sink):
         return
     kind = sink_of(sink.format)
     at_least_once = kind.output_modes if "at-least-once" in kind.deliveries else ()
-    if sink.delivery == "at-least-once" and read.output_mode in at_least_once:
+    if sink.delivery == "at-least-once" and mode in at_least_once:
         return
-    if read.output_mode == "update" and is_upsert(sink):
+    if mode == "update" and is_upsert(sink):
         return
-    what = f"would append a row again each time it changes: {where(read)} has outputMode {read.output_mode}"
-    if read.output_mode == "complete":
-        yield Problem(where(sink), what, "use outputMode append; or update, and a sink with mode: upsert")
+    what = f"would append a row again each time it changes: {where(read)} has outputMode {mode}"
+    if mode == "complete":
+        fix = f"{replace_fix(sink)}; or use outputMode update, and a sink with mode: upsert; or outputMode append"
+        yield Problem(where(sink), what, fix)
     else:
         other = ", or delivery: at-least-once" if "update" in at_least_once else ""
         yield Problem(where(sink), what, f"{upsert_fix(sink)}, or use outputMode append{other}")

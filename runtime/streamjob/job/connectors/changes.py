@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamjob.job.connectors.options import option
-from streamjob.job.model.formats import UPSERT_FORMATS
+from streamjob.job.model.formats import REPLACE_FORMATS, UPSERT_FORMATS
 
 if TYPE_CHECKING:
     from streamjob.job.model.spec import SinkSpec, SourceSpec
@@ -42,9 +42,22 @@ def is_upsert(sink: SinkSpec) -> bool:
     )
 
 
+def is_replace(sink: SinkSpec) -> bool:
+    """Return whether each checkpoint replaces what is in the sink's table."""
+    return sink.format in REPLACE_FORMATS and option(sink.options, "mode") == "replace"
+
+
 def upsert_fix(sink: SinkSpec) -> str:
     """Return how the rows of a sink could be applied by key, as the beginning of a fix."""
     if sink.format in UPSERT_FORMATS:
         return "say mode: upsert and a key"
     *others, last = sorted(UPSERT_FORMATS)
     return f"write to {', '.join(others)} or {last} with mode: upsert"
+
+
+def replace_fix(sink: SinkSpec) -> str:
+    """Return how the rows of a sink could replace those of before, as the beginning of a fix."""
+    if sink.format in REPLACE_FORMATS:
+        return "say mode: replace"
+    *others, last = sorted(REPLACE_FORMATS)
+    return f"write to {', '.join(others)} or {last} with mode: replace"

@@ -83,6 +83,7 @@ class AsSink:
         own_options: what an option begins with if the sink is to be our own, which delivers exactly once; without one,
             the sink is Spark's.
         upserts: it has `mode: upsert`.
+        replaces: it has `mode: replace`.
         partitions: it takes `partitionBy`.
         output_modes: those whose rows it may get when it delivers at least once, and does not replace rows by key.
         known: the names of all options, where no `problems` tell; None if nobody knows them.
@@ -94,6 +95,7 @@ class AsSink:
     deliveries: tuple[Delivery, ...] = ("at-least-once",)
     own_options: str = ""
     upserts: bool = False
+    replaces: bool = False
     partitions: bool = False
     output_modes: tuple[str, ...] = ("append",)
     known: frozenset[str] | None = None

@@ -8,7 +8,14 @@ from typing import Literal
 from pydantic import Field
 
 from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsTable, Connector, OptionProblem
-from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of, refuse_options
+from streamjob.job.connectors.option_model import (
+    MODES,
+    MODES_FIX,
+    ColumnNames,
+    key_problems,
+    problems_of,
+    refuse_options,
+)
 from streamjob.job.model.spec_fields import Spec
 
 FORMAT = "delta"
@@ -24,10 +31,7 @@ class DeltaOptions(Spec):
     """
 
     path: str = Field(min_length=1, description="The table: a directory, or a URI such as `s3://bucket/path`.")
-    mode: Literal["append", "upsert"] = Field(
-        default="append",
-        description="`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
-    )
+    mode: Literal["append", "upsert", "replace"] = Field(default="append", description=MODES)
     key: ColumnNames = Field(
         default=(), description="For `upsert`: the columns that identify a row, separated by commas."
     )
@@ -51,9 +55,9 @@ def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
 def delivery_problems(options: Mapping[str, str], delivery: str) -> Iterator[OptionProblem]:
     """Yield problems with a sink's options and delivery, with fixes."""
     yield from problems(options)
-    if delivery != "exactly-once" and options.get("mode") == "upsert":
+    if delivery != "exactly-once" and (mode := options.get("mode")) in ("upsert", "replace"):
         yield OptionProblem(
-            "has mode: upsert, which replaces rows once a checkpoint has completed", "leave delivery out"
+            f"has mode: {mode}, which replaces rows once a checkpoint has completed", "leave delivery out"
         )
 
 
@@ -71,7 +75,7 @@ def without_storage(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_ADVICE = {"path": "add path: a directory, or s3://bucket/path", "mode": "say mode: append or mode: upsert"}
+_ADVICE = {"path": "add path: a directory, or s3://bucket/path", "mode": MODES_FIX}
 
 
 def _further_problems(options: DeltaOptions) -> Iterator[OptionProblem]:
@@ -84,6 +88,7 @@ CONNECTOR = Connector(
     sink=AsSink(
         deliveries=BOTH_DELIVERIES,
         upserts=True,
+        replaces=True,
         partitions=True,
         extra=FORMAT,
         options=DeltaOptions,

@@ -13,7 +13,10 @@ from streamjob.job.connectors.options import option
 from streamjob.job.model.suggest import did_you_mean
 
 _WHEN = "leave it out: checkpointing.interval says how often rows appear"
-_APPENDS = "leave it out: the sink appends rows; delta, iceberg, kafka and postgresql replace rows with mode: upsert"
+_APPENDS = (
+    "leave it out: the sink appends rows; delta, iceberg, kafka and postgresql replace rows with mode: upsert, and all "
+    "but kafka whole tables with mode: replace"
+)
 _BESIDE = "write it beside options"
 
 OF_ALL: Mapping[str, str] = {

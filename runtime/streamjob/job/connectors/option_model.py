@@ -22,6 +22,13 @@ def _names(value: Any) -> Any:
 ColumnNames = Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str)]
 """Names of columns, separated by commas in files."""
 
+MODES = (
+    "`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins; `replace` replaces "
+    "all rows of the table by the newest result of an operator with `outputMode: complete`."
+)
+"""The description of the option `mode` of tables."""
+MODES_FIX = "say mode: append, mode: upsert or mode: replace"
+
 _Model = TypeVar("_Model", bound=BaseModel)
 
 

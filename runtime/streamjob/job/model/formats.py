@@ -39,6 +39,8 @@ TRANSACTIONAL_FORMATS = _EXACTLY_ONCE - FILE_FORMATS
 """Formats whose rows appear in one transaction with the record of their checkpoint."""
 UPSERT_FORMATS = _those(lambda each: each.sink is not None and each.sink.upserts)
 """Formats of the sinks that can apply changes."""
+REPLACE_FORMATS = _those(lambda each: each.sink is not None and each.sink.replaces)
+"""Formats of the sinks that can replace a whole table."""
 
 
 def is_class_name(name: str) -> bool:

@@ -89,8 +89,13 @@ def commit_properties(
     )
 
 
-def append(table: DeltaTable, batches: Sequence[StagedBatch], properties: CommitProperties) -> None:
+def add(
+    table: DeltaTable, batches: Sequence[StagedBatch], properties: CommitProperties, *, replaces: bool = False
+) -> None:
     """Add the files of batches to a table as one version of it.
+
+    Args:
+        replaces: whether they replace all files of the table.
 
     Raises:
         CommitFailedError: the table has changed since it was read.
@@ -102,7 +107,11 @@ def append(table: DeltaTable, batches: Sequence[StagedBatch], properties: Commit
         for file in batch.files
     ]
     table.create_write_transaction(
-        added, "append", table.schema(), table.metadata().partition_columns, commit_properties=properties
+        added,
+        "overwrite" if replaces else "append",
+        table.schema(),
+        table.metadata().partition_columns,
+        commit_properties=properties,
     )
 
 

@@ -47,11 +47,11 @@ class TableTraits:
     partition_by: Collection[str]
 
 
-def refusals(table: TableTraits, *, upsert: bool) -> Iterator[Mismatch]:
+def refusals(table: TableTraits, *, replaces: bool) -> Iterator[Mismatch]:
     """Yield the reasons why the sink cannot write to a table at all.
 
     Args:
-        upsert: whether the sink replaces rows by key.
+        replaces: whether the sink replaces rows.
     """
     if table.writer_version > _NEWEST_WRITER:
         yield Mismatch(f"has writer version {table.writer_version}", f"use a table of version {_NEWEST_WRITER} or less")
@@ -76,17 +76,14 @@ def refusals(table: TableTraits, *, upsert: bool) -> Iterator[Mismatch]:
     for name in table.partition_by:
         if kinds.get(name) == "binary":
             yield Mismatch(f"is partitioned by {name!r}, of type binary", "partition by another column")
-    if upsert:
-        yield from _refusals_of_upserts(table)
+    if replaces:
+        yield from _refusals_of_replacing(table)
 
 
-def _refusals_of_upserts(table: TableTraits) -> Iterator[Mismatch]:
+def _refusals_of_replacing(table: TableTraits) -> Iterator[Mismatch]:
     for name, what in (
         ("delta.appendOnly", "takes new rows only"),
-        (
-            "delta.enableDeletionVectors",
-            "marks deleted rows in deletion vectors, which deltalake's merge does not write",
-        ),
+        ("delta.enableDeletionVectors", "marks deleted rows in deletion vectors, which deltalake does not write"),
     ):
         if table.properties.get(name, "").lower() == "true":
             yield Mismatch(f"{what} ({name})", "unset the property, or say mode: append")

@@ -1,8 +1,9 @@
 """The Delta sink, with deltalake: Delta's own jars do not exist for each version of Spark.
 
 Each batch is written as data files below the table's directory when it is computed; readers do not see them there. When
-the checkpoint that covers it has completed, one commit adds the files to the table and records, by an application
-transaction, up to which batch the sink has committed. A repeated commit finds the record and does nothing.
+the checkpoint that covers it has completed, one commit adds the files to the table, or puts them in the place of all of
+its files, and records, by an application transaction, up to which batch the sink has committed. A repeated commit finds
+the record and does nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +34,7 @@ from streamjob_runtime.sinks.delta.changes import is_change_file, read_changes, 
 from streamjob_runtime.sinks.delta.column_types import aligned, bare, key_mismatches, mismatches, untyped
 from streamjob_runtime.sinks.delta.commits import (
     StagedBatch,
-    append,
+    add,
     commit_properties,
     is_committed,
     newest_checkpoint,
@@ -71,6 +73,8 @@ log = logging.getLogger("streamjob")
 
 class DeltaSink:
     """Adds each batch's rows to a table, or merges them by key, once the checkpoint that covers them has completed.
+
+    Or it replaces the table's content by the last batch that the checkpoint covers.
 
     Args:
         partition_by: columns that partition the table, if the sink creates it.
@@ -172,7 +176,7 @@ class DeltaSink:
             changes = stage_changes(batch, self._columns, target, self._label)
         else:
             files = write_batch(aligned(batch, self._columns), partial(DataFiles, target), DataFiles(target))
-        if not files and not changes:
+        if not files and not changes and not self._replaces:
             return Staged(None, 0)
         self._number = number
         staged = StagedBatch(
@@ -289,7 +293,7 @@ class DeltaSink:
 
     def _refuse(self, table: DeltaTable) -> None:
         traits = traits_of(table.protocol(), table.metadata(), table.schema().to_json())
-        refuse(UnusableTable, f"{self._label}: the table", refusals(traits, upsert=bool(self._options.key)))
+        refuse(UnusableTable, f"{self._label}: the table", refusals(traits, replaces=self._options.mode != "append"))
 
     def _try_to_write(self) -> None:
         with self._storage.explaining("cannot be written"):
@@ -349,7 +353,7 @@ class DeltaSink:
                 changes = read_changes((batch.changes for batch in due), self._files())
                 merge(table, changes, self._options.key, properties, f"{self._label}: table {table.table_uri}")
             else:
-                append(table, due, properties)
+                add(table, due, properties, replaces=self._replaces)
 
         def noted(error: Exception) -> None:
             if not isinstance(error, CommitFailedError):
@@ -364,7 +368,9 @@ class DeltaSink:
             ) from failure
         if failure is not None:
             raise self._storage.explained(failure, f"cannot be changed: {what} is not committed") from None
-        remove_files((path for batch in batches for path in batch.changes), self._files())
+        # Files of batches that do not count any more are in no version of the table.
+        unused = (batch.paths() for batch in batches[:-1]) if self._replaces else (batch.changes for batch in batches)
+        remove_files(chain.from_iterable(unused), self._files())
 
     def _due_table(self, what: str, batches: Sequence[StagedBatch]) -> DeltaTable:
         table = self._storage.find()
@@ -377,8 +383,13 @@ class DeltaSink:
             )
         return table
 
+    @property
+    def _replaces(self) -> bool:
+        return self._options.mode == "replace"
+
     def _due(self, table: DeltaTable, batches: Sequence[StagedBatch]) -> list[StagedBatch]:
-        return [batch for batch in batches if not is_committed(table, self._identity, batch.life, batch.number)]
+        counting = batches[-1:] if self._replaces else batches
+        return [batch for batch in counting if not is_committed(table, self._identity, batch.life, batch.number)]
 
     def _check_columns(self, table: DeltaTable, what: str, due: Sequence[StagedBatch]) -> None:
         """Refuse a table that has changed so that the files do not fit any more."""

@@ -47,7 +47,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("traits", "what"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_the_sink_does_not_honour_is_refused_by_name(traits: Mapping[str, Any], what: str) -> None:
-    found = list(refusals(replace(PLAIN, **traits), upsert=False))
+    found = list(refusals(replace(PLAIN, **traits), replaces=False))
 
     assert found[0].what.startswith(what)
     assert all(each.fix for each in found)
@@ -64,12 +64,12 @@ def test_what_the_sink_does_not_honour_is_refused_by_name(traits: Mapping[str, A
     ],
 )
 def test_what_asks_nothing_of_a_writer_that_only_adds_files_is_accepted(traits: Mapping[str, Any]) -> None:
-    assert list(refusals(replace(PLAIN, **traits), upsert=False)) == []
+    assert list(refusals(replace(PLAIN, **traits), replaces=False)) == []
 
 
 @pytest.mark.parametrize("name", ["delta.appendOnly", "delta.enableDeletionVectors"])
 def test_an_upsert_is_refused_where_rows_cannot_be_replaced(name: str) -> None:
-    (found,) = refusals(replace(PLAIN, properties={name: "true"}), upsert=True)
+    (found,) = refusals(replace(PLAIN, properties={name: "true"}), replaces=True)
 
     assert name in found.what
-    assert list(refusals(replace(PLAIN, properties={name: "false"}), upsert=True)) == []
+    assert list(refusals(replace(PLAIN, properties={name: "false"}), replaces=True)) == []
