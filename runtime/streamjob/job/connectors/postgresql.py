@@ -10,7 +10,14 @@ from pydantic import Field
 
 from streamjob.job.connectors.connector import AsSink, Connector, OptionProblem
 from streamjob.job.connectors.datasets import Dataset, Values, first_host, split_address, table_name
-from streamjob.job.connectors.option_model import ColumnNames, key_problems, problems_of, refuse_options
+from streamjob.job.connectors.option_model import (
+    MODES,
+    MODES_FIX,
+    ColumnNames,
+    key_problems,
+    problems_of,
+    refuse_options,
+)
 from streamjob.job.model.spec_fields import Spec
 
 FORMAT = "postgresql"
@@ -34,9 +41,8 @@ class PostgresqlOptions(Spec):
         description="The role's password, as `${env:NAME}`. Default: from `PGPASSWORD` or the file of `PGPASSFILE`.",
     )
     table: str = Field(min_length=1, description="The table, as `table` or `schema.table`, spelled as in the catalog.")
-    mode: Literal["insert", "upsert"] = Field(
-        default="insert",
-        description="`insert` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
+    mode: Literal["insert", "upsert", "replace"] = Field(
+        default="insert", description=MODES.replace("append", "insert", 1)
     )
     key: ColumnNames = Field(
         default=(),
@@ -69,7 +75,7 @@ def problems(options: Mapping[str, str]) -> Iterator[OptionProblem]:
 _ADVICE = {
     "url": "add url: postgresql://host:5432/database",
     "table": "add table: schema.table",
-    "mode": "say mode: insert or mode: upsert",
+    "mode": MODES_FIX.replace("append", "insert"),
 }
 
 
@@ -103,6 +109,7 @@ CONNECTOR = Connector(
     sink=AsSink(
         deliveries=("exactly-once",),
         upserts=True,
+        replaces=True,
         extra=FORMAT,
         options=PostgresqlOptions,
         problems=lambda sink: problems(sink.options),

@@ -51,12 +51,14 @@ class Move:
         label: the sink's name in messages.
         key: the columns that identify a row; empty if each row is added.
         batches: the batches, in order, with the same columns.
+        replaces: whether the rows, of a single batch, replace all rows of the table.
     """
 
     label: str
     target: TargetTable
     key: Sequence[str]
     batches: Sequence[StagedBatch]
+    replaces: bool = False
 
     @property
     def table(self) -> statements.Table:
@@ -150,7 +152,29 @@ def _deleted(connection: Connection, move: Move) -> int:
     return connection.execute(statements.delete_staged(move.rows, move.table), move.values).rowcount
 
 
+def refuse_followers(
+    connection: Connection,
+    label: str,
+    target: TargetTable,
+    why: str = "each checkpoint replaces them",
+    fix: str = "let the foreign key have no action ON DELETE",
+) -> None:
+    """Refuse to delete and insert rows again that rows of other tables would follow. Raises UnusableTable."""
+    if following := followers(connection, target):
+        named = ", ".join(f"{name} of {table}" for name, table in following)
+        raise UnusableTable(
+            f"{label}: rows of {target.label} are deleted and inserted again, since {why}, and each deletion would "
+            f"reach rows of other tables by {named}",
+            fix,
+        )
+
+
 def _written(connection: Connection, move: Move, *, exchange: bool) -> int:
+    if move.replaces:
+        refuse_followers(connection, move.label, move.target)
+        (batch,) = move.batches
+        replace_all = statements.replace_all(batch.staging, move.table, move.columns)
+        return connection.execute(replace_all, (list(batch.tasks),)).rowcount
     if not move.key:
         written = 0
         for staging, batches in groupby(move.batches, key=lambda batch: batch.staging):
@@ -167,13 +191,8 @@ def _written(connection: Connection, move: Move, *, exchange: bool) -> int:
         if rows.left_out:
             written += connection.execute(statements.update_staged(rows, move.table), values).rowcount
         return written
-    if following := followers(connection, move.target):
-        named = ", ".join(f"{name} of {table}" for name, table in following)
-        raise UnusableTable(
-            f"{move.label}: rows of {move.target.label} exchange unique values, so they are deleted and inserted "
-            f"again, and each deletion would reach rows of other tables by {named}",
-            "make the unique constraint DEFERRABLE, or the foreign key without an action ON DELETE",
-        )
+    fix = "make the unique constraint DEFERRABLE, or the foreign key without an action ON DELETE"
+    refuse_followers(connection, move.label, move.target, "they exchange unique values", fix)
     kept = [name for name in stored_columns(connection, move.target) if name not in move.columns]
     found = connection.execute(statements.exchange_staged(rows, move.table, kept), values).fetchone()
     assert found is not None

@@ -31,7 +31,7 @@ from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table, id_of
 from streamjob_runtime.sinks.postgresql.column_types import Form, form_of, key_mismatches, mismatches
 from streamjob_runtime.sinks.postgresql.copying import copy_batch
-from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all
+from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all, refuse_followers
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
 from streamjob_runtime.sinks.rows.changes import is_deletion, kind_mismatches
@@ -53,7 +53,10 @@ log = logging.getLogger("streamjob")
 
 
 class PostgresqlSink:
-    """Inserts each batch's rows, or upserts them by key, once the checkpoint that covers them has completed."""
+    """Inserts each batch's rows, or upserts them by key, once the checkpoint that covers them has completed.
+
+    Or it replaces the table's content by the last batch that the checkpoint covers.
+    """
 
     def __init__(self, name: str) -> None:
         self._label = f"sink {name}"
@@ -143,7 +146,7 @@ class PostgresqlSink:
             if each.error is not None:
                 raise explained(self._label, each.sqlstate, each.error)
         rows = sum(each.rows for each in copied)
-        if not rows:
+        if not rows and not self._replaces:
             self._tables.empty(identity)
             return Staged(None, 0)
         staged = StagedBatch(
@@ -186,9 +189,12 @@ class PostgresqlSink:
             # In one order for all, so that no two processes wait for each other.
             for sink, _ in sorted(given, key=lambda each: each[0]._identity):
                 sink._lock(connection)
-            due = [(sink, sink._due(connection, checkpoint, batches)) for sink, batches in given]
+            due = [(sink, sink._due(connection, checkpoint, sink._counting(batches))) for sink, batches in given]
             due = [(sink, batches) for sink, batches in due if batches]
-            moves = [Move(sink._label, sink._target, sink._options.key, batches) for sink, batches in due]
+            moves = [
+                Move(sink._label, sink._target, sink._options.key, batches, replaces=sink._replaces)
+                for sink, batches in due
+            ]
             for (sink, batches), rows in zip(due, move_all(connection, moves) if moves else (), strict=True):
                 sink._record(connection, checkpoint, batches, rows)
             for sink, batches in given:
@@ -205,8 +211,9 @@ class PostgresqlSink:
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
         rows = 0
+        counting = self._counting([self._parsed(each) for each in committables])
         with self._server.transaction() as connection, target.open("a", encoding="utf-8") as file:
-            for batch in self._due(connection, checkpoint, [self._parsed(each) for each in committables]):
+            for batch in self._due(connection, checkpoint, counting):
                 # On the server, so that this process need not hold all rows.
                 with connection.cursor("rescued") as cursor:
                     for (row,) in cursor.execute(statements.staged_rows(batch.staging), (list(batch.tasks),)):
@@ -267,9 +274,21 @@ class PostgresqlSink:
                 f"{self._label}: there is no table {self._options.table} in database {connection.info.dbname}",
                 "make it, or correct the option 'table'; names are compared exactly",
             )
-        found = target.refusals(replace=bool(self._options.key))
+        found = list(target.refusals(replace=bool(self._options.key)))
+        if self._replaces and not found:
+            found += target.deletion_refusals()
         refuse(UnusableTable, f"{self._label}: table {target.label}", found)
+        if self._replaces:
+            refuse_followers(connection, self._label, target)
         return target
+
+    @property
+    def _replaces(self) -> bool:
+        return self._options.mode == "replace"
+
+    def _counting(self, batches: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
+        """Return those batches of a checkpoint whose rows become part of the table."""
+        return batches[-1:] if self._replaces else batches
 
     def _set_up(self, connection: Connection) -> None:
         """Create the staging schema and the table of commits, unless they exist."""

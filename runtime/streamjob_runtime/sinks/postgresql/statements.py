@@ -142,6 +142,19 @@ def insert_staged(staging: Table, target: Table, columns: Sequence[str]) -> Comp
     )
 
 
+@_with_parameters
+def replace_all(staging: Table, target: Table, columns: Sequence[str]) -> Composed:
+    """Return the statement that puts the rows of the tasks in its only parameter in the place of all of the target.
+
+    It is one statement, because the server checks at its end that rows of other tables find theirs. It is not TRUNCATE,
+    after which a reader with an older snapshot finds an empty table.
+    """
+    # Counting makes the server delete all rows before it inserts the first.
+    return SQL("WITH gone AS (DELETE FROM {} RETURNING 1) {} AND (SELECT count(*) FROM gone) >= 0").format(
+        Identifier(*target), insert_staged(staging, target, columns)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRows:
     """Staged rows that are written to a table by their key.
