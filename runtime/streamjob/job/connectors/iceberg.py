@@ -9,7 +9,15 @@ from pydantic import Field
 
 from streamjob.job.connectors.connector import BOTH_DELIVERIES, AsSink, AsTable, Connector, OptionProblem
 from streamjob.job.connectors.datasets import Dataset, Values, split_address
-from streamjob.job.connectors.option_model import ColumnNames, key_problems, option_names, problems_of, refuse_options
+from streamjob.job.connectors.option_model import (
+    MODES,
+    MODES_FIX,
+    ColumnNames,
+    key_problems,
+    option_names,
+    problems_of,
+    refuse_options,
+)
 from streamjob.job.model.spec_fields import Spec
 from streamjob.job.model.suggest import did_you_mean
 
@@ -58,10 +66,7 @@ class IcebergOptions(IcebergTableOptions):
     `catalog.s3.endpoint`, `catalog.s3.access-key-id`, `catalog.credential`, …
     """
 
-    mode: Literal["append", "upsert"] = Field(
-        default="append",
-        description="`append` adds each row; `upsert` replaces the row with the same `key`, and the last one wins.",
-    )
+    mode: Literal["append", "upsert", "replace"] = Field(default="append", description=MODES)
     key: ColumnNames = Field(
         default=(), description="For `upsert`: the columns that identify a row, separated by commas."
     )
@@ -105,7 +110,11 @@ def delivery_problems(
         yield from problems(options)
         if partition_by:
             yield OptionProblem("has partitionBy, and its table says itself how it is partitioned", "leave it out")
-    elif any(option.startswith(_CATALOG) for option in options):
+        return
+    if mode := options.get("mode"):
+        what = f"has mode: {mode}, and delivery: at-least-once, for which Spark's own sink is used, which appends"
+        yield OptionProblem(what, "leave one of them out")
+    if any(option.startswith(_CATALOG) for option in options):
         yield OptionProblem(
             "has the options catalog.…, and delivery: at-least-once, for which Spark's own sink is used",
             "leave delivery out, or configure the catalog in Spark",
@@ -120,7 +129,7 @@ def own(options: Mapping[str, str], model: type[IcebergTableOptions] = IcebergOp
 
 _ADVICE = {
     "table": "add table: namespace.table",
-    "mode": "say mode: append or mode: upsert",
+    "mode": MODES_FIX,
     "createTable": "say true or false",
 }
 
@@ -170,6 +179,7 @@ CONNECTOR = Connector(
         deliveries=BOTH_DELIVERIES,
         own_options=_CATALOG,
         upserts=True,
+        replaces=True,
         partitions=True,
         extra=FORMAT,
         options=IcebergOptions,

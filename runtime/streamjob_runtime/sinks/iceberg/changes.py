@@ -70,7 +70,7 @@ class ChangeFiles:
 
     def remove(self) -> None:
         """Remove the files."""
-        remove_changes((file.path for file in self.files), self._io)
+        remove_files((file.path for file in self.files), self._io)
 
 
 def changes_sha256(location: str) -> str | None:
@@ -109,8 +109,8 @@ def read_changes(batches: Iterable[Sequence[str]], io: PyArrowFileIO) -> pa.Tabl
     )
 
 
-def remove_changes(files: Iterable[str], io: PyArrowFileIO) -> None:
-    """Remove staged changes, as far as that is possible; the sweep of a later epoch removes those that remain."""
+def remove_files(files: Iterable[str], io: PyArrowFileIO) -> None:
+    """Remove staged files, as far as that is possible; the sweep of a later epoch removes those that remain."""
     for file in files:
         with suppress(OSError):
             io.delete(file)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 
 from streamjob_runtime.sinks.iceberg.changes import changes_sha256
@@ -65,6 +67,50 @@ def append(
         for batch in batches:
             for file in batch.files:
                 appended.append_data_file(restore(file, spec, schema))
+    transaction.commit_transaction()
+
+
+def replace_all(table: Table, batch: StagedBatch, summary: Mapping[str, str], properties: Mapping[str, str]) -> None:
+    """Put the files of a batch in the place of all files of the table; otherwise as `append`."""
+    metadata, snapshot = table.metadata, table.current_snapshot()
+    former = [
+        entry.data_file
+        for manifest in (snapshot.manifests(table.io) if snapshot else ())
+        if manifest.content == ManifestContent.DATA
+        for entry in manifest.fetch_manifest_entry(table.io)
+    ]
+    schema = metadata.schema_by_id(batch.schemaId) or metadata.schema()
+    added = [restore(file, metadata.specs()[batch.partitionSpec], schema) for file in batch.files]
+    overwrite(table, former, added, batch.partitionSpec, summary, properties)
+
+
+def overwrite(
+    table: Table,
+    replaced: Iterable[DataFile],
+    added: Iterable[DataFile],
+    spec: int,
+    summary: Mapping[str, str],
+    properties: Mapping[str, str],
+) -> None:
+    """Replace and add files, and set properties, in a single commit without retries.
+
+    Args:
+        spec: the id of the partition specification of the files that are added.
+
+    Raises:
+        CommitFailedException: the table has changed since it was read.
+    """
+    own = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+    table.metadata = table.metadata.model_copy(update={"default_spec_id": spec, "properties": own})
+    transaction = table.transaction()
+    transaction.set_properties(dict(properties))
+    with transaction.update_snapshot(snapshot_properties=dict(summary)).overwrite() as overwriting:
+        # pyiceberg looks for the files in manifests that can have such rows: in all, since partitions may be computed.
+        overwriting.delete_by_predicate(AlwaysTrue())
+        for file in replaced:
+            overwriting.delete_data_file(file)
+        for file in added:
+            overwriting.append_data_file(file)
     transaction.commit_transaction()
 
 

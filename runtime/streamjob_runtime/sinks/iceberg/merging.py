@@ -26,6 +26,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
+from streamjob_runtime.sinks.iceberg.commits import overwrite
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
 from streamjob_runtime.sinks.lakes.staged_changes import (
     DELETED,
@@ -112,25 +113,10 @@ def merge(
 
 
 def commit_merge(table: Table, merged: Merge, summary: Mapping[str, str], properties: Mapping[str, str]) -> None:
-    """Replace and add files, and set properties, in a single commit without retries.
-
-    Raises:
-        CommitFailedException: the table has changed since it was read.
-    """
+    """Replace and add files, and set properties, in a single commit; see `overwrite`."""
     metadata = table.metadata
-    table.metadata = metadata.model_copy(
-        update={"properties": {**metadata.properties, "commit.retry.num-retries": "0"}}
-    )
-    transaction = table.transaction()
-    transaction.set_properties(dict(properties))
-    with transaction.update_snapshot(snapshot_properties=dict(summary)).overwrite() as overwriting:
-        # pyiceberg looks for the files in manifests that can have such rows: in all, since partitions may be computed.
-        overwriting.delete_by_predicate(AlwaysTrue())
-        for file in merged.replaced:
-            overwriting.delete_data_file(file)
-        for added in merged.added:
-            overwriting.append_data_file(restore(added, metadata.spec(), metadata.schema()))
-    transaction.commit_transaction()
+    added = [restore(file, metadata.spec(), metadata.schema()) for file in merged.added]
+    overwrite(table, merged.replaced, added, metadata.default_spec_id, summary, properties)
 
 
 def _typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -1,8 +1,9 @@
 """The exactly-once Iceberg sink.
 
 Each batch is written as data files below the table's data when it is computed; readers do not see them there. When the
-checkpoint that covers it has completed, one commit adds the files to the table and records, in a table property, up to
-which batch the sink has committed. A repeated commit finds the record and does nothing.
+checkpoint that covers it has completed, one commit adds the files to the table, or puts them in the place of all of its
+files, and records, in a table property, up to which batch the sink has committed. A repeated commit finds the record
+and does nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from streamjob.sink import NO_TARGET, SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, open_catalog, open_files
-from streamjob_runtime.sinks.iceberg.changes import ChangeFile, read_changes, remove_changes, stage_changes
+from streamjob_runtime.sinks.iceberg.changes import ChangeFile, read_changes, remove_files, stage_changes
 from streamjob_runtime.sinks.iceberg.column_types import aligned, key_mismatches, mismatches, refusals, schema_of
-from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of
+from streamjob_runtime.sinks.iceberg.commits import StagedBatch, append, files_of, replace_all
 from streamjob_runtime.sinks.iceberg.committed_batches import (
     PREFIX,
     CommittedBatches,
@@ -62,6 +63,8 @@ log = logging.getLogger("streamjob")
 
 class IcebergSink:
     """Adds each batch's rows to a table, or merges them by key, once the checkpoint that covers them has completed.
+
+    Or it replaces the table's content by the last batch that the checkpoint covers.
 
     Args:
         wait: sleeps between two attempts to commit; takes seconds.
@@ -118,7 +121,7 @@ class IcebergSink:
             try:
                 if batches := [self._parsed(committable) for committable in committables]:
                     committed = self._committed(self._due_table(checkpoint, batches)) or CommittedBatches()
-                    due = [batch for batch in batches if not committed.covers(batch.life, batch.number)]
+                    due = [batch for batch in self._counting(batches) if not committed.covers(batch.life, batch.number)]
                     self._check_presence(checkpoint, due)
                     self._check_content(checkpoint, due)
             finally:
@@ -170,7 +173,7 @@ class IcebergSink:
         else:
             rows = aligned(batch, target.table().schema())
             files = write_batch(rows, partial(DataFiles, target), DataFiles(target))
-        if not files and not changes:
+        if not files and not changes and not self._replaces:
             return Staged(None, 0)
         self._number = number
         staged = StagedBatch(
@@ -200,8 +203,11 @@ class IcebergSink:
         """
         batches = [self._parsed(committable) for committable in committables]
         # A manifest holds files of a single partition specification; the table's may have changed between two epochs.
-        for _, group in groupby(batches, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
+        for _, group in groupby(self._counting(batches), key=lambda batch: (batch.partitionSpec, batch.schemaId)):
             self._commit(checkpoint, list(group))
+        if self._replaces:
+            # Files of batches that do not count any more are in no snapshot.
+            remove_files((location for batch in batches[:-1] for location, _ in batch.staged()), self._files)
 
     @property
     def keeps_unavailable(self) -> bool:
@@ -256,6 +262,14 @@ class IcebergSink:
         elif close := getattr(self._catalog, "close", None):
             with suppress(Exception):
                 close()
+
+    @property
+    def _replaces(self) -> bool:
+        return self._options.mode == "replace"
+
+    def _counting(self, batches: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
+        """Return those batches of a checkpoint whose rows become part of the table."""
+        return batches[-1:] if self._replaces else batches
 
     @property
     def _table_label(self) -> str:
@@ -319,6 +333,9 @@ class IcebergSink:
             properties = {property_of(self._identity): note.to_property()}
             if self._options.key:
                 self._merge(table, due, self._summary(checkpoint, due), properties)
+            elif self._replaces:
+                (whole,) = due
+                replace_all(table, whole, self._summary(checkpoint, due), properties)
             else:
                 append(table, due, self._summary(checkpoint, due), properties)
 
@@ -346,7 +363,7 @@ class IcebergSink:
         rows = read_changes((batch.changes for batch in due), self._files)
         merged = merge(table, rows, self._options.key, lambda kept: write_rows(kept, target), self._table_label)
         commit_merge(table, merged, summary, properties)
-        remove_changes((location for batch in due for location in batch.changes), self._files)
+        remove_files((location for batch in due for location in batch.changes), self._files)
 
     def _due_table(self, checkpoint: CheckpointId, batches: Sequence[StagedBatch]) -> Table:
         table = self._find()
