@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob.job.connectors.changes import is_replace
 from streamjob.job.connectors.file_source import bucket_and_prefix, in_bucket
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
 from streamjob.job.connectors.options import option
@@ -46,6 +47,7 @@ from streamjob_runtime.spark.gateway import (
     analyzed_plan,
     check_for_streaming,
     first_of_class,
+    gives_whole_results,
     java_errors,
     our_java,
     streaming_leaves,
@@ -315,6 +317,14 @@ class DataflowBuilder:
         with self._planned():
             check_for_streaming(self._spark, frame, mode)
             forms = () if self._before.finished else describe_forms(self._spark, frame, mode)
+        fed = (each for each in self._job.spec.sinks if each.input == self._chain.output)
+        replacing = [each.name for each in fed if is_replace(each)]
+        if replacing and not gives_whole_results(frame):
+            raise InvalidOperator(
+                f"Operator {self._chain.output!r} does not give its whole result with each batch, by which sink "
+                f"{replacing[0]!r} replaces its table: some rows come past its aggregation, or only when they are new",
+                "let all rows come from an aggregation, without a UNION with other streams or dropDuplicates behind it",
+            )
         sources, directories = self._source_order(frame)
         self._check_access()
         self._check_removal(sources, directories)

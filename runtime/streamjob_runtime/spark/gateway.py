@@ -330,6 +330,22 @@ def check_for_streaming(spark: SparkSession, frame: DataFrame, output_mode: str)
     checker.checkForStreaming(analyzed_plan(frame), _output_mode(spark, output_mode))
 
 
+def gives_whole_results(frame: DataFrame) -> bool:
+    """Return whether each batch of a query in complete mode is its whole result, which Spark does not check.
+
+    It is unless rows come past the aggregations, by a union, or an operator behind them keeps those that it has seen.
+    """
+
+    def is_whole(plan: Any) -> bool:
+        if not plan.isStreaming() or plan.nodeName() in ("Aggregate", "Distinct"):
+            return True
+        children = plan.children()
+        keeps = plan.nodeName().startswith(("Deduplicate", "FlatMapGroups", "TransformWithState"))
+        return not keeps and children.nonEmpty() and all(is_whole(children.apply(n)) for n in range(children.size()))
+
+    return is_whole(analyzed_plan(frame))
+
+
 def execution_of_batch(
     spark: SparkSession, frame: DataFrame, output_mode: str, state: Path, batch: int, metadata: Mapping[str, Any]
 ) -> Any:

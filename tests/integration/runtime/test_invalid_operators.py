@@ -66,6 +66,14 @@ def still(events):
 def endless(events):
     return events.groupBy("value").count()
 
+def rare(events):
+    return events.groupBy("value").count().dropDuplicates(["count"])
+
+def ranked(events):
+    countries = events.sparkSession.range(9).withColumnRenamed("id", "value")
+    counts = events.union(events).dropDuplicates(["value"]).groupBy("value").count()
+    return counts.join(countries, "value").where("count > 1").orderBy("count").limit(3)
+
 def misspelt(events):
     return events.select("vlaue")
 """
@@ -210,6 +218,42 @@ def test_validate_names_what_spark_cannot_run_together(spark: SparkSession, tmp_
 
     with pytest.raises(InvalidInput, match="as one query"):
         validate_with(spark, tmp_path / "scratch", load_job(file))
+
+
+PAST = "SELECT value, count(*) AS n FROM events GROUP BY value UNION ALL SELECT value, 1 FROM others"
+
+
+def replacing(directory: Path, operator: dict[str, Any]) -> Path:
+    """Write a job of an operator whose whole results replace a table; return its file."""
+    (directory / "steps.py").write_text(STEPS)
+    whole = {"name": "whole", "outputMode": "complete", **operator}
+    table = sink("whole", "delta", directory / "table", options={"mode": "replace"})
+    return write_job(directory, job_file(whole, sources=[source(name) for name in whole["inputs"]], sinks=[table]))
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [{"inputs": ["events"], "python": "steps:rare"}, {"inputs": ["events", "others"], "sql": PAST}],
+    ids=["only new rows", "rows past it"],
+)
+def test_an_operator_that_gives_no_whole_results_replaces_no_table(
+    spark: SparkSession, tmp_path: Path, operator: dict[str, Any]
+) -> None:
+    file = replacing(tmp_path, operator)
+
+    with pytest.raises(InvalidInput, match="does not give its whole result with each batch") as refused:
+        validate_with(spark, tmp_path / "scratch", load_job(file))
+    with running(spark, life_of(file)) as job, pytest.raises(type(refused.value)):
+        job.wait(30)
+    assert not (tmp_path / "table").exists()
+
+
+def test_whatever_follows_an_aggregation_of_tables_and_rows_gives_whole_results(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = replacing(tmp_path, {"inputs": ["events"], "python": "steps:ranked"})
+
+    validate_with(spark, tmp_path / "scratch", load_job(file))
 
 
 def test_validate_leaves_everything_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
