@@ -31,10 +31,11 @@ def test_each_exactly_once_sink_is_ours(connector: Connector) -> None:
 
 
 @ALL
-def test_a_mode_upsert_is_one_that_the_options_have(connector: Connector) -> None:
+def test_a_mode_of_a_sink_is_one_that_the_options_have(connector: Connector) -> None:
     if connector.sink is not None and connector.sink.options is not None:
         modes = get_args(connector.sink.options.model_fields["mode"].annotation)
         assert connector.sink.upserts == ("upsert" in modes)
+        assert connector.sink.replaces == ("replace" in modes)
 
 
 def test_a_jar_that_a_connector_needs_is_pinned() -> None:

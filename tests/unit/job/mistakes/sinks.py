@@ -6,7 +6,14 @@ from tests.unit.job.texts import SINK, SOURCE, jdbc, job, postgresql, sql
 
 from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
 
-APPENDS = "leave it out: the sink appends rows; delta, iceberg, kafka and postgresql replace rows with mode: upsert"
+APPENDS = (
+    "leave it out: the sink appends rows; delta, iceberg, kafka and postgresql replace rows with mode: upsert, and all "
+    "but kafka whole tables with mode: replace"
+)
+ELSEWHERE = (
+    "write to delta, iceberg or postgresql with mode: replace; or use outputMode update, and a sink with mode: upsert; "
+    "or outputMode append"
+)
 EXACT = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
 
 _OF_PARTS = {
@@ -55,7 +62,7 @@ _OF_PARTS = {
             "options: {kafka.bootstrap.servers: 'b:1', topic: t}}",
         ),
         "sink 'out': would append a row again each time it changes: operator 'b' has outputMode complete",
-        "use outputMode append; or update, and a sink with mode: upsert",
+        ELSEWHERE,
     ),
     "whole results into a database": (
         job(
@@ -63,7 +70,7 @@ _OF_PARTS = {
             sinks=jdbc().replace("input: a", "input: b"),
         ),
         "sink 'out': would append a row again each time it changes: operator 'b' has outputMode complete",
-        "use outputMode append; or update, and a sink with mode: upsert",
+        ELSEWHERE,
     ),
     "the checkpoints of a query": (
         job(sinks=SINK.replace("path: out", "path: out, CheckpointLocation: ck")),
@@ -104,7 +111,54 @@ _OF_PARTS = {
     "whole results into an exactly-once sink": (
         sql("SELECT x, count(*) FROM a GROUP BY x", more=", outputMode: complete"),
         "sink 'out': would append a row again each time it changes: operator 'b' has outputMode complete",
-        "use outputMode append; or update, and a sink with mode: upsert",
+        ELSEWHERE,
+    ),
+    "whole results into a table that rows are appended to": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) FROM a GROUP BY x', outputMode: complete}",
+            sinks="{name: out, input: b, format: delta, options: {path: out}}",
+        ),
+        "sink 'out': would append a row again each time it changes: operator 'b' has outputMode complete",
+        "say mode: replace; or use outputMode update, and a sink with mode: upsert; or outputMode append",
+    ),
+    "changed rows in the place of a table": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) FROM a GROUP BY x', outputMode: update}",
+            sinks="{name: out, input: b, format: delta, options: {path: out, mode: replace}}",
+        ),
+        "sink 'out': has mode: replace, and operator 'b' does not give its whole result with each batch",
+        "use mode: replace for an aggregation with outputMode: complete",
+    ),
+    "new rows in the place of a table": (
+        job(
+            sinks="{name: out, input: a, format: postgresql, "
+            "options: {url: 'postgresql://host/db', table: t, mode: replace}}"
+        ),
+        "sink 'out': has mode: replace, and source 'a' does not give its whole result with each batch",
+        "use mode: replace for an aggregation with outputMode: complete",
+    ),
+    "a table that is replaced by key": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) FROM a GROUP BY x', outputMode: complete}",
+            sinks="{name: out, input: b, format: delta, options: {path: out, mode: replace, key: x}}",
+        ),
+        "sink 'out': has a key, and mode replace, which has no use for one",
+        "say mode: upsert, or leave key out",
+    ),
+    "a table that is replaced at least once": (
+        job(
+            operators="{name: b, inputs: [a], sql: 'SELECT x, count(*) FROM a GROUP BY x', outputMode: complete}",
+            sinks="{name: out, input: b, format: delta, delivery: at-least-once, options: {path: out, mode: replace}}",
+        ),
+        "sink 'out': has mode: replace, which replaces rows once a checkpoint has completed",
+        "leave delivery out",
+    ),
+    "a mode of Spark's own sink for Iceberg": (
+        job(
+            sinks="{name: out, input: a, format: iceberg, delivery: at-least-once, options: {path: db.t, mode: upsert}}"
+        ),
+        "sink 'out': has mode: upsert, and delivery: at-least-once, for which Spark's own sink is used, which appends",
+        "leave one of them out",
     ),
     "a key of several columns that is not encoded": (
         job(
@@ -189,8 +243,8 @@ _OF_POSTGRESQL = {
     ),
     "a mode of a few": (
         "url: 'postgresql://host/db', table: t, mode: merge",
-        "the option 'mode' cannot be used: Input should be 'insert' or 'upsert'",
-        "say mode: insert or mode: upsert",
+        "the option 'mode' cannot be used: Input should be 'insert', 'upsert' or 'replace'",
+        "say mode: insert, mode: upsert or mode: replace",
     ),
     "rows replaced without a key": (
         "url: 'postgresql://host/db', table: t, mode: upsert",
