@@ -84,6 +84,10 @@ class Definitions:
         ]
         return sorted(texts, key=lambda text: (text.startswith("from "), text))
 
+    def imports_from(self, module: str) -> bool:
+        """Return whether the job imports something from a module."""
+        return any(each.startswith(f"from {module} ") for each in self.imports())
+
     def texts(self) -> list[str]:
         """Return definitions, in the order of the program; those from inside of functions at the end."""
         copied = [

@@ -121,6 +121,7 @@ class _Making:
         self._job = Parts(_identifier(session.name or recording.program.stem, dash=True), functions=session.functions)
         self._parts: dict[int, str] = {}
         self._operators: dict[str, OperatorPart] = {}
+        self._modes: dict[str, str] = {}
         self._sources: dict[str, SourcePart] = {}
         self._tables: dict[int, str] = {}
         self._views = {id(frame): name for name, frame in session.views.items()}
@@ -160,9 +161,14 @@ class _Making:
             self._job.notes.append(f"{query.place}: the query reads no stream that is known; it is left out")
             return
         part = self._part(query.frame)
+        if any(self._modes.get(each, query.mode) != query.mode for each in self._stateful(part)):
+            # Another query wants another output mode of an operator: this one gets its own.
+            behind = self._behind({each for each in self._stateful(part) if self._modes.get(each) != query.mode})
+            self._parts = {frame: name for frame, name in self._parts.items() if name not in behind}
+            part = self._part(query.frame)
+        for each in self._stateful(part):
+            self._modes[each] = self._operators[each].mode = query.mode
         sink = SinkPart(self._free(self._sink_name(query)), query=query, input=part)
-        if query.mode != "append":
-            self._set_mode(part, query.mode)
         if (every := query.trigger.get("processingTime")) and isinstance(every, str):
             shortest = duration(every)
             if shortest and (self._job.interval is None or _seconds(shortest) < _seconds(self._job.interval)):
@@ -177,15 +183,23 @@ class _Making:
             sink.notes.append(f"{alone if len(self._recording.queries) == 1 else several} {place}")
         self._job.sinks.append(sink)
 
-    def _set_mode(self, name: str, mode: str) -> None:
-        waiting = [name]
+    def _stateful(self, part: str) -> list[str]:
+        """Return the operators that keep state, of those which a part is computed by."""
+        found: dict[str, None] = {}
+        waiting = [part]
         while waiting:
             operator = self._operators.get(waiting.pop())
-            if operator is None:
-                continue
-            waiting.extend(operator.inputs)
-            if _keeps_state(operator):
-                operator.mode = mode
+            if operator is not None:
+                waiting.extend(operator.inputs)
+                if _keeps_state(operator):
+                    found[operator.name] = None
+        return list(found)
+
+    def _behind(self, parts: set[str]) -> set[str]:
+        """Return parts and the operators that are computed from them."""
+        while more := {each.name for each in self._job.operators if parts & set(each.inputs)} - parts:
+            parts = parts | more
+        return parts
 
     def _part(self, frame: Frame) -> str:
         if (known := self._parts.get(id(frame))) is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyspark
 from pyspark.sql.types import DataType, StructType
 
 from streamjob.job.connectors.options import is_secret
@@ -61,13 +62,16 @@ class _Writing:
 
     def written(self) -> Written:
         parts = self._parts
-        head = self._head(parts)
         blocks = [self._source(each, "source") for each in parts.sources]
         blocks += [self._source(each, "table") for each in parts.tables]
         blocks += [self._operator(each) for each in parts.operators]
         blocks += [self._sink(each) for each in parts.sinks]
         if unplaced := self._comments(Part(""), []):
             blocks.append(unplaced)
+        if self._definitions.imports_from("pyspark.sql.avro.functions"):
+            # Spark's own functions of Avro are in a package of their own.
+            parts.settings.setdefault("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
+        head = self._head(parts)
         program = self._recording.program.name
         docstring = f'"""The job {parts.name!r}, made from {program} by `streamjob import`.'
         if fixed := sorted(set(self._recording.variables) - self._referred - self._definitions.referred):

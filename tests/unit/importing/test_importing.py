@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyspark.sql
@@ -99,6 +100,30 @@ raw.option("subscribe", os.environ["TOPIC_OF_TEST"]).option("startingOffsets", "
     assert '"subscribe": "${env:TOPIC_OF_TEST}"' in job
     assert '"startingOffsets": "latest"' in job
     assert "fixed in this text: OTHER" in job
+
+
+def test_each_query_has_the_output_mode_that_it_had(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+counts = rows.withWatermark("at", "1 minute").groupBy(F.window("at", "1 minute")).count()
+counts{WRITE}
+counts.select("count").writeStream.outputMode("update").format("console").queryName("updated").start()
+counts.writeStream.outputMode("complete").format("memory").queryName("whole").start()
+""",
+    )
+    modes = re.findall(r"@job.operator\(inputs=\[(\w+)\](?:, output_mode=\"(\w+)\")?\)\ndef (\w+)", job)
+    sinks = dict(re.findall(r'job.sink\("(\w+)", input=(\w+)', job))
+    by_name = {name: (source, mode) for source, mode, name in modes}
+
+    def mode_of(part: str) -> set[str]:
+        source, mode = by_name.get(part, ("", ""))
+        return {mode} - {""} | (mode_of(source) if source in by_name else set())
+
+    assert mode_of(sinks["out"]) == set()
+    assert mode_of(sinks["updated"]) == {"update"}
+    assert mode_of(sinks["whole"]) == {"complete"}
 
 
 def test_views_are_read_in_each_way_that_spark_has(tmp_path: Path) -> None:
