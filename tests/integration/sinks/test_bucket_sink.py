@@ -179,7 +179,7 @@ def test_a_batch_takes_two_requests_and_a_checkpoint_one_and_two_for_each_file(
     tasks: SparkSession, bucket: Bucket, proxy: FaultyProxy
 ) -> None:
     sink = opened(bucket)
-    assert sum(proxy.requests.values()) == 18  # look for the owner, test the server, claim the path
+    assert sum(proxy.requests.values()) == 19  # look for the owner and a query, test the server, claim the path
     proxy.requests.clear()
 
     staged = [sink.stage(tasks.range(10 * number, 10 * number + 10), BatchId(number)) for number in range(3)]
