@@ -80,7 +80,7 @@ def as_batch(spark: SparkSession, directory: Path) -> dict[str, Counter[Any]]:
     return {name: Counter(tuple(row) for row in session.sql(query).collect()) for name, query in queries.items()}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("moment", "mode"),
     core(
