@@ -191,6 +191,15 @@ class Chain:
             self._taken_behind = emitted
         return waits_for_data(query) or (emitted > self._taken_behind and self._is_asked_for_by_time(emitted))
 
+    def source_positions(self) -> Sequence[str]:
+        """Return Spark's positions in its sources, without its channels, after the last emitted batch."""
+        emitted = self.last_emitted
+        if emitted == NO_BATCH:
+            return ()
+        offsets = read_offsets(self.checkpoint, emitted).offsets(self.dataflow.directories)
+        sources = zip(self.dataflow.sources, offsets, strict=True)
+        return [offset for uid, (_, offset) in sources if uid not in self.dataflow.channels]
+
     @property
     def idle_inputs(self) -> frozenset[OperatorUid]:
         """The inputs that are idle, and do not hold the watermark back."""

@@ -179,7 +179,6 @@ class Epoch(ChainListener, CheckpointListener):
         self._first_positions: FirstPositions | None = None
         self._start = StartPhases(ledger.epoch, job.clock)
         self._what_is_there: WhatIsThere | None = None
-        self._is_read = False
         self._positions: Mapping[OperatorUid, JsonValue] = {}
 
     @property
@@ -370,7 +369,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._coordination.begin(self._ledger.log.last_id, self.post)
         self._view = replace(self._view, chains=assembled.chains, tables=assembled.tables)
         if self._job.available_now:
-            self._what_is_there = WhatIsThere(assembled.chains, assembled.emission)
+            self._what_is_there = WhatIsThere(assembled.chains, assembled.emission, self._job.clock)
         drop_epochs(self._job.workdir, (self._ledger.epoch,))
         self._coordination.restored(self._view.restored)
         assembled.emission.open_channels(assembled.streams)
@@ -429,6 +428,8 @@ class Epoch(ChainListener, CheckpointListener):
         self._positions = _positions_in(manifest)
         if self._first_positions is not None:
             self._first_positions.release()
+        if self._what_is_there is not None:
+            self._what_is_there.checkpoint_completed()
         if self._reporter is not None:
             self._reporter.note(manifest)
         retained = [each.id for each in self._ledger.log.claim.retained if each.id is not None]
@@ -500,15 +501,14 @@ class Epoch(ChainListener, CheckpointListener):
     def _next_event(self) -> m.Event:
         # An early Tick does no harm, and Python cannot wait for centuries.
         timeout = None if self._wake_at is None else min(max(0.0, self._wake_at - self._job.clock()), _LONGEST_WAIT)
-        there = None if self._is_read else self._what_is_there
-        if there is not None:
+        there = self._what_is_there
+        if there is not None and not there.is_read:
+            if (event := there.look()) is not None:
+                return event
             timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
         try:
             return self._events.get(timeout=timeout)
         except queue.Empty:
-            if there is not None and there.is_read():
-                self._is_read = True
-                return m.RestartRequested(now=self._job.clock(), message="all that was there is read")
             self._wake_at = None
             return m.Tick(now=self._job.clock())
 
@@ -518,6 +518,8 @@ class Epoch(ChainListener, CheckpointListener):
             case m.StartCheckpoint():
                 if self._first_positions is not None:
                     self._first_positions.begun(action)
+                if self._what_is_there is not None:
+                    self._what_is_there.checkpoint_started()
                 self._checkpoints.start(action)
             case m.SwitchToUnaligned():
                 self._checkpoints.switch(action)
@@ -533,7 +535,7 @@ class Epoch(ChainListener, CheckpointListener):
                 if self._cause is not None:
                     raise self._cause
                 return EpochOutcome(EpochEnd.FAILED, action.message)
-            case m.RestartJob() if self._is_read:
+            case m.RestartJob() if self._what_is_there is not None and self._what_is_there.is_read:
                 restored = self._view.restored
                 is_new = restored is None or _positions_in(restored.manifest) != self._positions
                 log.info(

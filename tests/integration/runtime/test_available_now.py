@@ -56,7 +56,7 @@ def run(spark: SparkSession, life: Life) -> None:
         assert job.state is JobState.STOPPED
 
 
-def graph(directory: Path, mode: str) -> Life:
+def graph(directory: Path, mode: str, interval: str = "300ms") -> Life:
     """Return a job with a fan-out, and with a chain that reads a channel and a source."""
     sources = [source("flights", directory / "flights"), source("weather", directory / "weather")]
     operators = [
@@ -64,7 +64,7 @@ def graph(directory: Path, mode: str) -> Life:
         sql("windows", ["odd"], WINDOWS.format("odd")),
         sql("pairs", ["odd", "weather"], PAIRS.format("odd", "", "weather")),
     ]
-    policy = {"interval": "300ms", **MODES[mode]}
+    policy = {"interval": interval, **MODES[mode]}
     return life_in(directory, job(directory, sources, operators, ["windows", "pairs"], checkpointing=policy))
 
 
@@ -128,6 +128,19 @@ def test_each_run_publishes_all_that_is_complete_and_keeps_open_windows_also_beh
         run(spark, life)
     assert "There was nothing new to read" in caplog.text
     assert published == {name: output(tmp_path, name) for name in published}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_checkpoints_that_follow_each_other_without_a_pause_do_not_keep_it_from_its_end(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    life = graph(tmp_path, mode, interval="100ms")
+    for name in ("flights", "weather"):
+        for number in range(2):
+            add_rows(tmp_path / name, number, numbered(number * ROWS, ROWS))
+    run(spark, life)
+    for name, rows in as_batch(spark, tmp_path).items():
+        assert not difference(rows, rows_of(output(tmp_path, name))), name
 
 
 def test_what_comes_while_it_runs_is_for_the_next_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ EVENTS = st.one_of(
     st.builds(m.OutputCommitted, now=NOW, id=IDS),
     st.builds(m.CommitFailed, now=NOW, id=IDS),
     st.builds(m.PolicyChanged, now=NOW, policy=POLICIES),
+    st.builds(m.PeriodicHeld, now=NOW, held=st.booleans()),
     st.builds(m.ChainStateChanged, now=NOW, chain=st.sampled_from(CHAINS), status=st.sampled_from(m.ChainStatus)),
     st.builds(m.OwnershipLost, now=NOW),
 )

@@ -172,3 +172,14 @@ def test_a_periodic_interval_switched_off_takes_the_wish_to_wake_back() -> None:
 
     assert driver.send(m.PolicyChanged(now=1, policy=LiveCheckpointingPolicy(interval=None))) == [m.WakeAt(time=None)]
     assert started(driver.at(100)) == []
+
+
+def test_held_checkpoints_wait_and_an_overdue_one_starts_as_soon_as_they_are_wanted_again() -> None:
+    """No Flink test: a barrier of Flink's makes no batch."""
+    driver = Driver(LiveCheckpointingPolicy(interval=10))
+
+    assert driver.send(m.PeriodicHeld(now=1, held=True)) == [m.WakeAt(time=None)]
+    assert started(driver.at(100)) == []
+    assert started(driver.trigger("t")) == [1]
+    driver.completed(1)
+    assert started(driver.send(m.PeriodicHeld(now=101, held=False))) == [2]

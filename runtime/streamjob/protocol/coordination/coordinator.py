@@ -137,6 +137,8 @@ class Coordinator:
                 self._on_chain_state(event)
             case m.PolicyChanged():
                 self._schedule.policy = event.policy
+            case m.PeriodicHeld():
+                self._schedule.held = event.held
             case m.OwnershipLost():
                 self._end_superseded(event.now, event.message)
             case m.EpochEnded():

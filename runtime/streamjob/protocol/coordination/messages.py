@@ -108,7 +108,7 @@ class StopRequested(Event):
 class RestartRequested(Event):
     """The runtime needs another epoch, for instance to move state: end this one behind a checkpoint.
 
-    It is forgotten if that checkpoint fails, or if the job stops or finishes.
+    If that checkpoint fails, it is tried again. The request is forgotten if the job stops or finishes.
     """
 
     message: str = ""
@@ -180,6 +180,13 @@ class PolicyChanged(Event):
     """The policy has changed; its timeout also applies to a checkpoint under way."""
 
     policy: LiveCheckpointingPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeriodicHeld(Event):
+    """Periodic checkpoints are not wanted for now, or are wanted again."""
+
+    held: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,8 @@ class Schedule:
 
     def __init__(self, policy: LiveCheckpointingPolicy) -> None:
         self.policy = policy
+        self.held = False
+        """Whether no periodic checkpoint is wanted."""
         self._base: float | None = None
         self._last_completion: float | None = None
         self._final_due = float("-inf")
@@ -104,7 +106,7 @@ class Schedule:
         """Return when the final checkpoint, otherwise the next periodic one, is due; None for never."""
         if chains.finished:
             return self._final_due
-        if self.policy.interval is None or self._base is None:
+        if self.held or self.policy.interval is None or self._base is None:
             return None
         due = self._base + self.policy.interval
         return due if self._last_completion is None else max(due, self._last_completion + self.policy.min_pause)
