@@ -29,10 +29,10 @@ def adopt_command(
     them. Then the query's log, _spark_metadata, is removed: because of it, Spark's readers see no other writer's files.
     After a kill, repeat the command. Ends with exit code 2 if the log has an unknown format.
     """
-    from streamjob.store.opening import open_location
+    from streamjob.store.opening import open_directory_of_spark
     from streamjob.stored.sparks_output import adopt, plan_adoption
 
-    store = open_location(directory.replace("s3a://", "s3://", 1)).store()
+    store = open_directory_of_spark(directory).store()
     try:
         plan = plan_adoption(store)
         if yes:

@@ -118,6 +118,11 @@ def open_location(location: str, base: Path | None = None) -> Location:
     )
 
 
+def open_directory_of_spark(named: str) -> Location:
+    """Return the location of a directory that Spark has written, perhaps with the scheme `s3a`; see `open_location`."""
+    return open_location(named.replace("s3a://", "s3://", 1))
+
+
 def snapshot_reference(named: str) -> str:
     """Return the reference for a snapshot that a user named.
 

@@ -10,13 +10,12 @@ read again, it is rewritten without them. So after a restart a source may know o
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from streamjob_runtime.discovery.known import NEVER, RECORD_SIZE, Known, head, record, share_alive
-from streamjob_runtime.discovery.objects import Found
+from streamjob_runtime.discovery.objects import Found, key_of
 from streamjob_runtime.spark.checkpoint_dir.errors import UnreadableCheckpointFile
 from streamjob_runtime.spark.checkpoint_dir.file_entries import needed_files, newest_known
 from streamjob_runtime.spark.checkpoint_dir.files_read import sparks_files
@@ -112,7 +111,7 @@ def adopt(folder: Path, position: int) -> Known:
     except FileNotFoundError as error:
         raise UnreadableCheckpointFile(folder, f"{error} is missing") from None
     for path in paths:
-        known.add_any_version(re.sub("^s3n?:", "s3a:", path))
+        known.add_any_version(key_of(path))
     write_anew(folder / f"{position}.known", known.to_records())
     for name in entry_files(folder):
         if (number := name.removesuffix(".compact")).isdecimal() and int(number) > position:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,6 +30,11 @@ class Found:
 def base_of(bucket: str) -> str:
     """Return what the URIs of a bucket's objects begin with, before their keys."""
     return f"s3a://{bucket}/"
+
+
+def key_of(uri: str) -> str:
+    """Return the key of the file or object at a URI, which others may write with `s3:` or `s3n:`."""
+    return re.sub("^s3n?:", "s3a:", uri)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,15 @@ class Lister(Protocol):
             StoreError: S3 refuses, or does not answer.
         """
         ...
+
+
+def pages(lister: Lister) -> Iterator[Page]:
+    """Yield the pages of a whole listing, each when it is asked for. Raises as `Lister.page` does."""
+    end: str | None = ""
+    while end is not None:
+        page = lister.page(end)
+        yield page
+        end = page.end
 
 
 @dataclass(frozen=True, slots=True)

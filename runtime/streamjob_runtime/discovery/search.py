@@ -15,7 +15,7 @@ from itertools import groupby
 from math import inf
 
 from streamjob_runtime.discovery.known import Known
-from streamjob_runtime.discovery.objects import Classified, Found, Lister, Page
+from streamjob_runtime.discovery.objects import Classified, Found, Lister, Page, pages
 
 _NEWEST = 8
 """Directories that are read on."""
@@ -25,11 +25,8 @@ _SMALL = 2
 
 def check_all(lister: Lister, known: Known, now: float) -> Iterator[Classified]:
     """Yield what is new of everything, where listing costs little; arguments and errors as for `Search.check`."""
-    end: str | None = ""
-    while end is not None:
-        page = lister.page(end)
+    for page in pages(lister):
         yield known.classify(page.objects)
-        end = page.end
 
 
 class Search:

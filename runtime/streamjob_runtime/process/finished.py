@@ -18,11 +18,12 @@ from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob_runtime.chain.sources.bounded_files import BoundedEnd
 from streamjob_runtime.discovery.directory_lister import DirectoryLister
+from streamjob_runtime.discovery.objects import pages
 from streamjob_runtime.discovery.patterns import SourceFiles
 
 _FIX = (
     "leave out `bounded: true`, and run it with --available-now whenever there may be something to read; the first of "
-    "these runs reads everything anew, so give it another --name, and its sinks other paths"
+    "these runs reads everything again, so give it another --name, and its sinks other paths"
 )
 
 log = logging.getLogger("streamjob")
@@ -61,8 +62,5 @@ def _new_files(loaded: LoadedJob, manifest: Manifest) -> Iterator[str]:
         if source.format not in FILE_FORMATS or end is None or is_elsewhere(path):
             continue
         read, lister = BoundedEnd.from_json(end).paths, DirectoryLister(SourceFiles(path, options))
-        after: str | None = ""
-        while after is not None:
-            page = lister.page(after)
+        for page in pages(lister):
             yield from (each.key for each in page.objects if each.key not in read)
-            after = page.end

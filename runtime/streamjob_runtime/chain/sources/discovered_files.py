@@ -41,7 +41,7 @@ from streamjob_runtime.discovery.directory_lister import (
     resolved,
 )
 from streamjob_runtime.discovery.hadoop_directories import HadoopDirectories
-from streamjob_runtime.discovery.objects import Classified, Found, Lister, Refused, base_of
+from streamjob_runtime.discovery.objects import Classified, Found, Lister, Refused, base_of, key_of, pages
 from streamjob_runtime.discovery.patterns import SourceFiles, UnreadableKey, directory_of
 from streamjob_runtime.discovery.rereading import changed_since
 from streamjob_runtime.spark.checkpoint_dir.file_entries import last_read, last_read_by_spark
@@ -67,7 +67,6 @@ _OWN = ("path", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modi
 """Options about which files there are, which Spark does not see."""
 _KIND = "object-refused"
 _DEFAULT = "spark.hadoop.fs.defaultFS"
-_LOG = logging.getLogger("streamjob")
 _SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?,]"), r"\\\g<0>"
 _LOG = logging.getLogger("streamjob")
 _REFUSED: dict[str, Found] = {}
@@ -547,7 +546,7 @@ class DiscoveredFiles:
 
     def _key_of(self, uri: str) -> str:
         """Return the key of a file that the log of a query names."""
-        key = re.sub("^s3n?:", "s3a:", local_path(uri))
+        key = key_of(local_path(uri))
         if not key.startswith(self.base + self._place.prefix):
             raise WrittenBySpark(
                 f"{self._who}: {SINK_LOG} in {self._path} names {uri}, which is not below that path: the directory was "
@@ -571,12 +570,11 @@ class DiscoveredFiles:
 
     def _listed(self, lister: Lister, *, first: bool) -> tuple[Found, ...]:
         found: list[Found] = []
-        end: str | None = ""
         try:
-            while end is not None and not (first and found):
-                page = lister.page(end)
+            for page in pages(lister):
                 found += page.objects
-                end = page.end
+                if first and found:
+                    break
         except (StoreError, UnknownSinkLog, UnreadableDirectory, UnreadableKey) as error:
             raise type(error)(f"{self._who}: {error.what}", error.fix) from error
         return tuple(found)

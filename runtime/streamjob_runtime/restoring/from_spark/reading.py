@@ -22,7 +22,7 @@ from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChainState, InputState, Manifest, OperatorState, SourceState
 from streamjob.store.base import ObjectMissing, Store
-from streamjob.store.opening import Location, open_location
+from streamjob.store.opening import Location, open_directory_of_spark
 from streamjob.stored.start_snapshot import FROM_SPARK
 from streamjob_runtime.restoring.from_spark.converting import (
     check_convertible,
@@ -96,7 +96,7 @@ def query_location(named: str) -> Location:
     Raises:
         InvalidInput: it is not a readable location.
     """
-    return open_location(named.removeprefix(FROM_SPARK).replace("s3a://", "s3://", 1))
+    return open_directory_of_spark(named.removeprefix(FROM_SPARK))
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from streamjob.errors import CannotRestore, InvalidInput, JobFailed
-from streamjob_runtime.discovery.objects import Found
+from streamjob_runtime.discovery.objects import Found, key_of
 from streamjob_runtime.sinks.bucket.layout import partition_directory
 
 ROOT = "lake:/"  # above the directories that tell columns
@@ -100,7 +99,7 @@ class LakeFile(Found):
     def at(cls, path: str, size: int, modified_ms: int, values: Mapping[str, str | None] | None = None) -> LakeFile:
         """Return the file at a path or URI as it is in the store, in which nothing is percent-encoded."""
         uri = path if urlsplit(path).scheme else f"file://{path}"
-        return cls(re.sub("^s3n?:", "s3a:", uri), size, modified_ms, "", values or {})
+        return cls(key_of(uri), size, modified_ms, "", values or {})
 
     def before(self, behind: Position) -> LakeFile:
         """Return the file with the position behind it as its version."""
