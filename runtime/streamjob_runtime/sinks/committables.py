@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -9,6 +10,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from streamjob_runtime.sinks.errors import UnreadableCommittable, UnreadableRecord
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_Batch = TypeVar("_Batch")
 
 
 def read_committable(model: type[_Model], committable: JsonValue, sink: str) -> _Model:
@@ -24,6 +26,11 @@ def read_committable(model: type[_Model], committable: JsonValue, sink: str) -> 
             f"{sink}: a committable of the snapshot cannot be read: {_problem(error)}",
             "start from a snapshot that this version or an older one wrote for this sink",
         ) from error
+
+
+def that_count(batches: Sequence[_Batch], mode: str) -> Sequence[_Batch]:
+    """Return those batches of a checkpoint whose rows become part of a table: in mode `replace`, the last one."""
+    return batches[-1:] if mode == "replace" else batches
 
 
 def read_record(model: type[_Model], content: bytes | str, *, name: str, sink: str, fix: str) -> _Model:

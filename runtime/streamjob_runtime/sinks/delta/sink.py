@@ -29,7 +29,7 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.delta import parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
-from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.committables import read_committable, that_count
 from streamjob_runtime.sinks.delta.changes import is_change_file, read_changes, stage_changes
 from streamjob_runtime.sinks.delta.column_types import aligned, bare, key_mismatches, mismatches, untyped
 from streamjob_runtime.sinks.delta.commits import (
@@ -388,7 +388,7 @@ class DeltaSink:
         return self._options.mode == "replace"
 
     def _due(self, table: DeltaTable, batches: Sequence[StagedBatch]) -> list[StagedBatch]:
-        counting = batches[-1:] if self._replaces else batches
+        counting = that_count(batches, self._options.mode)
         return [batch for batch in counting if not is_committed(table, self._identity, batch.life, batch.number)]
 
     def _check_columns(self, table: DeltaTable, what: str, due: Sequence[StagedBatch]) -> None:

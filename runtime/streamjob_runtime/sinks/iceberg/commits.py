@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.manifest import DataFile, ManifestContent
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
 
 from streamjob_runtime.sinks.iceberg.changes import changes_sha256
 from streamjob_runtime.sinks.iceberg.datafiles import StagedFile, restore
@@ -47,41 +48,27 @@ def append(
     Raises:
         CommitFailedException: the table has changed since it was read.
     """
-    first = batches[0]
     metadata = table.metadata
-    # The files belong to the table's partitions at the time of writing. A retry based on a newer state could add files
-    # that are in the table already.
-    table.metadata = metadata.model_copy(
-        update={
-            "default_spec_id": first.partitionSpec,
-            "properties": {**metadata.properties, "commit.retry.num-retries": "0"},
-        }
-    )
-    spec = metadata.specs()[first.partitionSpec]
-    schema = metadata.schema_by_id(first.schemaId) or metadata.schema()
-    transaction = table.transaction()
-    transaction.set_properties(dict(properties))
+    transaction = _transaction(table, batches[0].partitionSpec, properties)
     update = transaction.update_snapshot(snapshot_properties=dict(summary))
     merging = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
     with update.merge_append() if merging else update.fast_append() as appended:
         for batch in batches:
-            for file in batch.files:
-                appended.append_data_file(restore(file, spec, schema))
+            for file in _files(metadata, batch):
+                appended.append_data_file(file)
     transaction.commit_transaction()
 
 
 def replace_all(table: Table, batch: StagedBatch, summary: Mapping[str, str], properties: Mapping[str, str]) -> None:
     """Put the files of a batch in the place of all files of the table; otherwise as `append`."""
-    metadata, snapshot = table.metadata, table.current_snapshot()
+    snapshot = table.current_snapshot()
     former = [
         entry.data_file
         for manifest in (snapshot.manifests(table.io) if snapshot else ())
         if manifest.content == ManifestContent.DATA
         for entry in manifest.fetch_manifest_entry(table.io)
     ]
-    schema = metadata.schema_by_id(batch.schemaId) or metadata.schema()
-    added = [restore(file, metadata.specs()[batch.partitionSpec], schema) for file in batch.files]
-    overwrite(table, former, added, batch.partitionSpec, summary, properties)
+    overwrite(table, former, _files(table.metadata, batch), batch.partitionSpec, summary, properties)
 
 
 def overwrite(
@@ -100,10 +87,7 @@ def overwrite(
     Raises:
         CommitFailedException: the table has changed since it was read.
     """
-    own = {**table.metadata.properties, "commit.retry.num-retries": "0"}
-    table.metadata = table.metadata.model_copy(update={"default_spec_id": spec, "properties": own})
-    transaction = table.transaction()
-    transaction.set_properties(dict(properties))
+    transaction = _transaction(table, spec, properties)
     with transaction.update_snapshot(snapshot_properties=dict(summary)).overwrite() as overwriting:
         # pyiceberg looks for the files in manifests that can have such rows: in all, since partitions may be computed.
         overwriting.delete_by_predicate(AlwaysTrue())
@@ -112,6 +96,22 @@ def overwrite(
         for file in added:
             overwriting.append_data_file(file)
     transaction.commit_transaction()
+
+
+def _files(metadata: TableMetadata, batch: StagedBatch) -> list[DataFile]:
+    schema = metadata.schema_by_id(batch.schemaId) or metadata.schema()
+    return [restore(file, metadata.specs()[batch.partitionSpec], schema) for file in batch.files]
+
+
+def _transaction(table: Table, spec: int, properties: Mapping[str, str]) -> Transaction:
+    """Return a transaction without retries that sets properties and takes files of one partition specification."""
+    # The files belong to the table's partitions at the time of writing. A retry based on a newer state could add files
+    # that are in the table already.
+    own = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+    table.metadata = table.metadata.model_copy(update={"default_spec_id": spec, "properties": own})
+    transaction = table.transaction()
+    transaction.set_properties(dict(properties))
+    return transaction
 
 
 def files_of(table: Table) -> frozenset[str]:

@@ -27,7 +27,7 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.iceberg import parse_options
 from streamjob.sink import NO_TARGET, SinkContext, Staged
-from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.committables import read_committable, that_count
 from streamjob_runtime.sinks.errors import CommitContended, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.iceberg.catalogs import Explainer, open_catalog, open_files
 from streamjob_runtime.sinks.iceberg.changes import ChangeFile, read_changes, remove_files, stage_changes
@@ -121,7 +121,11 @@ class IcebergSink:
             try:
                 if batches := [self._parsed(committable) for committable in committables]:
                     committed = self._committed(self._due_table(checkpoint, batches)) or CommittedBatches()
-                    due = [batch for batch in self._counting(batches) if not committed.covers(batch.life, batch.number)]
+                    due = [
+                        batch
+                        for batch in that_count(batches, self._options.mode)
+                        if not committed.covers(batch.life, batch.number)
+                    ]
                     self._check_presence(checkpoint, due)
                     self._check_content(checkpoint, due)
             finally:
@@ -202,8 +206,9 @@ class IcebergSink:
             CatalogUnreachable, CatalogRefuses: see `open`.
         """
         batches = [self._parsed(committable) for committable in committables]
+        counting = that_count(batches, self._options.mode)
         # A manifest holds files of a single partition specification; the table's may have changed between two epochs.
-        for _, group in groupby(self._counting(batches), key=lambda batch: (batch.partitionSpec, batch.schemaId)):
+        for _, group in groupby(counting, key=lambda batch: (batch.partitionSpec, batch.schemaId)):
             self._commit(checkpoint, list(group))
         if self._replaces:
             # Files of batches that do not count any more are in no snapshot.
@@ -266,10 +271,6 @@ class IcebergSink:
     @property
     def _replaces(self) -> bool:
         return self._options.mode == "replace"
-
-    def _counting(self, batches: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
-        """Return those batches of a checkpoint whose rows become part of the table."""
-        return batches[-1:] if self._replaces else batches
 
     @property
     def _table_label(self) -> str:

@@ -24,7 +24,7 @@ from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.postgresql import parse_options
 from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.committables import read_committable, that_count
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.postgresql import statements
@@ -189,7 +189,8 @@ class PostgresqlSink:
             # In one order for all, so that no two processes wait for each other.
             for sink, _ in sorted(given, key=lambda each: each[0]._identity):
                 sink._lock(connection)
-            due = [(sink, sink._due(connection, checkpoint, sink._counting(batches))) for sink, batches in given]
+            counting = [(sink, that_count(batches, sink._options.mode)) for sink, batches in given]
+            due = [(sink, sink._due(connection, checkpoint, batches)) for sink, batches in counting]
             due = [(sink, batches) for sink, batches in due if batches]
             moves = [
                 Move(sink._label, sink._target, sink._options.key, batches, replaces=sink._replaces)
@@ -211,7 +212,7 @@ class PostgresqlSink:
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
         rows = 0
-        counting = self._counting([self._parsed(each) for each in committables])
+        counting = that_count([self._parsed(each) for each in committables], self._options.mode)
         with self._server.transaction() as connection, target.open("a", encoding="utf-8") as file:
             for batch in self._due(connection, checkpoint, counting):
                 # On the server, so that this process need not hold all rows.
@@ -285,10 +286,6 @@ class PostgresqlSink:
     @property
     def _replaces(self) -> bool:
         return self._options.mode == "replace"
-
-    def _counting(self, batches: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
-        """Return those batches of a checkpoint whose rows become part of the table."""
-        return batches[-1:] if self._replaces else batches
 
     def _set_up(self, connection: Connection) -> None:
         """Create the staging schema and the table of commits, unless they exist."""
