@@ -33,7 +33,12 @@ class OwnedSetting:
 
 
 _STREAMING = "spark.sql.streaming."
-_STATE = _STREAMING + "stateStore."
+STATE = _STREAMING + "stateStore."
+"""What the settings of stores of state begin with."""
+STATE_PROVIDER = STATE + "providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STATE_FORMAT = STATE + "checkpointFormatVersion"
+STATE_CHANGELOG = STATE + "rocksdb.changelogCheckpointing.enabled"
 _STATE_FORMAT = "leave it out: snapshots rely on one format of state"
 _CHECKPOINTS = "leave it out: checkpoints are set up under checkpointing"
 _JOB_FILES = "leave it out: Spark finds a job's files by it"
@@ -49,16 +54,12 @@ OWNED = (
     OwnedSetting("spark.sql.shuffle.partitions", "set maxParallelism: it is the number of state partitions"),
     OwnedSetting("spark.sql.adaptive.enabled", "leave it out: state needs a fixed number of partitions", "false"),
     OwnedSetting("spark.sql.constraintPropagation.enabled", "leave it out: joins of streams would join NULL with NULL"),
-    OwnedSetting(
-        _STATE + "providerClass",
-        _STATE_FORMAT,
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    ),
+    OwnedSetting(STATE_PROVIDER, _STATE_FORMAT, ROCKSDB),
     # Names of state files contain a unique id, so a repeated batch never reuses one.
-    OwnedSetting(_STATE + "checkpointFormatVersion", _STATE_FORMAT, "2"),
-    OwnedSetting(_STATE + "encodingFormat", _STATE_FORMAT),
-    OwnedSetting(_STATE + "rocksdb.changelogCheckpointing.enabled", _STATE_FORMAT, "true"),
-    OwnedSetting(_STATE + "rocksdb.formatVersion", _STATE_FORMAT),
+    OwnedSetting(STATE_FORMAT, _STATE_FORMAT, "2"),
+    OwnedSetting(STATE + "encodingFormat", _STATE_FORMAT),
+    OwnedSetting(STATE_CHANGELOG, _STATE_FORMAT, "true"),
+    OwnedSetting(STATE + "rocksdb.formatVersion", _STATE_FORMAT),
     # Format 4 is corrupted silently when its state is rewritten for another number of partitions.
     OwnedSetting(_STREAMING + "join.stateFormatVersion", _STATE_FORMAT, "2"),
     OwnedSetting(_STREAMING + "*.stateFormatVersion", _STATE_FORMAT),

@@ -20,18 +20,13 @@ from typing import TYPE_CHECKING
 
 from streamjob.comparison.rewrite_checks import Contents, check_unchanged
 from streamjob.ids import BatchId
+from streamjob.job.model.spark_settings import ROCKSDB, STATE, STATE_CHANGELOG, STATE_FORMAT, STATE_PROVIDER
 from streamjob_runtime.restoring.from_spark.errors import StateNotConverted, UnsupportedState
 from streamjob_runtime.spark.checkpoint_dir.logs import OperatorMetadata, read_offsets
 from streamjob_runtime.spark.gateway import java_errors, java_session, our_java, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_STATE = "spark.sql.streaming.stateStore."
-_CHANGELOG = _STATE + "rocksdb.changelogCheckpointing.enabled"
-_FORMAT = _STATE + "checkpointFormatVersion"
 
 log = logging.getLogger("streamjob")
 
@@ -71,7 +66,7 @@ def check_convertible(stores: Sequence[StateStore], operators: Mapping[int, Oper
         if operators[number].name.startswith("transformWithState"):
             raise UnsupportedState(
                 f"The state of {operators[number].name} {number} at {uri} has no snapshot of its last version",
-                f"run one more batch of the query with {_CHANGELOG}=false, and stop it",
+                f"run one more batch of the query with {STATE_CHANGELOG}=false, and stop it",
             )
 
 
@@ -96,10 +91,10 @@ def copy_state(
     """
     session, begun = spark().newSession(), time.monotonic()
     for key, value in (read_offsets(checkpoint, batch).metadata.get("conf") or {}).items():
-        if key.startswith(_STATE):
+        if key.startswith(STATE):
             session.conf.set(key, value)
-    session.conf.set(_FORMAT, "1")
-    session.conf.set(_CHANGELOG, "false")
+    session.conf.set(STATE_FORMAT, "1")
+    session.conf.set(STATE_CHANGELOG, "false")
     java, scala_session = our_java(session).StateCopy, java_session(session)
     root = (checkpoint / "state").as_uri()
 
@@ -155,7 +150,7 @@ def give_ids(checkpoint: Path, batch: BatchId, stores: Sequence[StateStore], uri
     offsets = checkpoint / "offsets" / str(batch)
     first, settings, *rest = offsets.read_text("utf-8").split("\n")
     plan = json.loads(settings)
-    plan["conf"][PROVIDER] = ROCKSDB
-    if _FORMAT in plan["conf"]:
-        plan["conf"][_FORMAT] = "2"
+    plan["conf"][STATE_PROVIDER] = ROCKSDB
+    if STATE_FORMAT in plan["conf"]:
+        plan["conf"][STATE_FORMAT] = "2"
     offsets.write_text("\n".join([first, json.dumps(plan, separators=(",", ":")), *rest]), "utf-8")

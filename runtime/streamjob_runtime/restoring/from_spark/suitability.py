@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from streamjob.job.model.spark_settings import ROCKSDB, STATE_PROVIDER
 from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.job.query.sql import stateful_parts
 from streamjob.stored.state_owners import KINDS
-from streamjob_runtime.restoring.from_spark.converting import PROVIDER, ROCKSDB
 from streamjob_runtime.restoring.from_spark.errors import NotOneChain, OtherState, UnsupportedState
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 
@@ -64,12 +64,12 @@ def check_state(
 
 
 def _check_settings(conf: Mapping[str, str], uri: str) -> None:
-    provider = str(conf.get(PROVIDER, "")).rpartition(".")[2]
+    provider = str(conf.get(STATE_PROVIDER, "")).rpartition(".")[2]
     if provider not in (_DEFAULT, ROCKSDB.rpartition(".")[2]):
         raise UnsupportedState(
             f"The state at {uri} is kept by {provider or 'an unknown provider'}, and neither by RocksDB nor by Spark's "
             "default",
-            f"{_ANEW}, or run the query from a new checkpoint with {PROVIDER}={ROCKSDB} until its state is there",
+            f"{_ANEW}, or run the query from a new checkpoint with {STATE_PROVIDER}={ROCKSDB} until its state is there",
         )
     join_format = conf.get(_JOIN_FORMAT, str(_NEWEST_JOIN_FORMAT))
     if int(join_format) > _NEWEST_JOIN_FORMAT:

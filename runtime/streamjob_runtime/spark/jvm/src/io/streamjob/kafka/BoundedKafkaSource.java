@@ -18,7 +18,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Spark's format `kafka` as a stream with an end: it takes `endingOffsets` as the batch source does, with an offset for
- * each partition of `assign`, and without that option ends where the topics end now. The connector is looked up when it is used, so that this jar works without it.
+ * each partition of `assign`, and without that option ends where the topics end now. The connector is looked up when it
+ * is used, so that this jar works without it.
  */
 public final class BoundedKafkaSource implements TableProvider {
   private static final String CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider";

@@ -29,7 +29,6 @@ import scala.Option;
  * <p>Spark's own rewriting of state reads from RocksDB only, so this opens Spark's stores one by one.
  */
 public final class StateCopy {
-  private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
   private static final String FAMILY = "default";
 
   private final Configuration hadoop;
@@ -67,7 +66,7 @@ public final class StateCopy {
   public static long[] copy(
       SparkSession session, String root, long operator, int partition, String name, int prefix, long version) {
     StateCopy copy = new StateCopy(session, new StateStoreId(root, operator, partition, name), prefix);
-    String from = copy.settings.getConfString(PROVIDER);
+    String from = copy.settings.getConfString(SQLConf.STATE_STORE_PROVIDER_CLASS().key());
     String to = RocksDBStateStoreProvider.class.getName();
     long[] found = new long[4];
     StateStoreProvider target = copy.open(to);
@@ -103,7 +102,7 @@ public final class StateCopy {
   }
 
   private StateStoreProvider open(String provider) {
-    settings.setConfString(PROVIDER, provider);
+    settings.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS().key(), provider);
     KeyStateEncoderSpec keys =
         prefix > 0
             ? new PrefixKeyScanStateEncoderSpec(schema.keySchema(), prefix)
