@@ -15,6 +15,7 @@ from streamjob.job.planning.plan import ChainPlan, ChannelPlan, Plan
 
 def as_json(spec: JobSpec, plan: Plan) -> dict[str, JsonValue]:
     """Return the plan and the job's graph as JSON-able values."""
+    lossy = _lossy(spec)
     return {
         "job": spec.name,
         "chains": [
@@ -41,7 +42,7 @@ def as_json(spec: JobSpec, plan: Plan) -> dict[str, JsonValue]:
             }
             for each in plan.channels
         ],
-        "lossy": [each.uid for each in spec.sinks if each.input in _lossy(spec)],
+        "lossy": [each.uid for each in spec.sinks if each.input in lossy],
         "graph": graph_of(spec),
     }
 
@@ -51,10 +52,10 @@ def as_text(spec: JobSpec, plan: Plan) -> str:
     parts = [_count(len(plan.chains), "chain")]
     parts += [_count(len(plan.channels), "channel")] if plan.channels else []
     parts += [_count(spec.parallelism, "task slot"), _count(spec.max_parallelism, "state partition")]
-    lines = [f"{spec.name}: {', '.join(parts)}, {_rhythm(spec.checkpointing.interval)}"]
+    lines, lossy = [f"{spec.name}: {', '.join(parts)}, {_rhythm(spec.checkpointing.interval)}"], _lossy(spec)
     for chain in plan.chains:
         looped = f", in the loop of {', '.join(chain.loop)}" if chain.loop else ""
-        lines += ["", f"chain {chain.uid} ({chain.output_mode}{looped})", *_rows(chain, plan, _lossy(spec))]
+        lines += ["", f"chain {chain.uid} ({chain.output_mode}{looped})", *_rows(chain, plan, lossy)]
     return "\n".join(lines)
 
 
