@@ -13,8 +13,9 @@ import logging
 import re
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +237,7 @@ class Definitions:
 
     def _secret(self, name: str) -> str:
         self.imported("import os")
-        variable = re.sub(r"[^A-Za-z0-9]+", "_", name).upper()
+        variable = variable_for(name)
         self._decisions.append(f"give the secret {name} in the variable {variable}")
         return f'os.environ["{variable}"]'
 
@@ -305,9 +306,7 @@ class Definitions:
         return self._added(made, f"{called}_udf", lambda free: f"@F.{made.kind}({arguments})\ndef {free}{text}")
 
     def _added(self, key: Any, name: str, text_of: Callable[[str], str]) -> str:
-        free, number = name, 2
-        while free in self._own or free in self._bound:
-            free, number = f"{name}_{number}", number + 1
+        free = free_name(name, {*self._own, *self._bound})
         self._own[free] = text_of(free)
         # What is copied stays reachable, so that no other object gets its id.
         self._own_names[id(key)] = free
@@ -432,6 +431,16 @@ class Definitions:
     def _text(self, node: ast.stmt) -> str:
         lines = self._source.splitlines()
         return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
+
+
+def free_name(wanted: str, taken: Container[str]) -> str:
+    """Return a name, or the first of `name_2`, `name_3`, … that is not taken."""
+    return next(each for each in chain([wanted], (f"{wanted}_{number}" for number in count(2))) if each not in taken)
+
+
+def variable_for(secret: str) -> str:
+    """Return the name of the variable of the environment for a secret."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", secret).upper()
 
 
 def columns_of(schema: StructType) -> str:

@@ -90,6 +90,12 @@ class Lambda:
 Node = Root | Attribute | Call | Item | Operation | Lambda
 
 
+def refuse_special(name: str) -> None:
+    """Raise AttributeError for a name that Python itself looks for, such as `__array__`; stand-ins have all others."""
+    if name.startswith("__") and name.endswith("__"):
+        raise AttributeError(name)
+
+
 class Value:
     """What an expression would give: a column, or something that only Spark knows."""
 
@@ -97,8 +103,7 @@ class Value:
         self.node = node
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
+        refuse_special(name)
         return Value(Attribute(self, name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -127,8 +132,7 @@ class Unknown(Value):
     """Something of which the program can only be told that Spark knows it, such as the schema of computed rows."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
+        refuse_special(name)
         raise undecided()
 
     def __getitem__(self, key: Any) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from streamjob.durations import parse_duration
 from streamjob.job.connectors.options import is_secret
 from streamjob.job.model.spark_settings import overridden
+from streamjob_import.definitions import free_name
 from streamjob_import.expressions import Attribute, Call
 from streamjob_import.recording import (
     Frame,
@@ -22,16 +24,16 @@ from streamjob_import.recording import (
     UserFunction,
     ancestors,
     parents,
+    reads_stream,
     rows_of,
-    sources_of,
 )
 from streamjob_import.running import Recording
 
 _GENERIC = {"df", "sdf", "ds", "stream", "query", "q", "raw", "data", "result", "writer", "spark", "self"}
-_LEFT_OUT = (
-    "spark.master", "spark.app.name", "spark.sql.shuffle.partitions", "spark.sql.extensions", "spark.sql.catalog.",
-    "spark.hadoop.fs.s3a.", "spark.sql.streaming.", "spark.jars",
-)  # fmt: skip
+_SAID_OTHERWISE = ("spark.master", "spark.app.name", "spark.sql.shuffle.partitions")
+_S3 = "spark.hadoop.fs.s3a."
+_LEFT_OUT = ("spark.sql.extensions", "spark.sql.catalog.", _S3, "spark.sql.streaming.", "spark.jars")
+"""What the names of settings begin with that a job does not have."""
 _AGGREGATES = re.compile(r"\bgroup\s+by\b|\b(count|sum|avg|min|max)\s*\(", re.IGNORECASE)
 _STATEFUL = {"dropDuplicates", "dropDuplicatesWithinWatermark", "drop_duplicates", "distinct"}
 
@@ -157,7 +159,7 @@ class _Making:
         return job
 
     def _query(self, query: Query) -> None:
-        if not any(each.stream for each in sources_of(query.frame)):
+        if not reads_stream(query.frame):
             self._job.notes.append(f"{query.place}: the query reads no stream that is known; it is left out")
             return
         part = self._part(query.frame)
@@ -171,7 +173,9 @@ class _Making:
         sink = SinkPart(self._free(self._sink_name(query)), query=query, input=part)
         if (every := query.trigger.get("processingTime")) and isinstance(every, str):
             shortest = duration(every)
-            if shortest and (self._job.interval is None or _seconds(shortest) < _seconds(self._job.interval)):
+            if shortest and (
+                self._job.interval is None or parse_duration(shortest) < parse_duration(self._job.interval)
+            ):
                 self._job.interval = shortest
         if query.trigger.get("availableNow") or query.trigger.get("once"):
             sink.notes.append("the program reads what is there and ends: run the job with --available-now")
@@ -251,7 +255,7 @@ class _Making:
         operator = OperatorPart(self._free(name), sql=statement.text)
         for view, used in statement.views.items():
             part = self._part(used)
-            if any(each.stream for each in sources_of(used)):
+            if reads_stream(used):
                 operator.inputs += [part] if part not in operator.inputs else []
             elif not isinstance(used.node, Source):
                 operator.notes.append(f"the view {view} is computed from no stream: declare it as a table")
@@ -262,13 +266,13 @@ class _Making:
 
     def _operator(self, frame: Frame) -> str:
         operator = OperatorPart("", result=frame)
-        borders, taken = list(self._borders(frame)), self._taken_by(frame)
+        borders, taken = list(self._borders(frame, parents)), {id(each) for each in self._borders(frame, rows_of)}
         for each in borders:
             by_time = [border for border in borders if _watermark(border) is not None and parents(border)[0] is each]
             if by_time and id(each) not in taken:
                 # Only columns of it are named, and the rows are those with the watermark.
                 operator.frames[id(each)] = self._part(by_time[0])
-            elif any(source.stream for source in sources_of(each)):
+            elif reads_stream(each):
                 operator.frames[id(each)] = self._part(each)
                 if operator.frames[id(each)] not in operator.inputs:
                     operator.inputs.append(operator.frames[id(each)])
@@ -292,38 +296,28 @@ class _Making:
         self._job.operators.append(operator)
         self._operators[operator.name] = operator
 
-    def _borders(self, frame: Frame) -> Iterator[Frame]:
-        """Yield the DataFrames that a function takes which computes this one."""
+    def _borders(self, frame: Frame, step: Callable[[Frame], list[Frame]]) -> Iterator[Frame]:
+        """Yield the DataFrames that a function takes which computes this one: all, or those whose rows it has.
+
+        Args:
+            step: returns what a DataFrame is made of by one step.
+        """
         seen = {id(frame)}
-        waiting = list(parents(frame))
+        waiting = step(frame)
         while waiting:
             each = waiting.pop(0)
-            if id(each) in seen:
-                continue
-            seen.add(id(each))
-            if self.is_border(each):
-                yield each
-            else:
-                waiting = [*parents(each), *waiting]
+            if id(each) not in seen:
+                seen.add(id(each))
+                if self._is_border(each):
+                    yield each
+                else:
+                    waiting = [*step(each), *waiting]
 
-    def _taken_by(self, frame: Frame) -> set[int]:
-        """Return the borders of a DataFrame whose rows it has."""
-        taken: set[int] = set()
-        waiting = rows_of(frame)
-        while waiting:
-            each = waiting.pop()
-            if self.is_border(each):
-                taken.add(id(each))
-            else:
-                waiting.extend(rows_of(each))
-        return taken
-
-    def is_border(self, frame: Frame) -> bool:
+    def _is_border(self, frame: Frame) -> bool:
         """Return whether a DataFrame is a part of its own."""
         if isinstance(frame.node, Source | Statement):
             return True
-        streams = any(each.stream for each in sources_of(frame))
-        return streams and (id(frame) in self._timed or id(frame) in self._shared)
+        return (id(frame) in self._timed or id(frame) in self._shared) and reads_stream(frame)
 
     def _sink_name(self, query: Query) -> str:
         named = query.name or self._naming.of(query.lines)
@@ -337,15 +331,15 @@ class _Making:
     def _settings(self) -> None:
         job, given = self._job, self._recording.session.settings
         job.partitions = given.get("spark.sql.shuffle.partitions")
-        known = {key: value for key, value in given.items() if not key.startswith(_LEFT_OUT)}
+        known = {key: value for key, value in given.items() if not key.startswith((*_SAID_OTHERWISE, *_LEFT_OUT))}
         for key, value in known.items():
             if refused := [what for what, _ in overridden({key: str(value)})]:
                 job.notes.append(f"the setting {key} is left out: {refused[0]}")
             else:
                 job.settings[key] = value
-        if any(key.startswith("spark.hadoop.fs.s3a.") for key in given):
+        if any(key.startswith(_S3) for key in given):
             job.notes.append("access to S3 comes from the variables AWS_… of the job's environment, not from settings")
-        if dropped := {key: value for key, value in given.items() if key.startswith(_LEFT_OUT[3:])}:
+        if dropped := {key: value for key, value in given.items() if key.startswith(_LEFT_OUT)}:
             shown = ", ".join(f"{key}={'…' if is_secret(key, str(value)) else value}" for key, value in dropped.items())
             job.notes.append(
                 f"left out of the settings: {shown}. Connectors of Kafka, files, Avro, PostgreSQL and lake tables are "
@@ -361,10 +355,7 @@ class _Making:
         taken = {"job", "Job", "F", "DataFrame"} | {
             each.name for each in (*self._job.sources, *self._job.tables, *self._job.operators, *self._job.sinks)
         }
-        free, number = wanted, 2
-        while free in taken:
-            free, number = f"{wanted}_{number}", number + 1
-        return free
+        return free_name(wanted, taken)
 
 
 class Naming:
@@ -441,10 +432,6 @@ def duration(text: str) -> str | None:
     unit = {"milli": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h"}
     number, word = int(found[1]), unit.get(found[2].lower(), found[2].lower())
     return None if number == 0 else "1s" if word == "ms" else f"{number}{word}"
-
-
-def _seconds(text: str) -> int:
-    return int(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
 
 
 def _by_input(source: Source) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import pyspark
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -21,6 +22,7 @@ from streamjob_import.expressions import (
     Value,
     parts_of,
     recorded_lambdas,
+    refuse_special,
 )
 
 
@@ -30,11 +32,6 @@ class Waits(BaseException):
 
 def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing: nothing runs."""
-
-
-def _refuse_special(name: str) -> None:
-    if name.startswith("__") and name.endswith("__"):
-        raise AttributeError(name)
 
 
 def _returning(kind: str) -> frozenset[str]:
@@ -100,13 +97,13 @@ class Frame(Value):
         session.frames.append(self)
 
     def __getattr__(self, name: str) -> Any:
-        _refuse_special(name)
+        refuse_special(name)
         if name in ("writeStream", "write"):
             return Writer(self, stream=name == "writeStream")
         if name == "sparkSession":
             return self.session
         if name == "isStreaming":
-            return any(each.stream for each in sources_of(self))
+            return reads_stream(self)
         if name in ("schema", "dtypes"):
             known = isinstance(self.node, Source) and isinstance(self.node.schema, StructType) and name == "schema"
             return self.node.schema if known else Unknown(Attribute(self, name))
@@ -151,7 +148,7 @@ class Making(Value):
         self.session = session
 
     def __getattr__(self, name: str) -> Any:
-        _refuse_special(name)
+        refuse_special(name)
         kind = Making if name == "pivot" else Frame
         return lambda *args, **kwargs: kind(self.session, Call(Attribute(self, name), args, kwargs))
 
@@ -361,7 +358,7 @@ class Session:
         self.queries: list[Query] = []
         self.left_out: list[str] = []
         self.awaited = False
-        self.version = "4.3.0"
+        self.version = pyspark.__version__
         self.sparkContext = Context(Root("spark.sparkContext"))
         self.conf = SimpleNamespace(set=self.settings.__setitem__, get=self.settings.get, unset=_nothing)
         self.udf = SimpleNamespace(register=self._register)
@@ -431,7 +428,7 @@ class Session:
         return made
 
     def __getattr__(self, name: str) -> Any:
-        _refuse_special(name)
+        refuse_special(name)
         if name in ("createDataFrame", "range"):
             return lambda *args, **kwargs: Frame(self, Call(Attribute(self, name), args, kwargs))
         return Value(Attribute(self, name))
@@ -505,9 +502,9 @@ def ancestors(frame: Frame) -> Iterator[Frame]:
             waiting.extend(parents(each))
 
 
-def sources_of(frame: Frame) -> list[Source]:
-    """Return all that a DataFrame is read from."""
-    return [each.node for each in ancestors(frame) if isinstance(each.node, Source)]
+def reads_stream(frame: Frame) -> bool:
+    """Return whether a DataFrame has rows of a stream."""
+    return any(isinstance(each.node, Source) and each.node.stream for each in ancestors(frame))
 
 
 def _inside(values: Iterable[Any]) -> Iterator[Frame]:

@@ -16,7 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from streamjob.errors import InvalidInput
-from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value
+from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value, refuse_special
 from streamjob_import.recording import Frame, Made, Query, Session, Waits, column_function, user_function
 
 _FUNCTIONS = ("pyspark.sql.functions", "pyspark.sql.avro.functions", "pyspark.sql.protobuf.functions")
@@ -219,8 +219,7 @@ class _Module(types.ModuleType):
     __version__ = "0"
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
+        refuse_special(name)
         if name == "configure_spark_with_delta_pip":
             return lambda builder, *_, **__: builder
         return Value(Root(name, f"from {self.__name__} import {name}"))

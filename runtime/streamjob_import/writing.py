@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +9,16 @@ from typing import Any
 import pyspark
 from pyspark.sql.types import DataType, StructType
 
+from streamjob.job.connectors.file_source import in_bucket, is_elsewhere
 from streamjob.job.connectors.options import is_secret
-from streamjob_import.definitions import Definitions, columns_of, quoted
+from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS
+from streamjob_import.definitions import Definitions, columns_of, free_name, quoted, variable_for
 from streamjob_import.expressions import Attribute, Call, FromEnvironment, Item, Lambda, Operation, Root, Value
 from streamjob_import.parts import OperatorPart, Part, Parts, SinkPart, SourcePart, duration, parts_of_job
 from streamjob_import.recording import Frame, Query, Session, Source, Statement, UserFunction, mentioned, parents
 from streamjob_import.running import Recording
 
 _WIDTH = 110
-_UNARY = ("~", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class _Writing:
         if key == "path" and value.startswith("s3a://"):
             value = value.replace("s3a://", "s3://", 1)
         if is_secret(key, value):
-            variable = re.sub(r"[^A-Za-z0-9]+", "_", key).upper()
+            variable = variable_for(key)
             self._to_decide.append(f"the program's text holds the secret {key}: give it in the variable {variable}")
             value = f"${{env:{variable}}}"
         return self._text(value)
@@ -216,7 +216,13 @@ class _Writing:
                 options.setdefault("path", query.table)
         if options:
             given["options"] = self._options(options, notes)
-        if _is_elsewhere(options.get("path")) and query.format in ("parquet", "json", "csv", "orc", "text"):
+        path = options.get("path")
+        if (
+            query.format in EXACTLY_ONCE_FORMATS
+            and isinstance(path, str)
+            and is_elsewhere(path)
+            and not in_bucket(path)
+        ):
             given["delivery"] = quoted("at-least-once")
         if query.partitions:
             given["partition_by"] = _Group("[", tuple(quoted(str(each)) for each in query.partitions), "]")
@@ -259,7 +265,7 @@ class _Body:
         """Return its statements."""
         lines: list[str] = []
         for frame in self._used_twice(result):
-            name = next(each for each in _numbered("rows") if each not in self._taken)
+            name = free_name("rows", self._taken)
             lines += _layout((f"{name} = ", self._doc(frame))).splitlines()
             self._taken.add(name)
             self._names[id(frame)] = name
@@ -385,12 +391,6 @@ class _Body:
         return ("(", doc, ")") if is_operation else doc
 
 
-def _is_elsewhere(path: Any) -> bool:
-    """Return whether the file sink cannot write to a place exactly once."""
-    scheme = re.match(r"(\w+):", path) if isinstance(path, str) else None
-    return scheme is not None and scheme[1].lower() not in ("file", "s3", "s3a")
-
-
 def _call(function: str, args: list[Any], kwargs: Mapping[str, Any]) -> _Group:
     return _Group(f"{function}(", (*args, *((f"{key}=", each) for key, each in kwargs.items())), ")")
 
@@ -432,11 +432,3 @@ def _inline(doc: Any, indent: int, before: int = 0) -> str:
         width = before + len(text.rpartition("\n")[2])
         text += _layout(each, indent, width)
     return text
-
-
-def _numbered(name: str) -> Iterable[str]:
-    yield name
-    number = 2
-    while True:
-        yield f"{name}_{number}"
-        number += 1
