@@ -117,6 +117,11 @@ class EmbeddedJob:
         assert self._code is not None
         return self._code
 
+    def records_not_decoded(self) -> list[int | None]:
+        """Return for each input how many records it has left out, as the control API shows it now."""
+        self.control.observe()
+        return [each.records_not_decoded for chain in self.control.job().chains for each in chain.inputs]
+
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = WITHIN) -> None:
         """Wait until a condition holds; the job must not end before."""
         deadline = time.monotonic() + seconds

@@ -73,8 +73,7 @@ def test_a_job_ends_at_a_broken_record_or_drops_and_counts_such_records(
         ends.wait()
     with running(spark, life_of(tmp_path, form, onError="drop")) as drops:
         assert drops.wait() is ExitCode.OK
-        drops.control.observe()
-        (dropped,) = [each.records_not_decoded for chain in drops.control.job().chains for each in chain.inputs]
+        (dropped,) = drops.records_not_decoded()
 
     text = BROKEN[form].format(2)
     assert f"0.{form} is not {form} with the columns id INT, amount DOUBLE: {WRONG}: {text}" in str(error.value)

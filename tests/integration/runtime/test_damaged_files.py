@@ -102,8 +102,7 @@ def test_a_job_ends_at_a_damaged_file_or_goes_on_without_any_of_its_rows_and_cou
         ends.wait()
     with running(spark, life_of(tmp_path, form, onError="drop")) as drops:
         assert drops.wait() is ExitCode.OK
-        drops.control.observe()
-        (dropped,) = [each.records_not_decoded for chain in drops.control.job().chains for each in chain.inputs]
+        (dropped,) = drops.records_not_decoded()
 
     assert f"orders/{named(3, form)} cannot be read" in str(error.value)
     assert "onError: drop" in str(error.value.fix)
