@@ -198,9 +198,9 @@ class SourceSpec(Node):
     replayable: bool = Field(
         default_factory=lambda data: source_of(data.get("format", "")).replayable,
         exclude_if=bool,
-        description="Whether the source gives a row again to a start from a position before it. Otherwise each start "
-        "and restart reads it anew: rows since the last checkpoint, and while the job was down, are lost. Default: "
-        "yes, but for `socket`.",
+        description="Whether the source gives a row again to a start from a position before it. Otherwise the "
+        "source starts over at each start and restart: rows since the last checkpoint, and while the job was down, are "
+        "lost. Default: yes, but for `socket`.",
     )
     watermark: Watermark | None = Field(default=None, description="The event-time column, and how late rows may be.")
 

@@ -1,6 +1,6 @@
 """A sink that calls a function of the job with the rows of each checkpoint: Spark's `foreachBatch`.
 
-A restored job plans its batches anew, with other rows in each. So a call must not come before a checkpoint has fixed
+A restored job plans its batches again, with other rows in each. So a call must not come before a checkpoint has fixed
 its rows. They wait in the store, and the commit calls the function with them: a repeated call has the same rows.
 """
 
