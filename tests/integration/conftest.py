@@ -13,6 +13,7 @@ import pytest
 from tests.integration.sinks.buckets import bucket
 from tests.integration.sinks.databases import database, fragile_database, postgresql_driver, postgresql_server
 from tests.integration.sinks.lakes import bucket_lake, lake
+from tests.integration.sinks.upserts import mariadb, mariadb_server, redis_server
 from tests.servers.kafka import KafkaServer, find_broker
 from tests.servers.process import required
 from tests.servers.s3 import S3Server
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
 # Jobs in processes of their own inherit the variable, which Spark's launcher reads.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
-__all__ = ["bucket", "bucket_lake", "database", "fragile_database", "lake", "postgresql_driver", "postgresql_server"]
+__all__ = [
+    "bucket",
+    "bucket_lake",
+    "database",
+    "fragile_database",
+    "lake",
+    "mariadb",
+    "mariadb_server",
+    "postgresql_driver",
+    "postgresql_server",
+    "redis_server",
+]
 
 
 _HERE = Path(__file__).parent
