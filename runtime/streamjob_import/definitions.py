@@ -25,7 +25,10 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from streamjob.job.connectors.options import is_secret
 from streamjob_import.expressions import FromEnvironment, Node, Root, Value, parts_of
 from streamjob_import.recording import Broadcast, Frame, Session, UserFunction
+from streamjob_import.running import Recording
 
+_TIME = re.compile(r"20\d\d\W?[01]\d\W?[0-3]\d|[0-3]\d\W?[01]\d\W?20\d\d|\b1\d{9}")
+"""A date, or seconds since 1970."""
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
@@ -33,19 +36,16 @@ class Definitions:
     """What a job copies from a program.
 
     Args:
-        names: what the program's module holds at the end, by name.
-        variables: variables of the environment that the program read, by name; their values do not get into the job.
+        recording: what the program did; values of the environment do not get into the job.
         decisions: gets a sentence for each thing that cannot be copied as it is.
     """
 
-    def __init__(
-        self, program: Path, names: Mapping[str, Any], variables: Mapping[str, str], decisions: list[str]
-    ) -> None:
-        self._file = program.resolve()
-        self._source = program.read_text(encoding="utf-8")
+    def __init__(self, recording: Recording, decisions: list[str]) -> None:
+        names, self._recording = recording.names, recording
+        self._file = recording.program.resolve()
+        self._source = self._file.read_text(encoding="utf-8")
         self._tree = ast.parse(self._source)
         self._names = names
-        self._variables = {name: value for name, value in variables.items() if len(value) > 5}
         self.referred: set[str] = set()
         self._decisions = decisions
         self._statements = list(_top_level(self._tree))
@@ -145,14 +145,16 @@ class Definitions:
             return name
         if isinstance(value, str):
             return self._string(value)
+        if isinstance(value, (*_PLAIN, datetime.date)):
+            self.check(value)
         if isinstance(value, _PLAIN):
             return repr(value)
         if isinstance(value, DataType):
             self.imported("from pyspark.sql.types import *")
             return repr(value)
         if isinstance(value, datetime.date | datetime.timedelta):
-            self.imported("import datetime")
-            return repr(value)
+            self.imported("import datetime as dt")
+            return repr(value).replace("datetime.", "dt.")
         if isinstance(value, decimal.Decimal):
             self.imported("from decimal import Decimal")
             return repr(value)
@@ -328,23 +330,44 @@ class Definitions:
         return f"[{inner}]" if isinstance(value, list) else "{" + inner + "}"
 
     def _string(self, value: str) -> str:
+        return " + ".join(map(self._piece, self.pieces(value)))
+
+    def _piece(self, value: str) -> str:
+        if not isinstance(value, FromEnvironment):
+            return quoted(value)
+        self.imported("import os")
+        if value.default is None:
+            return f'os.environ["{value.variable}"]'
+        return f'os.environ.get("{value.variable}", {quoted(str(value.default))})'
+
+    def pieces(self, value: str) -> list[str]:
+        """Return the pieces of a text; those of the environment know their variables."""
         if isinstance(value, FromEnvironment):
-            self.imported("import os")
             self.referred.add(value.variable)
-            default = "" if value.default is None else f", {quoted(str(value.default))}"
-            return f'os.environ["{value.variable}"]' if not default else f'os.environ.get("{value.variable}"{default})'
-        for name, secret in self._variables.items():
-            if secret in value:
-                self.imported("import os")
-                self.referred.add(name)
-                before, _, after = value.partition(secret)
-                parts = [
-                    self._string(before) if before else "",
-                    f'os.environ["{name}"]',
-                    self._string(after) if after else "",
-                ]
-                return " + ".join(each for each in parts if each)
-        return quoted(value)
+            return [value]
+        for each in self._recording.variables.values():
+            # A short value may be in others by chance, and a default may be written down elsewhere, too.
+            told = each.default is not None and value in self._recording.constants
+            if len(each) > 5 and each in value and not told:
+                before, _, after = value.partition(each)
+                rest = [self.pieces(part) if part else [] for part in (before, after)]
+                return [*rest[0], *self.pieces(each), *rest[1]]
+        self.check(value)
+        return [value]
+
+    def check(self, value: Any) -> None:
+        """Say it if a value is what the program's surroundings were when it was imported."""
+        recording, text = self._recording, str(value)
+        if isinstance(value, bool | None) or getattr(value, "year", value) in recording.constants:
+            return
+        variables = [each.variable for each in recording.variables.values() if _is_in(each, text)]
+        self.referred.update(variables)
+        found = [f"the variable {each}" for each in variables]
+        found += [by for given, by in recording.computed.items() if _is_in(given, text)]
+        if found or _TIME.search(text):
+            by = " or ".join(found) or "the time"
+            said = f"a value of {by} is fixed here: it was computed when the program was imported"
+            self._decisions += [said] if said not in self._decisions else []
 
     def _secrets_in(self, node: ast.AST) -> Iterator[str]:
         """Yield the names for which the text of a definition holds a secret."""
@@ -431,6 +454,12 @@ class Definitions:
     def _text(self, node: ast.stmt) -> str:
         lines = self._source.splitlines()
         return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
+
+
+def _is_in(given: str, text: str) -> bool:
+    """Return whether a text has another as a word, or the beginning of a long one, which may have been cut."""
+    behind = "" if len(given) > 7 else r"(?![A-Za-z0-9])"
+    return len(given) > 1 and re.search(rf"(?<![A-Za-z0-9]){re.escape(given[:8])}{behind}", text) is not None
 
 
 def free_name(wanted: str, taken: Container[str]) -> str:

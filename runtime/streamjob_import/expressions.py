@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from streamjob.errors import InvalidInput
+from streamjob.job.connectors.options import is_secret
 
 
 class Undecided(InvalidInput):
@@ -19,7 +22,7 @@ class Undecided(InvalidInput):
 
 
 _NOT_OF_THE_PROGRAM = tuple(
-    str(Path(each).resolve()) for each in (sys.prefix, sys.base_prefix, Path(__file__).parents[1] / "streamjob")
+    str(Path(each).resolve()) for each in (Path(os.__file__).parent, Path(__file__).parents[1] / "streamjob")
 )
 
 
@@ -27,9 +30,12 @@ class Place:
     """Finds the line of the program that runs."""
 
     @staticmethod
+    @cache
     def is_program(file: str) -> bool:
         """Return whether a file is the program's, and not of Python, a library, or this package."""
-        return not file.startswith(("<", *_NOT_OF_THE_PROGRAM))
+        return not (
+            file.startswith(("<", *_NOT_OF_THE_PROGRAM)) or {"site-packages", "dist-packages"} & {*Path(file).parts}
+        )
 
     @classmethod
     def frames(cls) -> Iterator[tuple[str, int]]:
@@ -166,10 +172,16 @@ class FromEnvironment(str):
         made.variable, made.default = variable, default
         return made
 
-    @property
-    def reference(self) -> str:
-        """The variable as options of a job name it."""
-        return f"${{env:{self.variable}}}" if self.default is None else f"${{env:{self.variable}:-{self.default}}}"
+    def __str__(self) -> str:
+        return self
+
+    def __format__(self, form: str) -> str:
+        return super().__format__(form) if form else self
+
+    def reference(self, key: str) -> str:
+        """Return the variable as an option of a job names it, without a default that is a secret."""
+        plain = self.default is not None and not is_secret(key, self.default)
+        return f"${{env:{self.variable}:-{self.default}}}" if plain else f"${{env:{self.variable}}}"
 
 
 def _operator(symbol: str, swapped: bool = False) -> Callable[[Value, Any], Value]:

@@ -32,8 +32,11 @@ from streamjob_import.running import Recording
 _GENERIC = {"df", "sdf", "ds", "stream", "query", "q", "raw", "data", "result", "writer", "spark", "self"}
 _SAID_OTHERWISE = ("spark.master", "spark.app.name", "spark.sql.shuffle.partitions")
 _S3 = "spark.hadoop.fs.s3a."
-_LEFT_OUT = ("spark.sql.extensions", "spark.sql.catalog.", _S3, "spark.sql.streaming.", "spark.jars")
+_CATALOG = "spark.sql.defaultCatalog"
+_LEFT_OUT = ("spark.sql.extensions", "spark.sql.catalog.", _CATALOG, _S3, "spark.sql.streaming.", "spark.jars")
 """What the names of settings begin with that a job does not have."""
+_FOREIGN_CLASS = re.compile(r"(?!org\.apache\.(spark|hadoop)\.)([a-z]\w*\.){2,}[A-Z]\w*")
+"""A class that a package must bring."""
 _AGGREGATES = re.compile(r"\bgroup\s+by\b|\b(count|sum|avg|min|max)\s*\(", re.IGNORECASE)
 _STATEFUL = {"dropDuplicates", "dropDuplicatesWithinWatermark", "drop_duplicates", "distinct"}
 
@@ -331,23 +334,28 @@ class _Making:
     def _settings(self) -> None:
         job, given = self._job, self._recording.session.settings
         job.partitions = given.get("spark.sql.shuffle.partitions")
-        known = {key: value for key, value in given.items() if not key.startswith((*_SAID_OTHERWISE, *_LEFT_OUT))}
-        for key, value in known.items():
+        foreign = {_CATALOG, *(key for key, value in given.items() if _FOREIGN_CLASS.fullmatch(str(value)))}
+        dropped = {key: value for key, value in given.items() if key in foreign or key.startswith(_LEFT_OUT)}
+        for key, value in given.items():
+            if key in dropped or key.startswith(_SAID_OTHERWISE):
+                continue
             if refused := [what for what, _ in overridden({key: str(value)})]:
                 job.notes.append(f"the setting {key} is left out: {refused[0]}")
             else:
                 job.settings[key] = value
         if any(key.startswith(_S3) for key in given):
             job.notes.append("access to S3 comes from the variables AWS_… of the job's environment, not from settings")
-        if dropped := {key: value for key, value in given.items() if key.startswith(_LEFT_OUT)}:
+        if dropped:
             shown = ", ".join(f"{key}={'…' if is_secret(key, str(value)) else value}" for key, value in dropped.items())
             job.notes.append(
                 f"left out of the settings: {shown}. Connectors of Kafka, files, Avro, PostgreSQL and lake tables are "
                 "part of streamjob"
             )
-            if any(each.query is not None and each.query.function is not None for each in job.sinks):
+            functions = any(each.query is not None and each.query.function is not None for each in job.sinks)
+            if functions or any(key == _CATALOG or not key.startswith(_LEFT_OUT) for key in dropped):
                 job.notes.append(
-                    "DECIDE: functions of batches may need such settings: add them to spark_conf, for Spark 4.3"
+                    "DECIDE: what is left out of the settings may be needed, above all by functions of batches: "
+                    "add it to spark_conf, with its packages, for Spark 4.3"
                 )
 
     def _free(self, name: str) -> str:

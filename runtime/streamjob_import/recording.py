@@ -348,6 +348,7 @@ class Session:
 
     current: ClassVar[Session | None] = None
     builder: ClassVar[Builder]
+    Builder: ClassVar[type[Any]]
 
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}
@@ -453,7 +454,7 @@ class Builder:
         return self
 
 
-Session.builder = Builder()
+Session.Builder, Session.builder = Builder, Builder()
 
 
 def parents(frame: Frame) -> list[Frame]:

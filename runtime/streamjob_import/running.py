@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -19,6 +20,17 @@ from streamjob.errors import InvalidInput
 from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value, refuse_special
 from streamjob_import.recording import Frame, Made, Query, Session, Waits, column_function, user_function
 
+_SURROUNDINGS = {
+    "getpass": ("getuser",),
+    "os": ("getlogin", "getpid"),
+    "platform": ("node",),
+    "random": ("randint", "random"),
+    "secrets": ("token_hex", "token_urlsafe"),
+    "socket": ("getfqdn", "gethostname"),
+    "tempfile": ("mkdtemp",),
+    "uuid": ("uuid1", "uuid4"),
+}
+"""Functions that give something else elsewhere, or at each call, by their modules."""
 _FUNCTIONS = ("pyspark.sql.functions", "pyspark.sql.avro.functions", "pyspark.sql.protobuf.functions")
 _MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")
 _SESSIONS = ("pyspark.sql", "pyspark.sql.session")
@@ -40,7 +52,9 @@ class Recording:
 
     Args:
         names: what its module holds at the end, by name.
-        variables: the variables of the environment that it read, by name; '' if one is not set.
+        variables: the variables of the environment that it read, by name, or what it took in their place.
+        computed: what it was given by functions that give something else elsewhere, with what gave it.
+        constants: what its text holds, and its arguments.
         missing: modules that it imports and that are not installed here.
         ended: how it ended after it had started queries, if by an exception.
     """
@@ -48,7 +62,9 @@ class Recording:
     program: Path
     session: Session
     names: Mapping[str, Any]
-    variables: Mapping[str, str]
+    variables: Mapping[str, FromEnvironment]
+    computed: Mapping[str, str]
+    constants: Set[Any]
     missing: tuple[str, ...] = ()
     ended: str = ""
 
@@ -77,8 +93,8 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
     module.__dict__["dbutils"] = Value(Root("dbutils"))
     environment = _Environment(os.environ)
     absent = _Absent()
-    ended = ""
-    with _stand_ins(session, module, environment, absent, [str(program), *arguments], directory):
+    ended, before, computed = "", set(sys.modules), dict[str, str]()
+    with _stand_ins(session, module, environment, absent, [str(program), *arguments], directory, computed):
         try:
             exec(compile(text, str(program.resolve()), "exec"), module.__dict__)
         except (Waits, KeyboardInterrupt):
@@ -101,7 +117,18 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
             f"{program}: it starts no query by `writeStream … start()`",
             "name the file that does; a function that nobody calls is not found",
         )
-    return Recording(program, session, dict(module.__dict__), environment.read, tuple(absent.modules), ended)
+    files = {str(getattr(sys.modules[name], "__file__", None) or "<") for name in set(sys.modules) - before}
+    constants = {*arguments, *_constants([str(program), *filter(Place.is_program, files)])}
+    names = dict(module.__dict__)
+    return Recording(program, session, names, environment.read, computed, constants, tuple(absent.modules), ended)
+
+
+def _constants(files: Iterable[str]) -> Iterator[Any]:
+    for file in files:
+        if file.endswith(".py"):
+            for each in ast.walk(ast.parse(Path(file).read_bytes())):
+                if isinstance(each, ast.Constant):
+                    yield each.value
 
 
 def _line_of(error: Exception) -> str:
@@ -123,10 +150,11 @@ def _stand_ins(
     absent: _Absent,
     argv: list[str],
     directory: str,
+    computed: dict[str, str],
 ) -> Iterator[None]:
     before = set(sys.modules)
     with ExitStack() as stack:
-        for place, name, value in _replaced():
+        for place, name, value in (*_replaced(), *_noted(computed)):
             stack.enter_context(patch.object(import_module(place), name, value))
         stack.callback(sys.modules.__setitem__, "__main__", sys.modules["__main__"])
         sys.modules["__main__"] = module
@@ -135,7 +163,7 @@ def _stand_ins(
         stack.enter_context(patch.object(sys, "meta_path", [*sys.meta_path, absent]))
         stack.enter_context(patch.object(os, "environ", environment))
         stack.enter_context(patch.object(time, "sleep", _sleep(session)))
-        sys.setprofile(_Calls())
+        sys.setprofile(_Calls(environment))
         try:
             yield
         finally:
@@ -163,6 +191,21 @@ def _replaced() -> Iterator[tuple[str, str, Any]]:
     yield "pyspark", "SparkContext", context
 
 
+def _noted(computed: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
+    for place, names in _SURROUNDINGS.items():
+        for name in names:
+            yield place, name, _noting(getattr(import_module(place), name), f"{place}.{name}()", computed)
+
+
+def _noting(function: Callable[..., Any], said: str, computed: dict[str, str]) -> Callable[..., Any]:
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        value = function(*args, **kwargs)
+        computed.setdefault(str(value), f"{said} at {Place.here()}")
+        return value
+
+    return noting
+
+
 def _sleep(session: Session) -> Callable[[float], None]:
     slept: Counter[tuple[str, int]] = Counter()
 
@@ -185,23 +228,33 @@ class _Environment(dict[str, str]):
 
     def __init__(self, real: Mapping[str, str]) -> None:
         super().__init__(real)
-        self.read: dict[str, str] = {}
+        self.read: dict[str, FromEnvironment] = {}
+
+    def marked(self, value: str, name: str, default: str | None = None) -> FromEnvironment:
+        """Return a value that knows its variable; note that this is read."""
+        self.read[name] = FromEnvironment(value, name, default)
+        return self.read[name]
 
     def __getitem__(self, name: str) -> str:
         value = super().__getitem__(name)
-        if _is_asked_by_program():
-            self.read[name] = value
-            return FromEnvironment(value, name)
-        return value
+        return self.marked(value, name) if _is_asked_by_program() else value
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a variable, or what the program takes in its place."""
         if name in self:
             return self[name]
         if type(default) is str and default and _is_asked_by_program():
-            self.read.setdefault(name, "")
-            return FromEnvironment(default, name, default)
+            return self.marked(default, name, default)
         return default
+
+    def mark_settings(self, settings: Any) -> None:
+        """Mark the texts in settings of pydantic, which copies what it is given."""
+        for name, each in type(settings).model_fields.items():
+            variable = each.validation_alias or settings.model_config.get("env_prefix", "") + name
+            if isinstance(variable, str) and isinstance(value := getattr(settings, name, None), str):
+                set_as = next((key for key in self if key.lower() == variable.lower()), None)
+                made = self.marked(value, set_as or variable.upper(), None if set_as else value)
+                vars(settings)[name] = made
 
 
 def _is_asked_by_program() -> bool:
@@ -251,12 +304,15 @@ class _Absent:
 
 @dataclass(slots=True)
 class _Calls:
-    """Notes which functions of the program gave a DataFrame, and from what."""
+    """Notes which functions of the program gave a DataFrame, and from what; marks settings of pydantic."""
 
+    _environment: _Environment
     _open: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
 
     def __call__(self, frame: types.FrameType, event: str, result: Any) -> None:
         code = frame.f_code
+        if event == "return" and code.co_qualname == "BaseSettings.__init__":
+            self._environment.mark_settings(frame.f_locals[code.co_varnames[0]])
         if event not in ("call", "return") or not Place.is_program(code.co_filename):
             return
         if event == "call":

@@ -56,8 +56,7 @@ class _Writing:
         self._recording = recording
         self._parts = parts_of_job(recording)
         self._to_decide: list[str] = []
-        self._referred: set[str] = set()
-        self._definitions = Definitions(recording.program, recording.names, recording.variables, self._to_decide)
+        self._definitions = Definitions(recording, self._to_decide)
         self._definitions.imported("from streamjob import Job")
 
     def written(self) -> Written:
@@ -72,9 +71,10 @@ class _Writing:
             # Spark's own functions of Avro are in a package of their own.
             parts.settings.setdefault("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
         head = self._head(parts)
+        head = self._comments(Part(""), []) + head
         program = self._recording.program.name
         docstring = f'"""The job {parts.name!r}, made from {program} by `streamjob import`.'
-        if fixed := sorted(set(self._recording.variables) - self._referred - self._definitions.referred):
+        if fixed := sorted(set(self._recording.variables) - self._definitions.referred):
             parts.notes.append(f"read from the environment by the program, and fixed in this text: {', '.join(fixed)}")
         notes = "".join(f"# {each}\n" for each in parts.notes)
         imports = "\n".join(["from __future__ import annotations", "", *self._definitions.imports()])
@@ -93,6 +93,7 @@ class _Writing:
     def _head(self, parts: Parts) -> str:
         given: dict[str, Any] = {}
         if parts.partitions is not None:
+            self._definitions.check(parts.partitions)
             given["max_parallelism"] = str(int(parts.partitions))
         if parts.interval is not None:
             given["checkpointing"] = _Group("{", (f'"interval": "{parts.interval}"',), "}")
@@ -137,6 +138,7 @@ class _Writing:
         if not isinstance(column, str) or not isinstance(delay, str):
             notes.append("the column of the event time, and how late its rows may come")
             column, delay = "...", "1 minute"
+        self._definitions.check(delay)
         return _Group("(", (quoted(column), quoted(duration(delay) or delay)), ")")
 
     def _options(self, options: Mapping[str, Any], notes: list[str] | None = None) -> _Group:
@@ -150,21 +152,14 @@ class _Writing:
         return _Group("{", tuple(items), "}")
 
     def _option(self, key: str, value: Any) -> str | None:
-        if isinstance(value, bool | int | float):
-            return repr(value)
         if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
             return quoted(",".join(value))
         if not isinstance(value, str):
             return self._definitions.literal(value) if not isinstance(value, Value) else None
-        if isinstance(value, FromEnvironment):
-            self._referred.add(value.variable)
-            secret = value.default is not None and is_secret(key, value.default)
-            value = f"${{env:{value.variable}}}" if secret else value.reference
-        for name, read in self._recording.variables.items():
-            # A short value may be in others by chance.
-            if len(read) > 5 and read in value:
-                self._referred.add(name)
-                value = value.replace(read, f"${{env:{name}}}")
+        value = "".join(
+            each.reference(key) if isinstance(each, FromEnvironment) else each
+            for each in self._definitions.pieces(value)
+        )
         if key == "path" and value.startswith("s3a://"):
             value = value.replace("s3a://", "s3://", 1)
         if is_secret(key, value):
@@ -186,6 +181,7 @@ class _Writing:
         if part.mode != "append":
             given["output_mode"] = quoted(part.mode)
         if part.result is None:
+            self._definitions.check(part.sql)
             given["sql"] = self._text(part.sql)
             text = _layout((f"{part.name} = ", _call("job.sql", [quoted(part.name)], given)))
             return self._comments(part, notes) + text
@@ -224,6 +220,7 @@ class _Writing:
             and not in_bucket(path)
         ):
             given["delivery"] = quoted("at-least-once")
+        self._definitions.check(query.trigger.get("processingTime"))
         if query.partitions:
             given["partition_by"] = _Group("[", tuple(quoted(str(each)) for each in query.partitions), "]")
         return self._comments(part, notes) + _layout((_call("job.sink", [quoted(part.name)], given),))

@@ -321,3 +321,107 @@ raise RuntimeError("afterwards")
     for said in ("CREATE DATABASE", "a batch is written", "catalog.table", "catalog.other", "RuntimeError: afterwards"):
         assert said in job
     assert job.count("# DECIDE") == 2
+
+
+@pytest.mark.parametrize(
+    ("computed", "by"),
+    {
+        "f'on-{socket.gethostname()}'": "socket.gethostname() at program.py, line 12",
+        "os.getpid()": "os.getpid() at program.py, line 12",
+        "getpass.getuser()": "getpass.getuser() at program.py, line 12",
+        "str(uuid.uuid4())": "uuid.uuid4() at program.py, line 12",
+        "uuid.uuid4().hex[:8]": "uuid.uuid4() at program.py, line 12",
+        "f'{datetime.now():%Y%m%d}'": "the time",
+        "str(datetime.now() - timedelta(days=40))": "the time",
+        "int(time.time())": "the time",
+        "int(os.environ['RATE_OF_TEST'])": "the variable RATE_OF_TEST",
+        "os.environ['STAGE_OF_TEST'] + '-rows'": "the variable STAGE_OF_TEST",
+    }.items(),
+)
+def test_a_value_of_the_surroundings_is_to_decide_where_it_is(
+    computed: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATE_OF_TEST", "731")
+    monkeypatch.setenv("STAGE_OF_TEST", "beta")
+    monkeypatch.setenv("LOGNAME", "somebody")
+    job = imported(
+        tmp_path,
+        f"""
+import getpass, socket, uuid; from datetime import datetime, timedelta
+value = {computed}
+{READ}
+rows.withColumn("v", F.lit(value)).writeStream.format("json").option("given", value).start("out")
+""",
+    )
+    said = f"# DECIDE: a value of {by} is fixed here: it was computed when the program was imported\n"
+    assert f"{said}@job.operator" in job
+    assert f"{said}job.sink(" in job
+    assert job.count("DECIDE:") == 2
+
+
+def test_what_the_program_itself_says_is_not_to_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAGE_OF_TEST", "beta")
+    job = imported(
+        tmp_path,
+        f"""
+from datetime import datetime
+os.environ["STAGE_OF_TEST"], os.getpid(), datetime.now()
+{READ}
+dated = rows.withColumn("since", F.lit(datetime(2024, 1, 31))).where("at > '2024-01-31'")
+dated.writeStream.format("json").option("given", "beta").option("path", sys.argv[1]).start()
+""",
+        "out/20240131",
+    )
+    assert "DECIDE" not in job
+    compile(job, "job.py", "exec")
+    assert "F.lit(dt.datetime(2024, 1, 31, 0, 0))" in job
+
+
+def test_settings_objects_are_variables_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_TOPIC", "in")
+    (tmp_path / "settings_of_test.py").write_text("""
+import os
+from types import SimpleNamespace
+class BaseSettings:
+    model_config = {"env_prefix": "app_"}
+    def __init__(self):
+        for name in self.model_fields:
+            # As pydantic does, it keeps no subclass of str.
+            setattr(self, name, "".join(os.environ.get(f"APP_{name.upper()}", getattr(type(self), name))))
+class Settings(BaseSettings):
+    brokers, topic, password = "host:9092", "other", "in-the-text"
+    model_fields = dict.fromkeys(("brokers", "topic", "password"), SimpleNamespace(validation_alias=None))
+""")
+    job = imported(
+        tmp_path,
+        f"""
+from settings_of_test import Settings
+settings = Settings()
+raw = spark.readStream.format("kafka").option("kafka.bootstrap.servers", f"{{settings.brokers}}")
+raw.option("subscribe", settings.topic).option("kafka.ssl.key.password", settings.password).load(){WRITE}
+""",
+    )
+    assert '"kafka.bootstrap.servers": "${env:APP_BROKERS:-host:9092}"' in job
+    assert '"subscribe": "${env:APP_TOPIC}"' in job
+    assert '"kafka.ssl.key.password": "${env:APP_PASSWORD}"' in job
+
+
+def test_a_catalog_is_left_out_with_all_that_names_it(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+for key, value in {{
+    "spark.sql.defaultCatalog": "lake", "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.kryo.registrator": "org.apache.sedona.core.serde.SedonaKryoRegistrator",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer", "spark.sql.ansi.enabled": "false",
+}}.items():
+    spark.conf.set(key, value)
+{READ}
+rows{WRITE}
+""",
+    )
+    assert '"spark.sql.ansi.enabled": "false"' in job
+    assert '"spark.serializer": "org.apache.spark.serializer.KryoSerializer"' in job
+    assert '"lake"' not in job
+    assert '"org.apache.sedona' not in job
+    assert "DECIDE: what is left out of the settings may be needed" in job
