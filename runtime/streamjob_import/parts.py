@@ -7,6 +7,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ _LEFT_OUT = ("spark.sql.extensions", "spark.sql.catalog.", _CATALOG, _S3, "spark
 """What the names of settings begin with that a job does not have."""
 _FOREIGN_CLASS = re.compile(r"(?!org\.apache\.(spark|hadoop)\.)([a-z]\w*\.){2,}[A-Z]\w*")
 """A class that a package must bring."""
+_INPUTS = ("subscribe", "subscribePattern", "path")
+_DONE = {
+    "agg": "aggregated", "count": "counted", "drop": "selected", "dropDuplicates": "distinct", "filter": "filtered",
+    "join": "joined", "select": "selected", "selectExpr": "selected", "union": "united", "where": "filtered",
+    "withColumn": "extended", "withColumns": "extended",
+}  # fmt: skip
 _AGGREGATES = re.compile(r"\bgroup\s+by\b|\b(count|sum|avg|min|max)\s*\(", re.IGNORECASE)
 _STATEFUL = {"dropDuplicates", "dropDuplicatesWithinWatermark", "drop_duplicates", "distinct"}
 
@@ -173,7 +180,9 @@ class _Making:
             part = self._part(query.frame)
         for each in self._stateful(part):
             self._modes[each] = self._operators[each].mode = query.mode
-        sink = SinkPart(self._free(self._sink_name(query)), query=query, input=part)
+        target = _last(query.table, query.options.get("topic") or query.options.get("path"))
+        names = query.name, self._naming.of(query.lines, query=True), target, _function_name(query.function)
+        sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query=query, input=part)
         if (every := query.trigger.get("processingTime")) and isinstance(every, str):
             shortest = duration(every)
             if shortest and (
@@ -224,10 +233,7 @@ class _Making:
         return name
 
     def _source(self, frame: Frame, source: Source) -> str:
-        name = self._views.get(id(frame)) or self._naming.of(frame.lines)
-        part = SourcePart(
-            self._free(name if name not in _GENERIC and name else _by_input(source) or name), source=source
-        )
+        part = SourcePart(self._free(self._named(frame), _by_input(source), source.format), source=source)
         if source.stream:
             self._job.sources.append(part)
             self._sources[part.name] = part
@@ -254,8 +260,7 @@ class _Making:
         return all(_watermark(each) == watermark for each in self._users.get(id(frame), ()))
 
     def _statement(self, frame: Frame, statement: Statement) -> str:
-        name = self._views.get(id(frame)) or self._naming.of(frame.lines) or "statement"
-        operator = OperatorPart(self._free(name), sql=statement.text)
+        operator = OperatorPart("", sql=statement.text)
         for view, used in statement.views.items():
             part = self._part(used)
             if reads_stream(used):
@@ -264,6 +269,7 @@ class _Making:
                 operator.notes.append(f"the view {view} is computed from no stream: declare it as a table")
             if part != view:
                 operator.sql = re.sub(rf"\b{view}\b", part, operator.sql)
+        operator.name = self._free(self._named(frame), f"{part}_queried")
         self._add(operator)
         return operator.name
 
@@ -284,8 +290,7 @@ class _Making:
                 operator.tables.append(operator.frames[id(each)])
             else:
                 operator.notes.append("spark.sql over no stream: declare a table, and take it as an argument")
-        name = self._views.get(id(frame)) or self._naming.of(frame.lines) or "result"
-        operator.name = self._free(name)
+        operator.name = self._free(self._named(frame), f"{operator.inputs[0]}_{_done_last(frame)}")
         self._add(operator)
         return operator.name
 
@@ -322,14 +327,8 @@ class _Making:
             return True
         return (id(frame) in self._timed or id(frame) in self._shared) and reads_stream(frame)
 
-    def _sink_name(self, query: Query) -> str:
-        named = query.name or self._naming.of(query.lines)
-        if named and named not in _GENERIC:
-            return named
-        target = query.table or query.options.get("topic") or query.options.get("path")
-        if isinstance(target, str) and (last := re.split(r"[/.:]", target.rstrip("/"))[-1]):
-            return last
-        return getattr(query.function, "__name__", "").strip("<>").replace("lambda", "batches") or "output"
+    def _named(self, frame: Frame) -> str:
+        return self._views.get(id(frame)) or self._naming.of(frame.lines)
 
     def _settings(self) -> None:
         job, given = self._job, self._recording.session.settings
@@ -358,12 +357,13 @@ class _Making:
                     "add it to spark_conf, with its packages, for Spark 4.3"
                 )
 
-    def _free(self, name: str) -> str:
-        wanted = _identifier(name)
+    def _free(self, *names: str | None) -> str:
+        """Return the first name that is one and is free; if none is, the last one with a number."""
+        wanted = [_identifier(each) for each in names if each]
         taken = {"job", "Job", "F", "DataFrame"} | {
             each.name for each in (*self._job.sources, *self._job.tables, *self._job.operators, *self._job.sinks)
         }
-        return free_name(wanted, taken)
+        return next((each for each in wanted if each not in taken), None) or free_name(wanted[-1], taken)
 
 
 class Naming:
@@ -371,26 +371,36 @@ class Naming:
 
     def __init__(self, program: Path) -> None:
         self._file = str(program.resolve())
-        tree = ast.parse(program.read_text(encoding="utf-8"))
-        self._assigned = [
-            (
-                each.lineno,
-                each.end_lineno or each.lineno,
-                target.attr if isinstance(target, ast.Attribute) else target.id,
-            )
-            for each in ast.walk(tree)
-            if isinstance(each, ast.Assign)
-            for target in each.targets
-            if isinstance(target, ast.Name | ast.Attribute)
-        ]
 
-    def of(self, lines: Iterable[tuple[str, int]]) -> str:
-        """Return the variable that gets what was made at some lines, the innermost first, or ''."""
-        for file, line in lines:
-            found = [(last - first, name) for first, last, name in self._assigned if first <= line <= last]
-            if found and file == self._file:
-                return min(found)[1].lstrip("_")
+    def of(self, lines: Iterable[tuple[str, int]], *, query: bool = False) -> str:
+        """Return the variable that gets a DataFrame or query of some lines, the innermost first, or ''."""
+        # A function of another module may make several.
+        for file, line in sorted(lines, key=lambda each: each[0] != self._file):
+            found = [
+                (last - first, name.lstrip("_"))
+                for first, last, name, starts in _assigned(file)
+                if first <= line <= last and (query or not starts)
+            ]
+            if found and (name := min(found)[1]) not in _GENERIC:
+                return name
         return ""
+
+
+@cache
+def _assigned(file: str) -> list[tuple[int, int, str, bool]]:
+    """Return the first and last line of each assignment, its variable, and whether it starts a query."""
+    return [
+        (
+            each.lineno,
+            each.end_lineno or each.lineno,
+            target.attr if isinstance(target, ast.Attribute) else target.id,
+            any(isinstance(inner, ast.Attribute) and inner.attr == "writeStream" for inner in ast.walk(each.value)),
+        )
+        for each in ast.walk(ast.parse(Path(file).read_bytes()))
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+        if isinstance(target, ast.Name | ast.Attribute)
+    ]
 
 
 def _shared(results: list[Frame]) -> set[int]:
@@ -443,10 +453,25 @@ def duration(text: str) -> str | None:
 
 
 def _by_input(source: Source) -> str:
-    target = source.table or next(
-        (source.options[key] for key in ("subscribe", "subscribePattern", "path") if source.options.get(key)), ""
-    )
-    return re.split(r"[/.:]", str(target).rstrip("/*"))[-1] if isinstance(target, str) else ""
+    return _last(source.table, next(filter(None, map(source.options.get, _INPUTS)), ""))
+
+
+def _last(table: str | None, target: Any) -> str:
+    """Return the last part of the name of a table or a path, or a topic."""
+    if table:
+        return table.rpartition(".")[2]
+    return target.rstrip("/*").rpartition("/")[2] if isinstance(target, str) else ""
+
+
+def _function_name(function: Any) -> str:
+    return getattr(function, "__name__", "<").strip("_").partition("<")[0]
+
+
+def _done_last(frame: Frame) -> str:
+    match frame.node:
+        case Call(function=Attribute(name=name)):
+            return _DONE.get(name, name)
+    return "selected"
 
 
 def _is_relative(path: Any) -> bool:

@@ -60,9 +60,28 @@ def test_queries_that_share_rows_share_an_operator(tmp_path: Path) -> None:
     job = imported(tmp_path, PROGRAMS["several queries of shared rows"])
     assert job.count("@job.operator") == 4
     assert job.count("job.source(") == 1
-    assert 'job.sink("counts_2", input=counts, format="console")' in job
+    assert 'job.sink("small", input=counts, format="console")' in job
     assert '@job.operator(inputs=[parsed_by_time], output_mode="update")\ndef counts' in job
-    assert "@job.operator(inputs=[parsed])\ndef big" in job
+    assert "@job.operator(inputs=[parsed])\ndef parsed_filtered" in job
+    assert 'job.sink("big", input=parsed_filtered' in job
+
+
+def test_what_has_no_variable_has_a_name_of_its_input_and_what_is_done_with_it(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        """
+df = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "a:1").option("subscribe", "orders.v1").load()
+df = df.where("key IS NOT NULL")
+df.writeStream.format("console").start()
+rate = spark.readStream.format("rate").load()
+rate.groupBy("value").count().writeStream.format("console").start()
+spark.readStream.format("rate").load().writeStream.foreachBatch(lambda batch, batch_id: batch.show()).start()
+""",
+    )
+    assert re.findall(r'job.(?:source|sink)\(\s*"(\w+)"|def (\w+)\(\w+: DataFrame', job) == [
+        ("orders_v1", ""), ("rate", ""), ("rate_2", ""), ("", "orders_v1_filtered"), ("", "rate_counted"),
+        ("orders_v1_filtered_console", ""), ("rate_counted_console", ""), ("rate_2_batches", ""),
+    ]  # fmt: skip
 
 
 def test_a_watermark_holds_for_the_rows_behind_it_only(tmp_path: Path) -> None:
