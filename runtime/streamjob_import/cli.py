@@ -36,17 +36,16 @@ def import_command(
     if target.exists():
         raise UnusableTarget(f"{target} exists", "delete it, or name another file with --output")
     recording = record(program, arguments or ())
-    written = write_job(recording)
+    text = write_job(recording)
     try:
-        target.write_text(written.text, encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnusableTarget(f"{target}: cannot be written: {error.strerror}", "name another file") from None
     typer.echo(f"wrote {target}")
     if recording.ended:
         typer.echo(f"the program ended at {recording.ended}: queries that it starts later are missing")
-    if written.decisions:
-        places = "1 place" if written.decisions == 1 else f"{written.decisions} places"
-        typer.echo(f"decide at {places}: look for DECIDE in it")
+    if places := text.count("# DECIDE"):
+        typer.echo(f"decide at {places} place{'s' * (places > 1)}: look for DECIDE in it")
     try:
         load_job(target)
     except InvalidJob as error:

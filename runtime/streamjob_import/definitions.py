@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streamjob.job.connectors.options import is_secret
 from streamjob_import.expressions import FromEnvironment, Node, Root, Value, parts_of
-from streamjob_import.recording import Broadcast, Frame, Session, UserFunction
+from streamjob_import.recording import Frame, Session, UserFunction
 from streamjob_import.running import Recording
 
 _TIME = re.compile(r"20\d\d\W?[01]\d\W?[0-3]\d|[0-3]\d\W?[01]\d\W?20\d\d|\b1\d{9}")
@@ -161,17 +161,14 @@ class Definitions:
         if isinstance(value, Path):
             self.imported("from pathlib import Path")
             return f"Path({self._string(str(value))})"
-        if isinstance(value, Broadcast) and (text := self.literal(value.value)) is not None:
-            self.imported("from types import SimpleNamespace")
-            return f"SimpleNamespace(value={text})"
         if isinstance(value, logging.Logger):
             self.imported("import logging")
             return f"logging.getLogger({value.name!r})"
         if isinstance(value, argparse.Namespace | types.SimpleNamespace):
             self.imported("from types import SimpleNamespace")
             items = {name: self.literal(each) for name, each in vars(value).items()}
-            given = ", ".join(f"{name}={text}" for name, text in items.items() if text is not None)
-            return f"SimpleNamespace({given})"
+            given = ", ".join(f"{name}={text}" for name, text in items.items())
+            return None if None in items.values() else f"SimpleNamespace({given})"
         if isinstance(value, types.ModuleType):
             self.imported(f"import {value.__name__}")
             return value.__name__
@@ -318,16 +315,13 @@ class Definitions:
     def _container(self, value: Any) -> str | None:
         if isinstance(value, dict):
             items = [(self.literal(key), self._given(key, each)) for key, each in value.items()]
-            if any(key is None or each is None for key, each in items):
-                return None
-            return "{" + ", ".join(f"{key}: {each}" for key, each in items) + "}"
+            inner = ", ".join(f"{key}: {each}" for key, each in items)
+            return None if any(None in each for each in items) else f"{{{inner}}}"
         texts = [self.literal(each) for each in value]
-        if any(each is None for each in texts) or (isinstance(value, set) and not value):
+        if None in texts or value == set():
             return None
-        inner = ", ".join(each for each in texts if each is not None)
-        if isinstance(value, tuple):
-            return f"({inner},)" if len(value) == 1 else f"({inner})"
-        return f"[{inner}]" if isinstance(value, list) else "{" + inner + "}"
+        before, after = {list: "[]", tuple: "()", set: "{}"}[type(value)]
+        return f"{before}{', '.join(map(str, texts))}{',' if isinstance(value, tuple) and texts else ''}{after}"
 
     def _string(self, value: str) -> str:
         return " + ".join(map(self._piece, self.pieces(value)))
@@ -374,14 +368,14 @@ class Definitions:
         for each in ast.walk(node):
             pairs: list[tuple[Any, Any]] = []
             match each:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    pairs = [(name, value)]
-                case ast.keyword(arg=name, value=value):
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.keyword(arg=name, value=value)
+                    | ast.Call(func=ast.Attribute(attr="option"), args=[ast.Constant(value=name), value])
+                ):
                     pairs = [(name, value)]
                 case ast.Dict(keys=keys, values=values):
                     pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
-                case ast.Call(func=ast.Attribute(attr="option"), args=[ast.Constant(value=name), value]):
-                    pairs = [(name, value)]
             for name, value in pairs:
                 is_text = isinstance(name, str) and isinstance(value, ast.Constant) and isinstance(value.value, str)
                 if is_text and is_secret(name, value.value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -218,19 +218,8 @@ def _recorded_lambda(function: Callable[..., Any]) -> Value:
 
 def parts_of(value: Any) -> Iterator[Any]:
     """Yield the values that an expression or container consists of, one level down."""
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list | tuple | set):
-        yield from value
-    else:
-        match value.node if isinstance(value, Value) else value:
-            case Attribute(of=of):
-                yield of
-            case Call(function=function, args=args, kwargs=kwargs):
-                yield from (function, *args, *kwargs.values())
-            case Item(of=of, key=key):
-                yield from (of, key)
-            case Operation(operands=operands):
-                yield from operands
-            case Lambda(result=result):
-                yield result
+    node = value.node if isinstance(value, Value) else value
+    if isinstance(node, Node):
+        yield from (getattr(node, each.name) for each in fields(node))
+    elif isinstance(node, dict | list | tuple | set):
+        yield from node.values() if isinstance(node, dict) else node

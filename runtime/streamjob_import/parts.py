@@ -393,8 +393,8 @@ def _assigned(file: str) -> list[tuple[int, int, str, bool]]:
         (
             each.lineno,
             each.end_lineno or each.lineno,
-            target.attr if isinstance(target, ast.Attribute) else target.id,
-            any(isinstance(inner, ast.Attribute) and inner.attr == "writeStream" for inner in ast.walk(each.value)),
+            ast.unparse(target).rpartition(".")[2],
+            ".writeStream" in ast.unparse(each.value),
         )
         for each in ast.walk(ast.parse(Path(file).read_bytes()))
         if isinstance(each, ast.Assign)

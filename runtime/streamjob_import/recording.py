@@ -74,14 +74,6 @@ class Statement:
     views: Mapping[str, Frame]
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A call of a function of the program that gave a DataFrame."""
-
-    function: Any
-    args: tuple[Any, ...]
-
-
 class Frame(Value):
     """A DataFrame.
 
@@ -89,11 +81,14 @@ class Frame(Value):
         node: the call that made it, or a Source or Statement.
     """
 
+    made: list[tuple[Any, tuple[Any, ...]]]
+    """The functions of the program that gave it, by their code, and their arguments."""
+
     def __init__(self, session: Session, node: Any) -> None:
         super().__init__(node)
         self.session = session
         self.lines = list(Place.frames())
-        self.made: list[Made] = []
+        self.made = []
         session.frames.append(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -316,18 +311,11 @@ class Reader:
         return Frame(self._session, Source(self._stream, kind, options, schema, None, Place.here()))
 
 
-@dataclass
-class Broadcast:
-    """A value that is sent to all executors."""
-
-    value: Any
-
-
 class Context(Value):
     """`sparkContext`: what it gives is known only to Spark."""
 
     applicationId = "recorded"  # noqa: N815 - Spark's name
-    broadcast = Broadcast
+    broadcast = staticmethod(lambda value: SimpleNamespace(value=value))
 
     def __getattr__(self, name: str) -> Any:
         if name.endswith("jsc") or name == "hadoopConfiguration":

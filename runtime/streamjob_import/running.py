@@ -6,6 +6,7 @@ import ast
 import os
 import sys
 import time
+import traceback
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence, Set
@@ -18,7 +19,7 @@ from unittest.mock import patch
 
 from streamjob.errors import InvalidInput
 from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value, refuse_special
-from streamjob_import.recording import Frame, Made, Query, Session, Waits, column_function, user_function
+from streamjob_import.recording import Frame, Query, Session, Waits, column_function, user_function
 
 _SURROUNDINGS = {
     "getpass": ("getuser",),
@@ -132,14 +133,8 @@ def _constants(files: Iterable[str]) -> Iterator[Any]:
 
 
 def _line_of(error: Exception) -> str:
-    lines = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if Place.is_program(file):
-            lines.append(f"{Path(file).name}, line {traceback.tb_lineno}")
-        traceback = traceback.tb_next
-    return lines[-1] if lines else "the program"
+    active = [each for each in traceback.extract_tb(error.__traceback__) if Place.is_program(each.filename)]
+    return f"{Path(active[-1].filename).name}, line {active[-1].lineno}" if active else "the program"
 
 
 @contextmanager
@@ -154,7 +149,7 @@ def _stand_ins(
 ) -> Iterator[None]:
     before = set(sys.modules)
     with ExitStack() as stack:
-        for place, name, value in (*_replaced(), *_noted(computed)):
+        for place, name, value in _replaced(computed):
             stack.enter_context(patch.object(import_module(place), name, value))
         stack.callback(sys.modules.__setitem__, "__main__", sys.modules["__main__"])
         sys.modules["__main__"] = module
@@ -173,7 +168,7 @@ def _stand_ins(
                     del sys.modules[name]
 
 
-def _replaced() -> Iterator[tuple[str, str, Any]]:
+def _replaced(computed: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
     for place in _FUNCTIONS:
         names = vars(import_module(place))
         for name, value in names.items():
@@ -187,14 +182,11 @@ def _replaced() -> Iterator[tuple[str, str, Any]]:
     for name, value in {"DataFrame": Frame, "Column": Value}.items():
         yield "pyspark.sql", name, value
         yield f"pyspark.sql.{name.lower()}", name, value
+    for place, given in _SURROUNDINGS.items():
+        for name in given:
+            yield place, name, _noting(getattr(import_module(place), name), f"{place}.{name}()", computed)
     context = type("SparkContext", (), {"getOrCreate": staticmethod(lambda *_: Session.active().sparkContext)})
     yield "pyspark", "SparkContext", context
-
-
-def _noted(computed: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
-    for place, names in _SURROUNDINGS.items():
-        for name in names:
-            yield place, name, _noting(getattr(import_module(place), name), f"{place}.{name}()", computed)
 
 
 def _noting(function: Callable[..., Any], said: str, computed: dict[str, str]) -> Callable[..., Any]:
@@ -321,4 +313,4 @@ class _Calls:
         elif self._open and self._open[-1][0] is code:
             _, args = self._open.pop()
             if isinstance(result, Frame) and "<" not in code.co_qualname and code.co_flags & 0x0C == 0:
-                result.made.append(Made(code, args))
+                result.made.append((code, args))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,18 +22,6 @@ _WIDTH = 110
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A job's text.
-
-    Args:
-        decisions: how many places somebody has to decide at.
-    """
-
-    text: str
-    decisions: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Group:
     """Items between brackets, on one line or a line each."""
 
@@ -46,7 +34,7 @@ class _Chain(tuple[Any, ...]):
     """Calls behind each other, on one line or a line each."""
 
 
-def write_job(recording: Recording) -> Written:
+def write_job(recording: Recording) -> str:
     """Return the text of the job that does what a program did."""
     return _Writing(recording).written()
 
@@ -59,19 +47,19 @@ class _Writing:
         self._definitions = Definitions(recording, self._to_decide)
         self._definitions.imported("from streamjob import Job")
 
-    def written(self) -> Written:
+    def written(self) -> str:
         parts = self._parts
         blocks = [self._source(each, "source") for each in parts.sources]
         blocks += [self._source(each, "table") for each in parts.tables]
         blocks += [self._operator(each) for each in parts.operators]
         blocks += [self._sink(each) for each in parts.sinks]
-        if unplaced := self._comments(Part(""), []):
+        if unplaced := self._comments(Part("")):
             blocks.append(unplaced)
         if self._definitions.imports_from("pyspark.sql.avro.functions"):
             # Spark's own functions of Avro are in a package of their own.
             parts.settings.setdefault("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
         head = self._head(parts)
-        head = self._comments(Part(""), []) + head
+        head = self._comments(Part("")) + head
         program = self._recording.program.name
         docstring = f'"""The job {parts.name!r}, made from {program} by `streamjob import`.'
         if fixed := sorted(set(self._recording.variables) - self._definitions.referred):
@@ -86,9 +74,8 @@ class _Writing:
             body += ("\n\n" if "\ndef " in f"{before}{each}" else "\n") + each.rstrip("\n") + "\n"
             before = each
         text = f"{text}\n\n\n{body}" if texts and texts[0].startswith(("def ", "@", "class ")) else f"{text}\n\n{body}"
-        count = text.count("# DECIDE")
-        docstring += "\n\nWhere a comment begins with DECIDE, something is left to you.\n" if count else ""
-        return Written(f'{docstring}"""\n\n{text}', count)
+        docstring += "\n\nWhere a comment begins with DECIDE, something is left to you.\n" if "# DECIDE" in text else ""
+        return f'{docstring}"""\n\n{text}'
 
     def _head(self, parts: Parts) -> str:
         given: dict[str, Any] = {}
@@ -107,47 +94,50 @@ class _Writing:
     def _source(self, part: SourcePart, method: str) -> str:
         source = part.source
         assert source is not None
-        notes: list[str] = []
         given: dict[str, Any] = {"format": quoted(source.format)}
         if source.table is not None:
-            notes.append(f"the program reads the table {source.table} of Spark's catalog: name its format and its path")
+            self._to_decide.append(
+                f"the program reads the table {source.table} of Spark's catalog: name its format and its path"
+            )
             given["format"] = quoted("delta")
         if source.schema is not None:
-            given["schema"] = self._schema(source.schema, notes)
+            given["schema"] = self._schema(source.schema)
         elif method == "table" and source.format in ("csv", "json"):
-            notes.append("the columns of this table, as `name TYPE, …`; Spark guesses them from the rows")
+            self._to_decide.append("the columns of this table, as `name TYPE, …`; Spark guesses them from the rows")
             given["schema"] = quoted("...")
         options = {key: value for key, value in source.options.items() if value is not None}
         if options or source.table is not None:
-            given["options"] = self._options(options or {"path": source.table or ""}, notes)
+            given["options"] = self._options(options or {"path": source.table or ""})
         if part.watermark is not None:
-            given["watermark"] = self._watermark(part.watermark, notes)
+            given["watermark"] = self._watermark(part.watermark)
         text = _layout((f"{part.name} = ", _call(f"job.{method}", [quoted(part.name)], given)))
-        return self._comments(part, notes) + text
+        return self._comments(part) + text
 
-    def _schema(self, schema: Any, notes: list[str]) -> str:
+    def _schema(self, schema: Any) -> str:
         if isinstance(schema, str):
             return self._text(schema)
         if isinstance(schema, StructType):
             return quoted(columns_of(schema))
-        notes.append("the columns of this source, as `name TYPE, …`; the program takes them from what Spark reads")
+        self._to_decide.append(
+            "the columns of this source, as `name TYPE, …`; the program takes them from what Spark reads"
+        )
         return quoted("...")
 
-    def _watermark(self, watermark: tuple[Any, Any], notes: list[str]) -> _Group:
+    def _watermark(self, watermark: tuple[Any, Any]) -> _Group:
         column, delay = watermark
         if not isinstance(column, str) or not isinstance(delay, str):
-            notes.append("the column of the event time, and how late its rows may come")
+            self._to_decide.append("the column of the event time, and how late its rows may come")
             column, delay = "...", "1 minute"
         self._definitions.check(delay)
         return _Group("(", (quoted(column), quoted(duration(delay) or delay)), ")")
 
-    def _options(self, options: Mapping[str, Any], notes: list[str] | None = None) -> _Group:
+    def _options(self, options: Mapping[str, Any]) -> _Group:
         items = []
         for key, value in options.items():
             text = self._option(key, value)
             if text is None:
                 text = quoted("...")
-                (self._to_decide if notes is None else notes).append(f"the value of the option {key}")
+                self._to_decide.append(f"the value of the option {key}")
             items.append(f"{quoted(key)}: {text}")
         return _Group("{", tuple(items), "}")
 
@@ -172,19 +162,18 @@ class _Writing:
         return f'"""{text}"""' if "\n" in text and '"""' not in text and "\\" not in text else quoted(text)
 
     def _operator(self, part: OperatorPart) -> str:
-        notes: list[str] = []
         given: dict[str, Any] = {"inputs": _Group("[", tuple(part.inputs), "]")}
         if part.tables:
             given["tables"] = _Group("[", tuple(part.tables), "]")
         if part.watermark is not None:
-            given["watermark"] = self._watermark(part.watermark, notes)
+            given["watermark"] = self._watermark(part.watermark)
         if part.mode != "append":
             given["output_mode"] = quoted(part.mode)
         if part.result is None:
             self._definitions.check(part.sql)
             given["sql"] = self._text(part.sql)
             text = _layout((f"{part.name} = ", _call("job.sql", [quoted(part.name)], given)))
-            return self._comments(part, notes) + text
+            return self._comments(part) + text
         self._definitions.imported("from pyspark.sql import DataFrame")
         names = [*part.inputs, *part.tables]
         body = _Body(dict(part.frames), names[0], self._definitions, self._to_decide).lines(part.result)
@@ -192,26 +181,28 @@ class _Writing:
         parameters = _Group("(", tuple(f"{name}: DataFrame" for name in names), ")")
         header = _layout((f"def {part.name}", parameters, " -> DataFrame:"))
         lines = "".join(f"    {line}\n" if line else "\n" for line in body)
-        return self._comments(part, notes) + f"{decorator}\n{header}\n{lines}"
+        return self._comments(part) + f"{decorator}\n{header}\n{lines}"
 
     def _sink(self, part: SinkPart) -> str:
-        query, notes = part.query, list[str]()
+        query = part.query
         assert query is not None
         given: dict[str, Any] = {"input": part.input}
         options = {
             key: value for key, value in query.options.items() if key != "checkpointLocation" and value is not None
         }
         if query.function is not None or query.writer is not None:
-            given["function"] = self._function_of(query, notes)
+            given["function"] = self._function_of(query)
             # Spark does not give them to a function either.
             options = {}
         else:
             given["format"] = quoted(query.format or ("delta" if query.table else "parquet"))
             if query.table is not None:
-                notes.append(f"the program writes to the table {query.table} of Spark's catalog: name its path")
+                self._to_decide.append(
+                    f"the program writes to the table {query.table} of Spark's catalog: name its path"
+                )
                 options.setdefault("path", query.table)
         if options:
-            given["options"] = self._options(options, notes)
+            given["options"] = self._options(options)
         path = options.get("path")
         if (
             query.format in EXACTLY_ONCE_FORMATS
@@ -223,13 +214,13 @@ class _Writing:
         self._definitions.check(query.trigger.get("processingTime"))
         if query.partitions:
             given["partition_by"] = _Group("[", tuple(quoted(str(each)) for each in query.partitions), "]")
-        return self._comments(part, notes) + _layout((_call("job.sink", [quoted(part.name)], given),))
+        return self._comments(part) + _layout((_call("job.sink", [quoted(part.name)], given),))
 
-    def _function_of(self, query: Query, notes: list[str]) -> str:
+    def _function_of(self, query: Query) -> str:
         if query.function is not None:
             return self._definitions.function(query.function)
         if not hasattr(query.writer, "__code__"):
-            notes.append("foreach(writer) has no match: write a function of a batch")
+            self._to_decide.append("foreach(writer) has no match: write a function of a batch")
             self._definitions.define("write_rows", "def write_rows(batch, batch_id):\n    raise NotImplementedError\n")
             return "write_rows"
         called = self._definitions.function(query.writer)
@@ -237,12 +228,13 @@ class _Writing:
         self._definitions.define(name, f"def {name}(batch, batch_id):\n    batch.foreach({called})\n")
         return name
 
-    def _comments(self, part: Part, notes: Iterable[str]) -> str:
-        decide = [*notes, *self._to_decide]
+    def _comments(self, part: Part) -> str:
+        lines = [*(f"# DECIDE: {each}\n" for each in self._to_decide), *(f"# {each}\n" for each in part.notes)]
         self._to_decide.clear()
-        return "".join(f"# DECIDE: {each}\n" for each in decide) + "".join(f"# {each}\n" for each in part.notes)
+        return "".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
 class _Body:
     """The body of an operator's function.
 
@@ -251,20 +243,17 @@ class _Body:
         first: a DataFrame that the function takes, which knows the session.
     """
 
-    def __init__(self, names: dict[int, str], first: str, definitions: Definitions, to_decide: list[str]) -> None:
-        self._names = names
-        self._taken = set(names.values())
-        self._first = first
-        self._definitions = definitions
-        self._to_decide = to_decide
+    _names: dict[int, str]
+    _first: str
+    _definitions: Definitions
+    _to_decide: list[str]
 
     def lines(self, result: Frame) -> list[str]:
         """Return its statements."""
         lines: list[str] = []
         for frame in self._used_twice(result):
-            name = free_name("rows", self._taken)
+            name = free_name("rows", self._names.values())
             lines += _layout((f"{name} = ", self._doc(frame))).splitlines()
-            self._taken.add(name)
             self._names[id(frame)] = name
         lines += _layout(("return ", self._doc(result))).splitlines()
         return lines
@@ -287,12 +276,12 @@ class _Body:
 
     def _made(self, frame: Frame) -> tuple[Any, tuple[Any, ...]] | None:
         """Return the outermost function of the program that gives a DataFrame, and its arguments."""
-        for made in reversed(frame.made):
-            function = self._definitions.named(made.function)
-            given = {id(each) for each in made.args if isinstance(each, Frame)}
-            plain = all(isinstance(each, Frame | Session | DataType | str | int | float | None) for each in made.args)
+        for code, args in reversed(frame.made):
+            function = self._definitions.named(code)
+            given = {id(each) for each in args if isinstance(each, Frame)}
+            plain = all(isinstance(each, Frame | Session | DataType | str | int | float | None) for each in args)
             if function is not None and given and plain and self._closed(frame, given):
-                return function, made.args
+                return function, args
         return None
 
     def _closed(self, frame: Frame, given: set[int]) -> bool:

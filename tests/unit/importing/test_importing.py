@@ -20,7 +20,7 @@ def imported(directory: Path, text: str, *arguments: str) -> str:
     """Return the job of a program."""
     program = directory / "program.py"
     program.write_text(HEAD + text, encoding="utf-8")
-    return write_job(record(program, arguments)).text
+    return write_job(record(program, arguments))
 
 
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS.keys())

@@ -61,7 +61,7 @@ def test_the_page_has_rows() -> None:
 def test_a_row_is_what_import_makes(left: str, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(program(left.strip("`")), encoding="utf-8")
-    job = write_job(record(file)).text
+    job = write_job(record(file))
     named = re.findall(r"`([^`]+)`", ROWS[left])
     for text in named or [ROWS[left]]:
         assert (text in job) if text != "nothing" else (left.strip("`.()") not in job)
