@@ -29,6 +29,7 @@ from streamjob_import.running import Recording
 
 _TIME = re.compile(r"20\d\d\W?[01]\d\W?[0-3]\d|[0-3]\d\W?[01]\d\W?20\d\d|\b1\d{9}")
 """A date, or seconds since 1970."""
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
@@ -69,7 +70,7 @@ class Definitions:
         """Return the imports that the job needs, each a statement."""
         lines = dict(self._imports)
         for each in self._chosen():
-            if isinstance(each, ast.Import | ast.ImportFrom):
+            if isinstance(each, _IMPORTS):
                 named = [name for name in each.names if (name.asname or name.name).partition(".")[0] in self._used]
                 before = f"from {'.' * each.level}{each.module or ''} " if isinstance(each, ast.ImportFrom) else ""
                 for alias in named:
@@ -91,9 +92,7 @@ class Definitions:
 
     def texts(self) -> list[str]:
         """Return definitions, in the order of the program; those from inside of functions at the end."""
-        copied = [
-            self._with_session(each) for each in self._chosen() if not isinstance(each, ast.Import | ast.ImportFrom)
-        ]
+        copied = [self._with_session(each) for each in self._chosen() if not isinstance(each, _IMPORTS)]
         return [*copied, *self._own.values()]
 
     def is_known(self, value: Any) -> bool:
@@ -118,15 +117,13 @@ class Definitions:
             # It is made where it is used.
             for each in self._assigning(name):
                 self._use_all(each)
-            if any(
-                name in _bound_by(each) for each in self._statements if isinstance(each, ast.Import | ast.ImportFrom)
-            ):
+            if any(name in _bound_by(each) for each in self._statements if isinstance(each, _IMPORTS)):
                 self._used.add(name)
             return
         if name in self._bound:
             self._used.add(name)
             for each in self._statements:
-                if name in _bound_by(each) and not isinstance(each, ast.Import | ast.ImportFrom):
+                if name in _bound_by(each) and not isinstance(each, _IMPORTS):
                     self._use_all(each)
             return
         for each in self._tree.body:
@@ -420,7 +417,7 @@ class Definitions:
         return f"{''.join(decorators)}def {statement.name}{header}\n{lines}{body}"
 
     def _is_imported(self, name: str) -> bool:
-        imports = [each for each in self._statements if isinstance(each, ast.Import | ast.ImportFrom)]
+        imports = [each for each in self._statements if isinstance(each, _IMPORTS)]
         return any(name in _bound_by(each) for each in imports)
 
     def _made_inside(self, node: ast.AST, first: str, besides: Iterable[str] = ()) -> list[str]:

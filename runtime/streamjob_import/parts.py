@@ -128,7 +128,7 @@ def parts_of_job(recording: Recording) -> Parts:
 class _Making:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._naming = Naming(recording.program)
+        self._file = str(recording.program.resolve())
         session = recording.session
         self._job = Parts(_identifier(session.name or recording.program.stem, dash=True), functions=session.functions)
         self._parts: dict[int, str] = {}
@@ -137,13 +137,13 @@ class _Making:
         self._sources: dict[str, SourcePart] = {}
         self._tables: dict[int, str] = {}
         self._views = {id(frame): name for name, frame in session.views.items()}
-        self._shared = _shared([each.frame for each in recording.queries])
+        self._shared = _shared([each.frame for each in recording.session.queries])
         with_time = [each for each in session.frames if _watermark(each) is not None]
         self._users: dict[int, list[Frame]] = {}
-        for each in {id(each): each for query in recording.queries for each in ancestors(query.frame)}.values():
+        for each in {id(each): each for query in recording.session.queries for each in ancestors(query.frame)}.values():
             for used in rows_of(each):
                 self._users.setdefault(id(used), []).append(each)
-        for query in recording.queries:
+        for query in recording.session.queries:
             self._users.setdefault(id(query.frame), []).append(query.frame)
         self._timed = {id(each) for frame in with_time for each in (frame, *parents(frame))}
 
@@ -155,7 +155,7 @@ class _Making:
         for missing in self._recording.missing:
             if "." not in missing:
                 job.notes.append(f"the module {missing} is not installed here: what it gives was not known")
-        for query in self._recording.queries:
+        for query in self._recording.session.queries:
             self._query(query)
         self._settings()
         for sink in job.sinks:
@@ -181,7 +181,7 @@ class _Making:
         for each in self._stateful(part):
             self._modes[each] = self._operators[each].mode = query.mode
         target = _last(query.table, query.options.get("topic") or query.options.get("path"))
-        names = query.name, self._naming.of(query.lines, query=True), target, _function_name(query.function)
+        names = query.name, self._variable(query.lines, query=True), target, _function_name(query.function)
         sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query=query, input=part)
         if (every := query.trigger.get("processingTime")) and isinstance(every, str):
             shortest = duration(every)
@@ -196,7 +196,7 @@ class _Making:
         if place := query.options.get("checkpointLocation"):
             alone = "`streamjob run … --from spark:DIRECTORY` takes over the query's checkpoint, which is in"
             several = "the job starts without the query's checkpoint, which is in"
-            sink.notes.append(f"{alone if len(self._recording.queries) == 1 else several} {place}")
+            sink.notes.append(f"{alone if len(self._recording.session.queries) == 1 else several} {place}")
         self._job.sinks.append(sink)
 
     def _stateful(self, part: str) -> list[str]:
@@ -328,7 +328,20 @@ class _Making:
         return (id(frame) in self._timed or id(frame) in self._shared) and reads_stream(frame)
 
     def _named(self, frame: Frame) -> str:
-        return self._views.get(id(frame)) or self._naming.of(frame.lines)
+        return self._views.get(id(frame)) or self._variable(frame.lines)
+
+    def _variable(self, lines: Iterable[tuple[str, int]], *, query: bool = False) -> str:
+        """Return the variable that gets a DataFrame or query of some lines, the innermost first, or ''."""
+        # A function of another module may make several.
+        for file, line in sorted(lines, key=lambda each: each[0] != self._file):
+            found = [
+                (last - first, name.lstrip("_"))
+                for first, last, name, starts in _assigned(file)
+                if first <= line <= last and (query or not starts)
+            ]
+            if found and (name := min(found)[1]) not in _GENERIC:
+                return name
+        return ""
 
     def _settings(self) -> None:
         job, given = self._job, self._recording.session.settings
@@ -364,26 +377,6 @@ class _Making:
             each.name for each in (*self._job.sources, *self._job.tables, *self._job.operators, *self._job.sinks)
         }
         return next((each for each in wanted if each not in taken), None) or free_name(wanted[-1], taken)
-
-
-class Naming:
-    """Names of variables, by the lines that assign them."""
-
-    def __init__(self, program: Path) -> None:
-        self._file = str(program.resolve())
-
-    def of(self, lines: Iterable[tuple[str, int]], *, query: bool = False) -> str:
-        """Return the variable that gets a DataFrame or query of some lines, the innermost first, or ''."""
-        # A function of another module may make several.
-        for file, line in sorted(lines, key=lambda each: each[0] != self._file):
-            found = [
-                (last - first, name.lstrip("_"))
-                for first, last, name, starts in _assigned(file)
-                if first <= line <= last and (query or not starts)
-            ]
-            if found and (name := min(found)[1]) not in _GENERIC:
-                return name
-        return ""
 
 
 @cache
@@ -444,12 +437,10 @@ def _keeps_state(operator: OperatorPart) -> bool:
 
 def duration(text: str) -> str | None:
     """Return a duration of Spark, like `10 seconds`, as the job file has it: `10s`."""
-    found = re.fullmatch(r"\s*(\d+)\s*(milli|second|sec|minute|min|hour|h|m|s)\w*\s*", text, re.IGNORECASE)
-    if found is None:
+    found = re.fullmatch(r"\s*(\d+)\s*(millisecond|second|minute|hour|day)s?\s*", text, re.IGNORECASE)
+    if found is None or int(found[1]) == 0:
         return None
-    unit = {"milli": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h"}
-    number, word = int(found[1]), unit.get(found[2].lower(), found[2].lower())
-    return None if number == 0 else "1s" if word == "ms" else f"{number}{word}"
+    return f"{found[1]}{found[2][0].lower()}" if found[2].lower() != "millisecond" else "1s"
 
 
 def _by_input(source: Source) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import sys
-import time
 import traceback
 import types
 from collections import Counter
@@ -19,7 +18,7 @@ from unittest.mock import patch
 
 from streamjob.errors import InvalidInput
 from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value, refuse_special
-from streamjob_import.recording import Frame, Query, Session, Waits, column_function, user_function
+from streamjob_import.recording import Frame, Session, Waits, column_function, user_function
 
 _SURROUNDINGS = {
     "getpass": ("getuser",),
@@ -36,6 +35,7 @@ _FUNCTIONS = ("pyspark.sql.functions", "pyspark.sql.avro.functions", "pyspark.sq
 _MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")
 _SESSIONS = ("pyspark.sql", "pyspark.sql.session")
 _ROUNDS = 20
+_Patch = tuple[str, str, Any]
 _WINDOWS = ("pyspark.sql", "pyspark.sql.window")
 
 
@@ -69,11 +69,6 @@ class Recording:
     missing: tuple[str, ...] = ()
     ended: str = ""
 
-    @property
-    def queries(self) -> list[Query]:
-        """Those that it starts."""
-        return self.session.queries
-
 
 def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
     """Run a program; return what it would have started.
@@ -86,7 +81,6 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
     text = program.read_bytes()
     session = Session.current = Session()
     Undecided.raised.clear()
-    directory = str(program.parent.resolve())
     module = types.ModuleType("__main__")
     module.__file__ = str(program)
     # Notebooks and Spark's shell have these names.
@@ -95,7 +89,14 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
     environment = _Environment(os.environ)
     absent = _Absent()
     ended, before, computed = "", set(sys.modules), dict[str, str]()
-    with _stand_ins(session, module, environment, absent, [str(program), *arguments], directory, computed):
+    process: list[_Patch] = [
+        ("sys", "argv", [str(program), *arguments]),
+        ("sys", "path", [str(program.parent.resolve()), *sys.path]),
+        ("sys", "meta_path", [*sys.meta_path, absent]),
+        ("os", "environ", environment),
+        ("time", "sleep", _sleep(session)),
+    ]
+    with _stand_ins(module, environment, [*_replaced(computed), *process]):
         try:
             exec(compile(text, str(program.resolve()), "exec"), module.__dict__)
         except (Waits, KeyboardInterrupt):
@@ -138,37 +139,22 @@ def _line_of(error: Exception) -> str:
 
 
 @contextmanager
-def _stand_ins(
-    session: Session,
-    module: types.ModuleType,
-    environment: _Environment,
-    absent: _Absent,
-    argv: list[str],
-    directory: str,
-    computed: dict[str, str],
-) -> Iterator[None]:
-    before = set(sys.modules)
+def _stand_ins(module: types.ModuleType, environment: _Environment, replaced: Iterable[_Patch]) -> Iterator[None]:
     with ExitStack() as stack:
-        for place, name, value in _replaced(computed):
+        for place, name, value in replaced:
             stack.enter_context(patch.object(import_module(place), name, value))
-        stack.callback(sys.modules.__setitem__, "__main__", sys.modules["__main__"])
-        sys.modules["__main__"] = module
-        stack.enter_context(patch.object(sys, "argv", argv))
-        stack.enter_context(patch.object(sys, "path", [directory, *sys.path]))
-        stack.enter_context(patch.object(sys, "meta_path", [*sys.meta_path, absent]))
-        stack.enter_context(patch.object(os, "environ", environment))
-        stack.enter_context(patch.object(time, "sleep", _sleep(session)))
+        main, sys.modules["__main__"] = sys.modules["__main__"], module
         sys.setprofile(_Calls(environment))
         try:
             yield
         finally:
             sys.setprofile(None)
-            for name in set(sys.modules) - before:
-                if isinstance(sys.modules[name], _Module):
-                    del sys.modules[name]
+            sys.modules["__main__"] = main
+            for name in [name for name, each in sys.modules.items() if isinstance(each, _Module)]:
+                del sys.modules[name]
 
 
-def _replaced(computed: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
+def _replaced(computed: dict[str, str]) -> Iterator[_Patch]:
     for place in _FUNCTIONS:
         names = vars(import_module(place))
         for name, value in names.items():

@@ -96,9 +96,7 @@ class _Writing:
         assert source is not None
         given: dict[str, Any] = {"format": quoted(source.format)}
         if source.table is not None:
-            self._to_decide.append(
-                f"the program reads the table {source.table} of Spark's catalog: name its format and its path"
-            )
+            self._to_decide.append(f"the table {source.table} is of Spark's catalog: name its format and its path")
             given["format"] = quoted("delta")
         if source.schema is not None:
             given["schema"] = self._schema(source.schema)
@@ -118,9 +116,7 @@ class _Writing:
             return self._text(schema)
         if isinstance(schema, StructType):
             return quoted(columns_of(schema))
-        self._to_decide.append(
-            "the columns of this source, as `name TYPE, …`; the program takes them from what Spark reads"
-        )
+        self._to_decide.append("the columns of this source, as `name TYPE, …`; the program asks Spark")
         return quoted("...")
 
     def _watermark(self, watermark: tuple[Any, Any]) -> _Group:
@@ -197,9 +193,7 @@ class _Writing:
         else:
             given["format"] = quoted(query.format or ("delta" if query.table else "parquet"))
             if query.table is not None:
-                self._to_decide.append(
-                    f"the program writes to the table {query.table} of Spark's catalog: name its path"
-                )
+                self._to_decide.append(f"the table {query.table} is of Spark's catalog: name its path")
                 options.setdefault("path", query.table)
         if options:
             given["options"] = self._options(options)
