@@ -117,7 +117,7 @@ class Definitions:
             # It is made where it is used.
             for each in self._assigning(name):
                 self._use_all(each)
-            if any(name in _bound_by(each) for each in self._statements if isinstance(each, _IMPORTS)):
+            if self._is_imported(name):
                 self._used.add(name)
             return
         if name in self._bound:
@@ -317,8 +317,10 @@ class Definitions:
         texts = [self.literal(each) for each in value]
         if None in texts or value == set():
             return None
-        before, after = {list: "[]", tuple: "()", set: "{}"}[type(value)]
-        return f"{before}{', '.join(map(str, texts))}{',' if isinstance(value, tuple) and texts else ''}{after}"
+        inner = ", ".join(map(str, texts))
+        if isinstance(value, tuple):
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        return f"[{inner}]" if isinstance(value, list) else f"{{{inner}}}"
 
     def _string(self, value: str) -> str:
         return " + ".join(map(self._piece, self.pieces(value)))

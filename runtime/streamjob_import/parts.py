@@ -22,7 +22,6 @@ from streamjob_import.recording import (
     Query,
     Source,
     Statement,
-    UserFunction,
     ancestors,
     parents,
     reads_stream,
@@ -57,14 +56,14 @@ class Part:
     """
 
     name: str
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list, kw_only=True)
 
 
 @dataclass(slots=True)
 class SourcePart(Part):
     """A source, or a table."""
 
-    source: Source | None = None
+    source: Source
     watermark: tuple[Any, Any] | None = None
 
 
@@ -93,8 +92,8 @@ class OperatorPart(Part):
 class SinkPart(Part):
     """A sink."""
 
-    query: Query | None = None
-    input: str = ""
+    query: Query
+    input: str
 
 
 @dataclass(slots=True)
@@ -112,7 +111,7 @@ class Parts:
     settings: dict[str, Any] = field(default_factory=dict)
     partitions: Any = None
     interval: str | None = None
-    functions: Mapping[str, UserFunction] = field(default_factory=dict)
+    functions: Mapping[str, Any] = field(default_factory=dict)
     sources: list[SourcePart] = field(default_factory=list)
     tables: list[SourcePart] = field(default_factory=list)
     operators: list[OperatorPart] = field(default_factory=list)
@@ -158,12 +157,14 @@ class _Making:
         for query in self._recording.session.queries:
             self._query(query)
         self._settings()
+        intervals = [duration(str(each.query.trigger.get("processingTime"))) for each in job.sinks]
+        job.interval = min(filter(None, intervals), key=parse_duration, default=None)
         for sink in job.sinks:
-            every = sink.query.trigger.get("processingTime") if sink.query is not None else None
+            every = sink.query.trigger.get("processingTime")
             if (every is not None and (duration(str(every)) or every) != job.interval) or "milli" in str(every):
                 sink.notes.append(f"its trigger was {every}; a job has one interval, of its checkpoints")
-        options = [each.source.options for each in (*job.sources, *job.tables) if each.source is not None]
-        options += [each.query.options for each in job.sinks if each.query is not None]
+        options = [each.source.options for each in (*job.sources, *job.tables)]
+        options += [each.query.options for each in job.sinks]
         if any(_is_relative(each.get("path")) for each in options):
             job.notes.append("paths are relative to this file")
         return job
@@ -182,13 +183,7 @@ class _Making:
             self._modes[each] = self._operators[each].mode = query.mode
         target = _last(query.table, query.options.get("topic") or query.options.get("path"))
         names = query.name, self._variable(query.lines, query=True), target, _function_name(query.function)
-        sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query=query, input=part)
-        if (every := query.trigger.get("processingTime")) and isinstance(every, str):
-            shortest = duration(every)
-            if shortest and (
-                self._job.interval is None or parse_duration(shortest) < parse_duration(self._job.interval)
-            ):
-                self._job.interval = shortest
+        sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query, part)
         if query.trigger.get("availableNow") or query.trigger.get("once"):
             sink.notes.append("the program reads what is there and ends: run the job with --available-now")
         if query.trigger.get("continuous"):
@@ -363,7 +358,7 @@ class _Making:
                 f"left out of the settings: {shown}. Connectors of Kafka, files, Avro, PostgreSQL and lake tables are "
                 "part of streamjob"
             )
-            functions = any(each.query is not None and each.query.function is not None for each in job.sinks)
+            functions = any(each.query.function is not None for each in job.sinks)
             if functions or any(key == _CATALOG or not key.startswith(_LEFT_OUT) for key in dropped):
                 job.notes.append(
                     "DECIDE: what is left out of the settings may be needed, above all by functions of batches: "

@@ -93,7 +93,6 @@ class _Writing:
 
     def _source(self, part: SourcePart, method: str) -> str:
         source = part.source
-        assert source is not None
         given: dict[str, Any] = {"format": quoted(source.format)}
         if source.table is not None:
             self._to_decide.append(f"the table {source.table} is of Spark's catalog: name its format and its path")
@@ -181,7 +180,6 @@ class _Writing:
 
     def _sink(self, part: SinkPart) -> str:
         query = part.query
-        assert query is not None
         given: dict[str, Any] = {"input": part.input}
         options = {
             key: value for key, value in query.options.items() if key != "checkpointLocation" and value is not None
@@ -197,13 +195,8 @@ class _Writing:
                 options.setdefault("path", query.table)
         if options:
             given["options"] = self._options(options)
-        path = options.get("path")
-        if (
-            query.format in EXACTLY_ONCE_FORMATS
-            and isinstance(path, str)
-            and is_elsewhere(path)
-            and not in_bucket(path)
-        ):
+        path = str(options.get("path", ""))
+        if query.format in EXACTLY_ONCE_FORMATS and is_elsewhere(path) and not in_bucket(path):
             given["delivery"] = quoted("at-least-once")
         self._definitions.check(query.trigger.get("processingTime"))
         if query.partitions:
