@@ -86,10 +86,6 @@ class Definitions:
         ]
         return sorted(texts, key=lambda text: (text.startswith("from "), text))
 
-    def imports_from(self, module: str) -> bool:
-        """Return whether the job imports something from a module."""
-        return any(each.startswith(f"from {module} ") for each in self.imports())
-
     def texts(self) -> list[str]:
         """Return definitions, in the order of the program; those from inside of functions at the end."""
         copied = [self._with_session(each) for each in self._chosen() if not isinstance(each, _IMPORTS)]
@@ -231,15 +227,12 @@ class Definitions:
         header = "".join(lines[:body]).rstrip().removeprefix(f"def {definition.name}")
         return header, "".join(lines[body:]).rstrip() + "\n"
 
-    def _secret(self, name: str) -> str:
-        self.imported("import os")
-        variable = variable_for(name)
-        self._decisions.append(f"give the secret {name} in the variable {variable}")
-        return f'os.environ["{variable}"]'
-
     def _given(self, name: Any, value: Any) -> str | None:
-        is_plain = isinstance(name, str) and isinstance(value, str) and is_secret(name, value)
-        return self._secret(name) if is_plain else self.literal(value)
+        if not (isinstance(name, str) and isinstance(value, str) and is_secret(name, value)):
+            return self.literal(value)
+        self.imported("import os")
+        self._decisions.append(f"give the secret {name} in the variable {variable_for(name)}")
+        return f'os.environ["{variable_for(name)}"]'
 
     def _binding(self, name: str, value: Any, first: str) -> str:
         if isinstance(value, Session):

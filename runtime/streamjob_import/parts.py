@@ -182,7 +182,8 @@ class _Making:
         for each in self._stateful(part):
             self._modes[each] = self._operators[each].mode = query.mode
         target = _last(query.table, query.options.get("topic") or query.options.get("path"))
-        names = query.name, self._variable(query.lines, query=True), target, _function_name(query.function)
+        function = getattr(query.function, "__name__", "<").strip("_").partition("<")[0]
+        names = query.name, self._variable(query.lines, query=True), target, function
         sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query, part)
         if query.trigger.get("availableNow") or query.trigger.get("once"):
             sink.notes.append("the program reads what is there and ends: run the job with --available-now")
@@ -228,7 +229,8 @@ class _Making:
         return name
 
     def _source(self, frame: Frame, source: Source) -> str:
-        part = SourcePart(self._free(self._named(frame), _by_input(source), source.format), source=source)
+        given = _last(source.table, next(filter(None, map(source.options.get, _INPUTS)), ""))
+        part = SourcePart(self._free(self._named(frame), given, source.format), source)
         if source.stream:
             self._job.sources.append(part)
             self._sources[part.name] = part
@@ -438,19 +440,11 @@ def duration(text: str) -> str | None:
     return f"{found[1]}{found[2][0].lower()}" if found[2].lower() != "millisecond" else "1s"
 
 
-def _by_input(source: Source) -> str:
-    return _last(source.table, next(filter(None, map(source.options.get, _INPUTS)), ""))
-
-
 def _last(table: str | None, target: Any) -> str:
     """Return the last part of the name of a table or a path, or a topic."""
     if table:
         return table.rpartition(".")[2]
     return target.rstrip("/*").rpartition("/")[2] if isinstance(target, str) else ""
-
-
-def _function_name(function: Any) -> str:
-    return getattr(function, "__name__", "<").strip("_").partition("<")[0]
 
 
 def _done_last(frame: Frame) -> str:

@@ -454,14 +454,14 @@ def parents(frame: Frame) -> list[Frame]:
 
 def rows_of(frame: Frame) -> list[Frame]:
     """Return the DataFrames whose rows a DataFrame is made of by one step, without those that only name columns."""
-    if isinstance(frame.node, Statement):
-        return list(frame.node.views.values())
     return list(_taken(frame.node))
 
 
 def _taken(node: Any) -> Iterator[Frame]:
     if isinstance(node, Frame):
         yield node
+    elif isinstance(node, Statement):
+        yield from node.views.values()
     elif isinstance(node, Call):
         for each in (node.function, *node.args, *node.kwargs.values()):
             yield from _taken(each)

@@ -20,17 +20,12 @@ from streamjob.errors import InvalidInput
 from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value, refuse_special
 from streamjob_import.recording import Frame, Session, Waits, column_function, user_function
 
-_SURROUNDINGS = {
-    "getpass": ("getuser",),
-    "os": ("getlogin", "getpid"),
-    "platform": ("node",),
-    "random": ("randint", "random"),
-    "secrets": ("token_hex", "token_urlsafe"),
-    "socket": ("getfqdn", "gethostname"),
-    "tempfile": ("mkdtemp",),
-    "uuid": ("uuid1", "uuid4"),
-}
-"""Functions that give something else elsewhere, or at each call, by their modules."""
+_SURROUNDINGS = [
+    "getpass.getuser", "os.getlogin", "os.getpid", "platform.node", "random.randint", "random.random",
+    "secrets.token_hex", "secrets.token_urlsafe", "socket.getfqdn", "socket.gethostname", "tempfile.mkdtemp",
+    "uuid.uuid1", "uuid.uuid4",
+]  # fmt: skip
+"""Functions that give something else elsewhere, or at each call."""
 _FUNCTIONS = ("pyspark.sql.functions", "pyspark.sql.avro.functions", "pyspark.sql.protobuf.functions")
 _MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")
 _SESSIONS = ("pyspark.sql", "pyspark.sql.session")
@@ -78,7 +73,6 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
         NothingStarted: it started no query.
         Undecided: it decides by a value that only Spark knows.
     """
-    text = program.read_bytes()
     session = Session.current = Session()
     Undecided.raised.clear()
     module = types.ModuleType("__main__")
@@ -98,7 +92,7 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
     ]
     with _stand_ins(module, environment, [*_replaced(computed), *process]):
         try:
-            exec(compile(text, str(program.resolve()), "exec"), module.__dict__)
+            exec(compile(program.read_bytes(), str(program.resolve()), "exec"), module.__dict__)
         except (Waits, KeyboardInterrupt):
             pass
         except SystemExit as error:
@@ -168,9 +162,8 @@ def _replaced(computed: dict[str, str]) -> Iterator[_Patch]:
     for name, value in {"DataFrame": Frame, "Column": Value}.items():
         yield "pyspark.sql", name, value
         yield f"pyspark.sql.{name.lower()}", name, value
-    for place, given in _SURROUNDINGS.items():
-        for name in given:
-            yield place, name, _noting(getattr(import_module(place), name), f"{place}.{name}()", computed)
+    for place, name in (each.split(".") for each in _SURROUNDINGS):
+        yield place, name, _noting(getattr(import_module(place), name), f"{place}.{name}()", computed)
     context = type("SparkContext", (), {"getOrCreate": staticmethod(lambda *_: Session.active().sparkContext)})
     yield "pyspark", "SparkContext", context
 
@@ -188,10 +181,9 @@ def _sleep(session: Session) -> Callable[[float], None]:
     slept: Counter[tuple[str, int]] = Counter()
 
     def sleep(seconds: float) -> None:
-        place = next(Place.frames(), ("", 0))
-        slept[place] += 1
+        slept.update([next(Place.frames(), ("", 0))])
         # A loop that watches its queries never ends here.
-        if session.queries and slept[place] > _ROUNDS:
+        if session.queries and max(slept.values()) > _ROUNDS:
             raise Waits
 
     return sleep
@@ -236,9 +228,9 @@ class _Environment(dict[str, str]):
 
 
 def _is_asked_by_program() -> bool:
-    """Return whether the program itself reads the environment, and not a library that it calls."""
-    frame: Any = sys._getframe(2)
-    while frame.f_globals.get("__name__") in (__name__, "os"):
+    """Return whether the program itself reads the environment or imports, and not a library that it calls."""
+    frame: Any = sys._getframe(1)
+    while frame.f_globals.get("__name__", "").partition(".")[0] in ("importlib", "os", "streamjob_import"):
         frame = frame.f_back
     return Place.is_program(frame.f_code.co_filename)
 
@@ -265,10 +257,7 @@ class _Absent:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         from importlib.machinery import ModuleSpec
 
-        frame = sys._getframe(1)
-        while frame is not None and "importlib" in frame.f_code.co_filename:
-            frame = frame.f_back  # type: ignore[assignment]
-        if not Place.is_program(frame.f_code.co_filename):
+        if not _is_asked_by_program():
             return None
         self.modules.append(name)
         return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]

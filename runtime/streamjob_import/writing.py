@@ -55,7 +55,7 @@ class _Writing:
         blocks += [self._sink(each) for each in parts.sinks]
         if unplaced := self._comments(Part("")):
             blocks.append(unplaced)
-        if self._definitions.imports_from("pyspark.sql.avro.functions"):
+        if any("pyspark.sql.avro.functions" in each for each in self._definitions.imports()):
             # Spark's own functions of Avro are in a package of their own.
             parts.settings.setdefault("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
         head = self._head(parts)
@@ -127,20 +127,15 @@ class _Writing:
         return _Group("(", (quoted(column), quoted(duration(delay) or delay)), ")")
 
     def _options(self, options: Mapping[str, Any]) -> _Group:
-        items = []
-        for key, value in options.items():
-            text = self._option(key, value)
-            if text is None:
-                text = quoted("...")
-                self._to_decide.append(f"the value of the option {key}")
-            items.append(f"{quoted(key)}: {text}")
-        return _Group("{", tuple(items), "}")
+        return _Group("{", tuple(f"{quoted(key)}: {self._option(key, each)}" for key, each in options.items()), "}")
 
-    def _option(self, key: str, value: Any) -> str | None:
+    def _option(self, key: str, value: Any) -> str:
         if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
             return quoted(",".join(value))
         if not isinstance(value, str):
-            return self._definitions.literal(value) if not isinstance(value, Value) else None
+            text = self._definitions.literal(value) if not isinstance(value, Value) else None
+            self._to_decide += [] if text else [f"the value of the option {key}"]
+            return text or quoted("...")
         value = "".join(
             each.reference(key) if isinstance(each, FromEnvironment) else each
             for each in self._definitions.pieces(value)
@@ -298,16 +293,16 @@ class _Body:
                 return "..."
         if isinstance(value, Session):
             return f"{self._first}.sparkSession"
-        if isinstance(value, StructType) and not self._is_known(value):
+        if isinstance(value, StructType) and not self._definitions.is_known(value):
             return quoted(columns_of(value))
         if isinstance(value, UserFunction):
             return self._definitions.function(value)
         if isinstance(value, Value):
             return self._node(value)
-        if type(value) in (list, tuple) and not self._is_known(value):
+        if type(value) in (list, tuple) and not self._definitions.is_known(value):
             before, after = ("[", "]") if isinstance(value, list) else ("(", ",)" if len(value) == 1 else ")")
             return _Group(before, tuple(map(self._doc, value)), after)
-        if type(value) is dict and not self._is_known(value):
+        if type(value) is dict and not self._definitions.is_known(value):
             return _Group("{", tuple((self._doc(key), ": ", self._doc(each)) for key, each in value.items()), "}")
         if isinstance(value, str) and "\n" in value and '"""' not in value and "\\" not in value:
             return f'"""{value}"""'
@@ -315,9 +310,6 @@ class _Body:
         if text is None:
             self._to_decide.append(f"what stands for `...`: a {type(value).__name__} of the program")
         return text or "..."
-
-    def _is_known(self, value: Any) -> bool:
-        return self._definitions.is_known(value)
 
     def _node(self, value: Value) -> Any:
         links: list[Any] = []
