@@ -9,6 +9,7 @@ import typer
 
 from streamjob.errors import InvalidInput, InvalidJob
 from streamjob.job.loading.load import load_job
+from streamjob_import.parts import identifier
 from streamjob_import.running import record
 from streamjob_import.writing import write_job
 
@@ -32,7 +33,8 @@ def import_command(
     The program runs once, with a recorder in the place of Spark: no query starts, and Spark reads and
     writes nothing. What else the program does, it does.
     """
-    target = output or program.with_name(f"{program.stem}_job.py")
+    # A module: Python imports the job's functions from it.
+    target = output or program.with_name(f"{identifier(program.stem)}_job.py")
     if target.exists():
         raise UnusableTarget(f"{target} exists", "delete it, or name another file with --output")
     recording = record(program, arguments or ())

@@ -11,10 +11,10 @@ import functools
 import inspect
 import logging
 import re
+import sys
 import textwrap
 import types
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from importlib import import_module
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -485,7 +485,11 @@ def needs_spark(value: Any) -> bool:
         return True
     if isinstance(value, Value) and isinstance(value.node, Root):
         return "pyspark" in value.node.imported or value.node.text.startswith("spark.")
-    return isinstance(value, Value | Node | list | tuple | dict) and any(needs_spark(each) for each in parts_of(value))
+    if isinstance(value, Value | Node | list | tuple | dict):
+        return any(needs_spark(each) for each in parts_of(value))
+    # An object, such as a table of Delta, may keep what Spark has given.
+    is_object = not (isinstance(value, types.ModuleType | type) or inspect.isroutine(value))
+    return is_object and any(isinstance(each, Session | Value) for each in getattr(value, "__dict__", {}).values())
 
 
 def quoted(text: str) -> str:
@@ -528,10 +532,5 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _gives(module: str, name: str) -> bool:
-    try:
-        found = import_module(module)
-    except ImportError:
-        return False
-    return name in getattr(found, "__all__", ()) or (
-        not hasattr(found, "__all__") and hasattr(found, name) and not hasattr(builtins, name)
-    )
+    found = vars(sys.modules[module]) if module in sys.modules else {}
+    return name in found.get("__all__", found.keys() - vars(builtins).keys())

@@ -36,7 +36,6 @@ _CATALOG = "spark.sql.defaultCatalog"
 _LEFT_OUT = ("spark.sql.extensions", "spark.sql.catalog.", _CATALOG, _S3, "spark.sql.streaming.", "spark.jars")
 """What the names of settings begin with that a job does not have."""
 _FOREIGN_CLASS = re.compile(r"(?!org\.apache\.(spark|hadoop)\.)([a-z]\w*\.){2,}[A-Z]\w*")
-"""A class that a package must bring."""
 _INPUTS = ("subscribe", "subscribePattern", "path")
 _DONE = {
     "agg": "aggregated", "count": "counted", "drop": "selected", "dropDuplicates": "distinct", "filter": "filtered",
@@ -129,22 +128,20 @@ class _Making:
         self._recording = recording
         self._file = str(recording.program.resolve())
         session = recording.session
-        self._job = Parts(_identifier(session.name or recording.program.stem, dash=True), functions=session.functions)
+        self._job = Parts(identifier(session.name or recording.program.stem, dash=True), functions=session.functions)
         self._parts: dict[int, str] = {}
         self._operators: dict[str, OperatorPart] = {}
         self._modes: dict[str, str] = {}
-        self._sources: dict[str, SourcePart] = {}
         self._tables: dict[int, str] = {}
         self._views = {id(frame): name for name, frame in session.views.items()}
-        self._shared = _shared([each.frame for each in recording.session.queries])
-        with_time = [each for each in session.frames if _watermark(each) is not None]
+        self._shared = _shared([each.frame for each in session.queries])
         self._users: dict[int, list[Frame]] = {}
-        for each in {id(each): each for query in recording.session.queries for each in ancestors(query.frame)}.values():
-            for used in rows_of(each):
-                self._users.setdefault(id(used), []).append(each)
-        for query in recording.session.queries:
+        for query in session.queries:
             self._users.setdefault(id(query.frame), []).append(query.frame)
-        self._timed = {id(each) for frame in with_time for each in (frame, *parents(frame))}
+            for each in ancestors(query.frame):
+                for used in rows_of(each):
+                    self._users.setdefault(id(used), []).append(each)
+        self._timed = {id(each) for one in session.frames if _watermark(one) for each in (one, *parents(one))}
 
     def job(self) -> Parts:
         job, session = self._job, self._recording.session
@@ -182,7 +179,11 @@ class _Making:
         for each in self._stateful(part):
             self._modes[each] = self._operators[each].mode = query.mode
         target = _last(query.table, query.options.get("topic") or query.options.get("path"))
-        function = getattr(query.function, "__name__", "<").strip("_").partition("<")[0]
+        function = getattr(getattr(query.function, "func", query.function), "__name__", "").strip("_")
+        if function == "<lambda>":
+            function = next(
+                (each for each in query.function.__code__.co_names if each in query.function.__globals__), ""
+            )
         names = query.name, self._variable(query.lines, query=True), target, function
         sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query, part)
         if query.trigger.get("availableNow") or query.trigger.get("once"):
@@ -233,7 +234,6 @@ class _Making:
         part = SourcePart(self._free(self._named(frame), given, source.format), source)
         if source.stream:
             self._job.sources.append(part)
-            self._sources[part.name] = part
         else:
             self._job.tables.append(part)
             part.notes.append("it is read again when the job starts; `refresh` reads it more often")
@@ -242,7 +242,8 @@ class _Making:
     def _with_watermark(self, frame: Frame, watermark: tuple[Any, Any]) -> str:
         parent = parents(frame)[0]
         name = self._part(parent)
-        part = self._sources.get(name) or self._operators.get(name)
+        timed: list[SourcePart | OperatorPart] = [*self._job.sources, *self._job.operators]
+        part = next((each for each in timed if each.name == name), None)
         if part is None or part.watermark not in (None, watermark) or not self._only_by_time(parent, watermark):
             operator = OperatorPart(
                 self._free(f"{name}_by_time"), result=parent, inputs=[name], frames={id(parent): name}
@@ -369,7 +370,7 @@ class _Making:
 
     def _free(self, *names: str | None) -> str:
         """Return the first name that is one and is free; if none is, the last one with a number."""
-        wanted = [_identifier(each) for each in names if each]
+        wanted = [identifier(each) for each in names if each]
         taken = {"job", "Job", "F", "DataFrame"} | {
             each.name for each in (*self._job.sources, *self._job.tables, *self._job.operators, *self._job.sinks)
         }
@@ -409,10 +410,9 @@ def _shared(results: list[Frame]) -> set[int]:
 def _watermark(frame: Frame) -> tuple[Any, Any] | None:
     match frame.node:
         case Call(function=Attribute(name="withWatermark"), args=args, kwargs=kwargs):
-            given = [*args, *kwargs.values()]
-            return given[0], given[1]
-        case _:
-            return None
+            column, delay = [*args, *kwargs.values()]
+            return column, delay
+    return None
 
 
 def _keeps_state(operator: OperatorPart) -> bool:
@@ -458,7 +458,8 @@ def _is_relative(path: Any) -> bool:
     return isinstance(path, str) and "://" not in path and not path.startswith(("/", "file:", "${"))
 
 
-def _identifier(name: str, *, dash: bool = False) -> str:
+def identifier(name: str, *, dash: bool = False) -> str:
+    """Return a name as one of Python, or with dashes as one of a job."""
     text = re.sub(r"[^A-Za-z0-9]+", "-" if dash else "_", name).strip("-_") or "job"
     if dash:
         return text.lower()

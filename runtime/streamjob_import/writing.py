@@ -63,7 +63,9 @@ class _Writing:
         program = self._recording.program.name
         docstring = f'"""The job {parts.name!r}, made from {program} by `streamjob import`.'
         if fixed := sorted(set(self._recording.variables) - self._definitions.referred):
-            parts.notes.append(f"read from the environment by the program, and fixed in this text: {', '.join(fixed)}")
+            parts.notes.append(
+                f"modules that read the environment still do; else it is fixed in this text: {', '.join(fixed)}"
+            )
         notes = "".join(f"# {each}\n" for each in parts.notes)
         imports = "\n".join(["from __future__ import annotations", "", *self._definitions.imports()])
         texts = [each.strip("\n") for each in self._definitions.texts()]

@@ -11,6 +11,7 @@ from pyspark import SparkContext
 from tests.unit.importing.programs import HEAD, PROGRAMS, READ, WRITE
 
 from streamjob.job.loading.load import load_job
+from streamjob_import.cli import import_command
 from streamjob_import.expressions import Undecided
 from streamjob_import.running import NothingStarted, ProgramFailed, record
 from streamjob_import.writing import write_job
@@ -444,3 +445,29 @@ rows{WRITE}
     assert '"lake"' not in job
     assert '"org.apache.sedona' not in job
     assert "DECIDE: what is left out of the settings may be needed" in job
+
+
+def test_the_job_of_a_program_with_a_name_that_is_no_module_is_one(tmp_path: Path) -> None:
+    program = tmp_path / "05-fill.py"
+    program.write_text(f"{HEAD}{READ}rows.writeStream.foreachBatch(lambda batch, n: batch.show()).start()")
+    import_command(program)
+    assert load_job(tmp_path / "_05_fill_job.py").spec.name == "a-program"
+
+
+def test_an_object_that_keeps_the_session_is_made_in_the_function_that_uses_it(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+class Table:
+    def __init__(self, session, name):
+        self.session, self.name = session, name
+table = Table(spark, "people")
+def merge(batch, batch_id):
+    batch.write.saveAsTable(table.name)
+{READ}
+rows.writeStream.foreachBatch(lambda batch, batch_id: merge(batch, batch_id)).start()
+""",
+    )
+    assert '    spark = batch.sparkSession\n    table = Table(spark, "people")\n' in job
+    assert "DECIDE" not in job
+    assert 'job.sink("merge", input=rows' in job
