@@ -15,6 +15,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from configparser import SectionProxy
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ class Definitions:
             return value.__name__
         if isinstance(value, StatefulProcessor) and type(value).__init__ is StatefulProcessor.__init__:
             return f"{self.function(type(value))}()"
-        if type(value) in (list, tuple, set, dict):
+        if type(value) in (list, tuple, set, dict, SectionProxy):
             return self._container(value)
         return self.function(value) if callable(value) and hasattr(value, "__code__") else None
 
@@ -239,7 +240,7 @@ class Definitions:
             return f"    {name} = {first}.sparkSession\n"
         if (text := self._given(name, value)) is not None:
             return f"    {name} = {text}\n" if text != name else ""
-        self._decisions.append(f"{name} is a {type(value).__name__} of the program: make it here")
+        self._decisions.append(f"the program makes {name}: make it here")
         return f"    {name} = ...  # DECIDE\n"
 
     def _method(self, method: Any) -> str:
@@ -260,8 +261,8 @@ class Definitions:
                     lacking.append(field)
                 else:
                     lines.append(f"    made.{field} = {text}\n")
-            without = f" and lacks {', '.join(lacking)}" if lacking else ""
-            self._decisions.append(f"{method.__qualname__} has an object that is made without its constructor{without}")
+            said = f"{method.__qualname__} has an object without {', '.join(lacking)}: make it here"
+            self._decisions += [said] if lacking else []
         body = "".join(lines) + f"    return {called}(batch, batch_id)\n"
         return self._added(method, method.__name__.lstrip("_"), lambda free: f"def {free}(batch, batch_id):\n{body}")
 
@@ -303,7 +304,7 @@ class Definitions:
         return free
 
     def _container(self, value: Any) -> str | None:
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             items = [(self.literal(key), self._given(key, each)) for key, each in value.items()]
             inner = ", ".join(f"{key}: {each}" for key, each in items)
             return None if any(None in each for each in items) else f"{{{inner}}}"

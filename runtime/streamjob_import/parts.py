@@ -179,12 +179,11 @@ class _Making:
         for each in self._stateful(part):
             self._modes[each] = self._operators[each].mode = query.mode
         target = _last(query.table, query.options.get("topic") or query.options.get("path"))
-        function = getattr(getattr(query.function, "func", query.function), "__name__", "").strip("_")
-        if function == "<lambda>":
-            function = next(
-                (each for each in query.function.__code__.co_names if each in query.function.__globals__), ""
-            )
-        names = query.name, self._variable(query.lines, query=True), target, function
+        function = getattr(query.function, "func", query.function)
+        called = getattr(function, "__name__", "").strip("_")
+        if called == "<lambda>":
+            called = next((each for each in function.__code__.co_names if each in function.__globals__), "")
+        names = query.name, self._variable(query.lines, query=True), target, called
         sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query, part)
         if query.trigger.get("availableNow") or query.trigger.get("once"):
             sink.notes.append("the program reads what is there and ends: run the job with --available-now")

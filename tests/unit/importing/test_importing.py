@@ -471,3 +471,24 @@ rows.writeStream.foreachBatch(lambda batch, batch_id: merge(batch, batch_id)).st
     assert '    spark = batch.sparkSession\n    table = Table(spark, "people")\n' in job
     assert "DECIDE" not in job
     assert 'job.sink("merge", input=rows' in job
+
+
+def test_an_object_of_a_method_gets_its_fields(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+import configparser
+class Sink:
+    def __init__(self, config, lock):
+        self.config, self.lock = config, lock
+    def write(self, batch, batch_id):
+        batch.write.parquet(self.config["path"])
+config = configparser.ConfigParser()
+config.read_dict({{"out": {{"path": "there"}}}})
+{READ}
+rows.writeStream.foreachBatch(Sink(config["out"], None).write).queryName("whole").start()
+rows.writeStream.foreachBatch(Sink("out", object()).write).queryName("without").start()
+""",
+    )
+    assert '    made.config = {"path": "there"}\n' in job
+    assert re.findall("# DECIDE: (.*)", job) == ["Sink.write has an object without lock: make it here"]
