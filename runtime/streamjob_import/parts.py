@@ -38,9 +38,9 @@ _LEFT_OUT = ("spark.sql.extensions", "spark.sql.catalog.", _CATALOG, _S3, "spark
 _FOREIGN_CLASS = re.compile(r"(?!org\.apache\.(spark|hadoop)\.)([a-z]\w*\.){2,}[A-Z]\w*")
 _INPUTS = ("subscribe", "subscribePattern", "path")
 _DONE = {
-    "agg": "aggregated", "count": "counted", "drop": "selected", "dropDuplicates": "distinct", "filter": "filtered",
-    "join": "joined", "select": "selected", "selectExpr": "selected", "union": "united", "where": "filtered",
-    "withColumn": "extended", "withColumns": "extended",
+    "agg": "aggregated", "alias": "selected", "count": "counted", "drop": "selected", "dropDuplicates": "distinct",
+    "filter": "filtered", "join": "joined", "select": "selected", "selectExpr": "selected", "union": "united",
+    "where": "filtered", "withColumn": "extended", "withColumns": "extended",
 }  # fmt: skip
 _AGGREGATES = re.compile(r"\bgroup\s+by\b|\b(count|sum|avg|min|max)\s*\(", re.IGNORECASE)
 _STATEFUL = {"dropDuplicates", "dropDuplicatesWithinWatermark", "drop_duplicates", "distinct"}
