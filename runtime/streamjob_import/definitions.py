@@ -28,7 +28,7 @@ from streamjob_import.expressions import FromEnvironment, Node, Root, Value, par
 from streamjob_import.recording import Frame, Session, UserFunction
 from streamjob_import.running import Recording
 
-_TIME = re.compile(r"20\d\d\W?[01]\d\W?[0-3]\d|[0-3]\d\W?[01]\d\W?20\d\d|\b1\d{9}")
+_TIME = re.compile(r"20\d\d\W?[01]\d\W?[0-3]\d|[0-3]\d\W?[01]\d\W?20\d\d|\b1[5-9]\d{8}")
 """A date, or seconds since 1970."""
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -350,7 +350,7 @@ class Definitions:
         variables = [each.variable for each in recording.variables.values() if _is_in(each, text)]
         self.referred.update(variables)
         found = [f"the variable {each}" for each in variables]
-        found += [by for given, by in recording.computed.items() if _is_in(given, text)]
+        found += [by for given, by in recording.computed.items() if _is_in(given, text, cut=True)]
         if found or _TIME.search(text):
             by = " or ".join(found) or "the time"
             said = f"a value of {by} is fixed here: it was computed when the program was imported"
@@ -443,10 +443,10 @@ class Definitions:
         return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
 
 
-def _is_in(given: str, text: str) -> bool:
-    """Return whether a text has another as a word, or the beginning of a long one, which may have been cut."""
-    behind = "" if len(given) > 7 else r"(?![A-Za-z0-9])"
-    return len(given) > 1 and re.search(rf"(?<![A-Za-z0-9]){re.escape(given[:8])}{behind}", text) is not None
+def _is_in(given: str, text: str, *, cut: bool = False) -> bool:
+    """Return whether a text has another as a word, or the beginning of one that is no path and may have been cut."""
+    part, behind = (given[:8], "") if cut and len(given) > 7 and "/" not in given else (given, r"(?![A-Za-z0-9])")
+    return len(given) > 1 and re.search(rf"(?<![A-Za-z0-9]){re.escape(part)}{behind}", text) is not None
 
 
 def free_name(wanted: str, taken: Container[str]) -> str:

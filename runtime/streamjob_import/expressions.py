@@ -166,7 +166,7 @@ class FromEnvironment(str):
     variable: str
     default: str | None
 
-    def __new__(cls, value: str, variable: str, default: str | None = None) -> FromEnvironment:
+    def __new__(cls, value: str, variable: str = "", default: str | None = None) -> FromEnvironment:
         """Return the value, which knows where it is from."""
         made = super().__new__(cls, value)
         made.variable, made.default = variable, default

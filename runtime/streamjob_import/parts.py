@@ -386,7 +386,7 @@ def _assigned(file: str) -> list[tuple[int, int, str, bool]]:
             ast.unparse(target).rpartition(".")[2],
             ".writeStream" in ast.unparse(each.value),
         )
-        for each in ast.walk(ast.parse(Path(file).read_bytes()))
+        for each in ast.walk(ast.parse(Path(file).read_bytes() if Path(file).is_file() else ""))
         if isinstance(each, ast.Assign)
         for target in each.targets
         if isinstance(target, ast.Name | ast.Attribute)

@@ -388,6 +388,7 @@ from datetime import datetime
 os.environ["STAGE_OF_TEST"], os.getpid(), datetime.now()
 {READ}
 dated = rows.withColumn("since", F.lit(datetime(2024, 1, 31))).where("at > '2024-01-31'")
+dated = dated.withColumn("size", F.lit(1024 ** 3)).withColumn("stage", F.lit("betatest" * 2))
 dated.writeStream.format("json").option("given", "beta").option("path", sys.argv[1]).start()
 """,
         "out/20240131",
@@ -415,8 +416,9 @@ class Settings(BaseSettings):
     job = imported(
         tmp_path,
         f"""
+import copy
 from settings_of_test import Settings
-settings = Settings()
+settings = copy.deepcopy(Settings())
 raw = spark.readStream.format("kafka").option("kafka.bootstrap.servers", f"{{settings.brokers}}")
 raw.option("subscribe", settings.topic).option("kafka.ssl.key.password", settings.password).load(){WRITE}
 """,
