@@ -439,8 +439,7 @@ class Definitions:
         ]
 
     def _text(self, node: ast.stmt) -> str:
-        lines = self._source.splitlines()
-        return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
+        return "\n".join(self._source.splitlines()[_first_line(node) - 1 : node.end_lineno])
 
 
 def _is_in(given: str, text: str, *, cut: bool = False) -> bool:

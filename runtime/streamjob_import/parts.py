@@ -40,7 +40,7 @@ _INPUTS = ("subscribe", "subscribePattern", "path")
 _DONE = {
     "agg": "aggregated", "alias": "selected", "count": "counted", "drop": "selected", "dropDuplicates": "distinct",
     "filter": "filtered", "join": "joined", "select": "selected", "selectExpr": "selected", "union": "united",
-    "where": "filtered", "withColumn": "extended", "withColumns": "extended",
+    "orderBy": "sorted", "where": "filtered", "withColumn": "extended", "withColumns": "extended",
 }  # fmt: skip
 _AGGREGATES = re.compile(r"\bgroup\s+by\b|\b(count|sum|avg|min|max)\s*\(", re.IGNORECASE)
 _STATEFUL = {"dropDuplicates", "dropDuplicatesWithinWatermark", "drop_duplicates", "distinct"}
@@ -325,7 +325,8 @@ class _Making:
         return (id(frame) in self._timed or id(frame) in self._shared) and reads_stream(frame)
 
     def _named(self, frame: Frame) -> str:
-        return self._views.get(id(frame)) or self._variable(frame.lines)
+        # The variable of a call is that of a DataFrame if the function has returned it.
+        return self._views.get(id(frame)) or self._variable(frame.lines[: len(frame.made) + 1])
 
     def _variable(self, lines: Iterable[tuple[str, int]], *, query: bool = False) -> str:
         """Return the variable that gets a DataFrame or query of some lines, the innermost first, or ''."""

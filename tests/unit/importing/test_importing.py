@@ -76,12 +76,14 @@ df = df.where("key IS NOT NULL")
 df.writeStream.format("console").start()
 rate = spark.readStream.format("rate").load()
 rate.groupBy("value").count().writeStream.format("console").start()
-spark.readStream.format("rate").load().writeStream.foreachBatch(lambda batch, batch_id: batch.show()).start()
+def start():
+    spark.readStream.format("rate").load().writeStream.foreachBatch(lambda batch, batch_id: batch.show()).start()
+started = [start()]
 """,
     )
     assert re.findall(r'job.(?:source|sink)\(\s*"(\w+)"|def (\w+)\(\w+: DataFrame', job) == [
         ("orders_v1", ""), ("rate", ""), ("rate_2", ""), ("", "orders_v1_filtered"), ("", "rate_counted"),
-        ("orders_v1_filtered_console", ""), ("rate_counted_console", ""), ("rate_2_batches", ""),
+        ("orders_v1_filtered_console", ""), ("rate_counted_console", ""), ("started", ""),
     ]  # fmt: skip
 
 
