@@ -184,7 +184,7 @@ class _Making:
         if called == "<lambda>":
             called = next((each for each in function.__code__.co_names if each in function.__globals__), "")
         names = query.name, self._variable(query.lines, query=True), target, called
-        sink = SinkPart(self._free(*names, f"{part}_{query.format or 'batches'}"), query, part)
+        sink = SinkPart(self._free(*names, f"{part}_{(query.format or 'batches').rpartition('.')[2]}"), query, part)
         if query.trigger.get("availableNow") or query.trigger.get("once"):
             sink.notes.append("the program reads what is there and ends: run the job with --available-now")
         if query.trigger.get("continuous"):
