@@ -317,7 +317,7 @@ class Definitions:
         return f"[{inner}]" if isinstance(value, list) else f"{{{inner}}}"
 
     def _string(self, value: str) -> str:
-        return " + ".join(map(self._piece, self.pieces(value)))
+        return " + ".join(map(self._piece, filter(None, self.pieces(value)))) or '""'
 
     def _piece(self, value: str) -> str:
         if not isinstance(value, FromEnvironment):
@@ -337,8 +337,7 @@ class Definitions:
             told = each.default is not None and value in self._recording.constants
             if len(each) > 5 and each in value and not told:
                 before, _, after = value.partition(each)
-                rest = [self.pieces(part) if part else [] for part in (before, after)]
-                return [*rest[0], *self.pieces(each), *rest[1]]
+                return [*self.pieces(before), *self.pieces(each), *self.pieces(after)]
         self.check(value)
         return [value]
 

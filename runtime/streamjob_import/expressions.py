@@ -33,9 +33,8 @@ class Place:
     @cache
     def is_program(file: str) -> bool:
         """Return whether a file is the program's, and not of Python, a library, or this package."""
-        return not (
-            file.startswith(("<", *_NOT_OF_THE_PROGRAM)) or {"site-packages", "dist-packages"} & {*Path(file).parts}
-        )
+        installed = {"site-packages", "dist-packages"} & {*Path(file).parts}
+        return not (installed or file.startswith(("<", *_NOT_OF_THE_PROGRAM)))
 
     @classmethod
     def frames(cls) -> Iterator[tuple[str, int]]:
@@ -49,9 +48,7 @@ class Place:
     @classmethod
     def here(cls) -> str:
         """Return file and line, for a message."""
-        for file, line in cls.frames():
-            return f"{Path(file).name}, line {line}"
-        return "the program"
+        return next((f"{Path(file).name}, line {line}" for file, line in cls.frames()), "the program")
 
 
 @dataclass(frozen=True, slots=True)

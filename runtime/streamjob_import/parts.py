@@ -148,9 +148,8 @@ class _Making:
         job.notes += [f"{each}: left out" if "(`write`)" in each else each for each in session.left_out]
         if self._recording.ended:
             job.notes.append(f"the program ended at {self._recording.ended}; queries that it starts later are missing")
-        for missing in self._recording.missing:
-            if "." not in missing:
-                job.notes.append(f"the module {missing} is not installed here: what it gives was not known")
+        missing = [each for each in self._recording.missing if "." not in each]
+        job.notes += [f"the module {each} is not installed here: what it gives was not known" for each in missing]
         for query in self._recording.session.queries:
             self._query(query)
         self._settings()

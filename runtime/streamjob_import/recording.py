@@ -81,14 +81,12 @@ class Frame(Value):
         node: the call that made it, or a Source or Statement.
     """
 
-    made: list[tuple[Any, tuple[Any, ...]]]
-    """The functions of the program that gave it, by their code, and their arguments."""
-
     def __init__(self, session: Session, node: Any) -> None:
         super().__init__(node)
         self.session = session
         self.lines = list(Place.frames())
-        self.made = []
+        # The functions of the program that gave it, by their code, and their arguments.
+        self.made: list[tuple[Any, tuple[Any, ...]]] = []
         session.frames.append(self)
 
     def __getattr__(self, name: str) -> Any:

@@ -60,8 +60,7 @@ class _Writing:
             parts.settings.setdefault("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
         head = self._head(parts)
         head = self._comments(Part("")) + head
-        program = self._recording.program.name
-        docstring = f'"""The job {parts.name!r}, made from {program} by `streamjob import`.'
+        docstring = f'"""The job {parts.name!r}, made from {self._recording.program.name} by `streamjob import`.'
         if fixed := sorted(set(self._recording.variables) - self._definitions.referred):
             parts.notes.append(
                 f"modules that read the environment still do; else it is fixed in this text: {', '.join(fixed)}"
@@ -138,10 +137,8 @@ class _Writing:
             text = self._definitions.literal(value) if not isinstance(value, Value) else None
             self._to_decide += [] if text else [f"the value of the option {key}"]
             return text or quoted("...")
-        value = "".join(
-            each.reference(key) if isinstance(each, FromEnvironment) else each
-            for each in self._definitions.pieces(value)
-        )
+        pieces = self._definitions.pieces(value)
+        value = "".join(each.reference(key) if isinstance(each, FromEnvironment) else each for each in pieces)
         if key == "path" and value.startswith("s3a://"):
             value = value.replace("s3a://", "s3://", 1)
         if is_secret(key, value):
