@@ -101,9 +101,10 @@ class SinkView(View):
     name: str = ""
     format: Annotated[str, Figure(unit=Unit.TEXT, heading="format", detail=Detail.NARROW)]
     target: Annotated[str | None, Figure(unit=Unit.TEXT, heading="target", detail=Detail.NARROW)] = None
-    delivery: Annotated[
-        Literal["exactly-once", "at-least-once"], Figure(unit=Unit.TEXT, heading="delivery", detail=Detail.PANEL)
-    ]
+    delivery: Literal["exactly-once", "at-least-once"]
+    lossy: bool = Field(
+        default=False, description="Whether rows may be missing after a restart: a source behind it cannot be replayed."
+    )
     records: Annotated[int | None, Figure("sink_records_total", heading="written")] = Field(
         default=0, description="Records that the sink has written; null if it does not report them."
     )
@@ -122,6 +123,11 @@ class SinkView(View):
     failures: Annotated[int, Figure("sink_failures_total", heading="errors", rare=True)] = Field(
         default=0, description="Calls of the sink that raised an error, including those interrupted by a stop."
     )
+
+    @property
+    def promise(self) -> Annotated[str, Figure(unit=Unit.TEXT, heading="delivery", detail=Detail.PANEL)]:
+        """What becomes of a row that a source has given once."""
+        return "lossy" if self.lossy else self.delivery
 
 
 class TableView(View):

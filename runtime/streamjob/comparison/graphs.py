@@ -109,7 +109,7 @@ class _Comparing:
             )
             return refused(kind, uid, error)
         if not source.replayable:
-            lost = "it cannot be replayed, and is read anew: rows since this snapshot are lost"
+            lost = "it cannot be replayed, and starts over: rows since this snapshot are lost"
             return Finding(kind=kind, uid=uid, verdict=Verdict.NEW, why=lost)
         why = ["it continues from its position", *self._changes_of("sources", uid)]
         if uid in former.chain_of and former.chain_of[uid] != self._chain_of[uid].uid:

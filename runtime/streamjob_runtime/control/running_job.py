@@ -32,6 +32,7 @@ from streamjob.errors import InvalidInput
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.model.spec import CheckpointingPolicy
 from streamjob.job.planning.graph import graph_of
+from streamjob.job.planning.plan import lossy_names
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.requests import must_succeed
 from streamjob.protocol.emissions.channels import Backlog
@@ -115,6 +116,7 @@ class RunningJob:
         loaded = runner.job.loaded
         self._graph: dict[str, Any] = graph_of(loaded.spec, loaded.directory)
         self._shown_graph = _without_null(self._graph)
+        self._lossy = lossy_names(loaded.spec)
 
     def observe(self, metrics: Metrics | None = None) -> None:
         """Read Spark's reports about the queries; one thread calls this about once a second."""
@@ -298,7 +300,8 @@ class RunningJob:
         options = {sink["uid"]: sink.get("options", {}) for sink in self._graph["sinks"]}
         job = self._runner.job
         return [
-            sink_view(sink, options[sink.uid], job.sink_meters.of(sink.uid).figures) for sink in job.loaded.spec.sinks
+            sink_view(sink, options[sink.uid], job.sink_meters.of(sink.uid).figures, lossy=sink.input in self._lossy)
+            for sink in job.loaded.spec.sinks
         ]
 
     def _table_views(self, epoch: EpochView | None) -> tuple[TableView, ...]:

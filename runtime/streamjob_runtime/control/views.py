@@ -225,7 +225,7 @@ def channel_view(
     )
 
 
-def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) -> SinkView:
+def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures, *, lossy: bool) -> SinkView:
     """Return the view of a sink.
 
     Args:
@@ -239,6 +239,7 @@ def sink_view(sink: SinkSpec, options: Mapping[str, str], figures: SinkFigures) 
         format=sink.format,
         target=next(filter(None, targets), sink.function),
         delivery=sink.delivery,
+        lossy=lossy,
         records=figures.staged_rows,
         records_published=figures.committed_rows,
         batches_published=figures.committed,

@@ -26,8 +26,8 @@ class TwoParallelisms(InvalidInput):
     """The number of task slots is given twice."""
 
 
-class StandbyOnExecutors(InvalidInput):
-    """A process is to stand by for a job on executors."""
+class NothingToStandBy(InvalidInput):
+    """A process is to stand by for a job that is taken over in another way."""
 
 
 class CannotWaitForStart(InvalidInput):
@@ -185,7 +185,7 @@ def run(
                 "leave it out: a job on executors has as many task slots as they have cores",
             )
         if standby or with_standby:
-            raise StandbyOnExecutors(
+            raise NothingToStandBy(
                 "a standby is asked for with --executors",
                 "leave it out: executors keep their files when a driver dies, and the next driver continues with them",
             )
@@ -193,10 +193,15 @@ def run(
         on_executors = ExecutorOptions(
             executors, executor_cores, executor_memory, executor_address, executors_share_files
         )
-    if wait_for_start and (executors is not None or standby or restore_from != LATEST):
+    if available_now and (standby or with_standby):
+        raise NothingToStandBy(
+            "a standby is asked for with --available-now",
+            "leave it out: after a crash, repeat the command, and the run continues from its last checkpoint",
+        )
+    if wait_for_start and (available_now or executors is not None or standby or restore_from != LATEST):
         raise CannotWaitForStart(
-            "--wait-for-start is given with --executors, --standby, or a --from that is not latest",
-            "leave one of them out: a process that waits prepares for the newest checkpoint, on one machine",
+            "--wait-for-start is given with --available-now, --executors, --standby, or a --from that is not latest",
+            "leave one of them out: a process that waits prepares for the newest checkpoint of a job on one machine",
         )
     path, overlays = files_of(file, files)
     options = ProcessOptions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamjob.errors import CannotRestore, InvalidInput, StreamJobError
+from streamjob.job.connectors.file_source import in_bucket, is_elsewhere
 from streamjob.sink import StagedRowsGone as StagedRowsGone
 from streamjob.stored.sparks_output import SINK_LOG
 
@@ -25,10 +26,13 @@ class PlaceOfQuery(InvalidInput):
     @classmethod
     def at(cls, whom: str, place: str) -> PlaceOfQuery:
         """Return the error for the sink that is named, with the place as the user wrote it."""
+        adopted = in_bucket(place) or not is_elsewhere(place)
         return cls(
             f"{whom}: {place} has {SINK_LOG}, the log of a plain query, so Spark's readers would see no row of the job",
             f"stop the query for good, and run `streamjob adopt {place}`, which keeps what the query has committed, "
-            "and removes all else and the log; or name another path",
+            "and removes all else and the log; or name another path"
+            if adopted
+            else "name another path: `streamjob adopt` works for buckets and local directories",
         )
 
 

@@ -1,4 +1,4 @@
-"""A source that cannot be replayed begins anew at each start: a kill loses rows of it, and the job goes on."""
+"""A source that cannot be replayed starts over at each start: a kill loses rows of it, and the job goes on."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.jobs import job_file, sink, source, sql
 
+from streamjob.client.client import ControlClient
+from streamjob.client.discovery import find_endpoint
 from streamjob.errors import ExitCode
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -84,6 +86,12 @@ def test_a_job_on_a_socket_goes_on_with_its_state_behind_a_kill_and_loses_what_t
 
             again = runs.start()
             runs.wait(lambda: len(numbers(tmp_path)) > len(before) + 200, "rows behind the kill", again)
+            endpoint = find_endpoint(workdir=file.parent / "work")
+            with ControlClient(endpoint.url, endpoint.token) as client:
+                assert [(each.uid, each.lossy, each.promise) for each in client.job().sinks] == [
+                    ("to-numbers", True, "lossy"),
+                    ("to-counts", True, "lossy"),
+                ]
             again.send(signal.SIGINT)
             assert again.wait() == ExitCode.OK, again.output()
 

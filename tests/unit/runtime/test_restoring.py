@@ -199,7 +199,7 @@ def test_a_source_that_cannot_be_replayed_is_read_anew_and_says_what_is_lost() -
     finding = of("lines", start(now, snapshot(now)))
 
     assert finding.verdict is Verdict.NEW
-    assert finding.why == "it cannot be replayed, and is read anew: rows since this snapshot are lost"
+    assert finding.why == "it cannot be replayed, and starts over: rows since this snapshot are lost"
 
 
 def test_an_operator_behind_the_last_one_changes_the_name_of_its_chain_and_the_state_moves() -> None:

@@ -288,6 +288,11 @@ def test_the_output_of_a_plain_query_is_refused_before_anything_is_made_there(tm
     assert [each.name for each in tmp_path.iterdir()] == ["_spark_metadata"]
 
 
+def test_only_what_can_be_adopted_is_offered_for_it() -> None:
+    assert "run `streamjob adopt s3a://lake/out`" in PlaceOfQuery.at("sink out", "s3a://lake/out").fix
+    assert "run `streamjob adopt" not in PlaceOfQuery.at("sink out", "hdfs://lake/out").fix
+
+
 def test_the_same_sink_takes_its_path_again(tmp_path: Path) -> None:
     opened(tmp_path, epoch=1).close()
 

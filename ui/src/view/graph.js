@@ -224,7 +224,7 @@ function Table({ doc, now, choose }) {
   <table>
     <caption>Sinks</caption>
     <thead><tr><th scope="col">Sink</th><th scope="col">Target</th><th scope="col">Delivery</th><th scope="col">Visible</th><th scope="col" class="number">Rows visible</th><th scope="col" class="number">Failures</th></tr></thead>
-    <tbody>${job.sinks.map((sink) => html`<tr key=${sink.uid}><th scope="row">${sink.name || sink.uid}</th><td>${[sink.format, sink.target].filter(Boolean).join(" ")}</td><td>${sink.delivery}</td>
+    <tbody>${job.sinks.map((sink) => html`<tr key=${sink.uid}><th scope="row">${sink.name || sink.uid}</th><td>${[sink.format, sink.target].filter(Boolean).join(" ")}</td><td>${sink.lossy ? "lossy" : sink.delivery}</td>
       <td>${sinkLines(sink, now).map(([text]) => text).join("; ")}</td><td class="number">${compact(sink.recordsPublished)}</td><td class="number">${compact(sink.failures)}</td></tr>`)}</tbody>
   </table></div>`;
 }

@@ -10,12 +10,12 @@ from streamjob.durations import format_duration
 from streamjob.job.model.spec import JobSpec, Node, OperatorSpec, SinkSpec, SourceSpec, Watermark
 from streamjob.job.planning.fusing import inputs_of
 from streamjob.job.planning.graph import graph_of
-from streamjob.job.planning.plan import ChainPlan, ChannelPlan, Plan
+from streamjob.job.planning.plan import ChainPlan, ChannelPlan, Plan, lossy_names
 
 
 def as_json(spec: JobSpec, plan: Plan) -> dict[str, JsonValue]:
     """Return the plan and the job's graph as JSON-able values."""
-    lossy = _lossy(spec)
+    lossy = lossy_names(spec)
     return {
         "job": spec.name,
         "chains": [
@@ -52,7 +52,7 @@ def as_text(spec: JobSpec, plan: Plan) -> str:
     parts = [_count(len(plan.chains), "chain")]
     parts += [_count(len(plan.channels), "channel")] if plan.channels else []
     parts += [_count(spec.parallelism, "task slot"), _count(spec.max_parallelism, "state partition")]
-    lines, lossy = [f"{spec.name}: {', '.join(parts)}, {_rhythm(spec.checkpointing.interval)}"], _lossy(spec)
+    lines, lossy = [f"{spec.name}: {', '.join(parts)}, {_rhythm(spec.checkpointing.interval)}"], lossy_names(spec)
     for chain in plan.chains:
         looped = f", in the loop of {', '.join(chain.loop)}" if chain.loop else ""
         lines += ["", f"chain {chain.uid} ({chain.output_mode}{looped})", *_rows(chain, plan, lossy)]
@@ -62,7 +62,7 @@ def as_text(spec: JobSpec, plan: Plan) -> str:
 def as_mermaid(spec: JobSpec, plan: Plan) -> str:
     """Return the plan as a Mermaid flowchart: chains are boxes, channels thick arrows, feedback dotted ones."""
     ids = {node.name: f"n{index}" for index, node in enumerate(spec.nodes())}
-    lines, lossy = ["flowchart LR"], _lossy(spec)
+    lines, lossy = ["flowchart LR"], lossy_names(spec)
     for index, chain in enumerate(plan.chains):
         lines.append(f'  subgraph c{index}["chain {chain.uid}"]')
         lines += [f'    {ids[each.name]}[("{each.name}<br/>{each.format}")]' for each in chain.sources]
@@ -129,14 +129,6 @@ def _summary(node: Node, lossy: Set[str]) -> str:
 
 def _delivery(sink: SinkSpec, lossy: Set[str]) -> str:
     return "lossy" if sink.input in lossy else sink.delivery
-
-
-def _lossy(spec: JobSpec) -> Set[str]:
-    """Return the names of the sources that cannot be replayed, and of the operators behind them."""
-    lossy = {each.name for each in spec.sources if not each.replayable}
-    while more := {each.name for each in spec.operators if lossy.intersection(inputs_of(each))} - lossy:
-        lossy |= more
-    return lossy
 
 
 def _code(operator: OperatorSpec) -> str:

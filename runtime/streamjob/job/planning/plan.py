@@ -189,3 +189,11 @@ def _is_the_same_in(static: Set[str], operator: OperatorSpec, mode: OutputMode) 
         return mode in read_query(operator.sql, static=static).modes
     except NotAQuery:
         return False
+
+
+def lossy_names(spec: JobSpec) -> Set[str]:
+    """Return the names of the sources that cannot be replayed, and of the operators behind them."""
+    lossy = {each.name for each in spec.sources if not each.replayable}
+    while more := {each.name for each in spec.operators if lossy.intersection(inputs_of(each))} - lossy:
+        lossy |= more
+    return lossy
