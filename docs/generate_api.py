@@ -42,6 +42,7 @@ command reports the problem and the fix. Commands end with one of these exit cod
 | 3 | cannot restore from the requested snapshot |
 | 4 | superseded: another owner holds the job's log |
 | 5 | failed |
+| 6 | `run --available-now` was stopped before it had read all that was there; repeat it |
 
 `run` needs the extra `runtime`: `pip install 'streamjob[runtime]'`. The commands that talk to a running job find it
 through `control.json` in its work directory. Without `--workdir` or `--url`, they use the only running job below

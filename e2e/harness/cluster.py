@@ -218,6 +218,7 @@ _API = {
     "StatefulSet": "apps/v1",
     "PodDisruptionBudget": "policy/v1",
     "NetworkPolicy": "networking.k8s.io/v1",
+    "Job": "batch/v1",
     "Lease": "coordination.k8s.io/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
     "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",

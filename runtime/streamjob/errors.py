@@ -14,6 +14,13 @@ class ExitCode(IntEnum):
     CANNOT_RESTORE = 3
     SUPERSEDED = 4
     FAILED = 5
+    INTERRUPTED = 6
+    """A run up to what is there was stopped before it had read all of it."""
+
+    @classmethod
+    def of_stop(cls, *, available_now: bool) -> ExitCode:
+        """Return how a process ends that was told to stop: a scheduler must know that a run was no whole one."""
+        return cls.INTERRUPTED if available_now else cls.OK
 
 
 class StreamJobError(Exception):

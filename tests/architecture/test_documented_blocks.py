@@ -37,6 +37,7 @@ ELSEWHERE = {
 """Pages, and the tests that try their examples in YAML, SQL and Python."""
 OF_OTHERS = {
     ("docs/how-to/monitor.md", "scrape_configs"): "Prometheus reads it",
+    ("docs/how-to/run-on-a-schedule.md", "CronJob"): "e2e/test_a_cronjob_runs_up_to_what_is_there.py",
     ("docs/how-to/rescale-a-job.md", "ScaledObject"): "KEDA reads it",
     ("docs/how-to/rescale-a-job.md", "HorizontalPodAutoscaler"): "e2e/test_a_horizontal_pod_autoscaler_scales_a_job.py",
     ("docs/how-to/install-the-controller.md", "rules"): "RBAC: tests/integration/charts/test_rights.py has the rights",

@@ -133,7 +133,8 @@ app = typer.Typer(
     name="streamjob",
     cls=Commands,
     help="Checkpointed streaming jobs on Apache Spark: run, watch and control jobs, and manage their snapshots.",
-    epilog="Exit codes: 0 done, 2 invalid input, 3 cannot restore, 4 superseded by another owner, 5 failed.",
+    epilog="Exit codes: 0 done, 2 invalid input, 3 cannot restore, 4 superseded by another owner, 5 failed, "
+    "6 interrupted.",
     no_args_is_help=True,
     # Rich is slow to import; plain help takes a third of the time.
     rich_markup_mode=None,

@@ -78,6 +78,8 @@ class EpochEnd(StrEnum):
 
     FINISHED = "FINISHED"
     STOPPED = "STOPPED"
+    READ = "READ"
+    """The job has read all that was there, and stops."""
     SUPERSEDED = "SUPERSEDED"
     FAILED = "FAILED"
     RESTARTED = "RESTARTED"
@@ -543,7 +545,7 @@ class Epoch(ChainListener, CheckpointListener):
                     "All that was there is read" if is_new else "There was nothing new to read",
                 )
                 self._coordination.enter(JobState.STOPPING)
-                return EpochOutcome(EpochEnd.STOPPED)
+                return EpochOutcome(EpochEnd.READ)
             case m.RestartJob():
                 return EpochOutcome(EpochEnd.RESTARTED, action.message)
             case m.EndJob():

@@ -128,9 +128,10 @@ class Runner:
                 case EpochEnd.FINISHED:
                     self.coordination.end(JobState.FINISHED, None)
                     return ExitCode.OK
+                case EpochEnd.READ:
+                    return self._stop("", ExitCode.OK)
                 case EpochEnd.STOPPED:
-                    self._stop(outcome.message)
-                    return ExitCode.OK
+                    return self._stop(outcome.message)
                 case EpochEnd.RESTARTED:
                     self.coordination.enter(JobState.RESTARTING, planned=True)
                     if self._options.once:
@@ -138,20 +139,27 @@ class Runner:
                         return ExitCode.OK
                     log.info("The job continues from a checkpoint in another epoch: %s", outcome.message)
                     if self.coordination.stop_asked:
-                        self._stop("The job stopped behind a checkpoint that was under way already")
-                        return ExitCode.OK
+                        return self._stop("The job stopped behind a checkpoint that was under way already")
                 case EpochEnd.SUPERSEDED:
                     self.coordination.end(JobState.SUPERSEDED, outcome.message)
                     raise Superseded(outcome.message)
                 case EpochEnd.FAILED:
                     self._check_process()
                     if not self._wait_for_restart(outcome.message):
-                        return ExitCode.FAILED if self.coordination.lifecycle.state is JobState.FAILED else ExitCode.OK
+                        return (
+                            ExitCode.FAILED
+                            if self.coordination.lifecycle.state is JobState.FAILED
+                            else self.stopped_code
+                        )
+
+    @property
+    def stopped_code(self) -> ExitCode:
+        """The exit code of the process if the job is told to stop."""
+        return ExitCode.of_stop(available_now=self.job.available_now)
 
     def leave(self) -> ExitCode:
         """End a job that was stopped before it has run; return the process's exit code."""
-        self._stop("The job was stopped before it was told to start")
-        return ExitCode.OK
+        return self._stop("The job was stopped before it was told to start")
 
     def _check_process(self, error: Exception | None = None) -> None:
         """Raise the error to end with if no other epoch can run in this process, which a failure is a sign of."""
@@ -227,7 +235,11 @@ class Runner:
             return False
         return True
 
-    def _stop(self, message: str) -> None:
+    def _stop(self, message: str, code: ExitCode | None = None) -> ExitCode:
         """End the job between two epochs; requests that came while none ran get the message."""
+        code = self.stopped_code if code is None else code
+        if code is ExitCode.INTERRUPTED:
+            log.warning("The run was stopped before it had read all that was there; repeat it")
         self.coordination.end(JobState.STOPPED, message or None)
         self.coordination.resolve_stops(message)
+        return code

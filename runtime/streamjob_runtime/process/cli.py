@@ -17,7 +17,7 @@ from streamjob.cli.store_options import (
     NamespaceOption,
     RequireSnapshotOption,
 )
-from streamjob.errors import InvalidInput
+from streamjob.errors import ExitCode, InvalidInput
 from streamjob.protocol.log.restore import LATEST, ClaimMode
 from streamjob.telemetry.logs import LogFormat
 
@@ -168,7 +168,7 @@ def run(
     from streamjob_runtime.process.termination import TerminationLog, leave_on_sigterm
 
     # First, since the other imports take seconds.
-    leave_on_sigterm(TerminationLog.from_environment(os.environ))
+    leave_on_sigterm(TerminationLog.from_environment(os.environ), ExitCode.of_stop(available_now=available_now))
     from streamjob_runtime.executors.driver.options import ExecutorOptions
     from streamjob_runtime.process.run import ProcessOptions, run_process
 

@@ -305,7 +305,7 @@ def _run_job(
     job.sink_meters.on_call = metrics.observe_sink
     runner.coordination.on_completed = watcher.note_completion
     reporting.begin(runner.coordination, metrics.registry.collect, runner.started)
-    stopper = Stopper(runner.coordination, view, options.grace, termination)
+    stopper = Stopper(runner.coordination, view, options.grace, termination, runner.stopped_code)
     probes.enter_context(MonitoringServer(control, metrics=metrics.render))
     agents = executors.routes if executors else None
     control_server = ControlServer(control, work, metrics=metrics.render, agents=agents, expect=reporting.expect)

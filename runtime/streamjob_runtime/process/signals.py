@@ -27,11 +27,19 @@ class Stopper:
         termination: receives an end without a last checkpoint.
     """
 
-    def __init__(self, job: Coordination, view: View, grace: float, termination: TerminationLog | None = None) -> None:
+    def __init__(
+        self,
+        job: Coordination,
+        view: View,
+        grace: float,
+        termination: TerminationLog | None = None,
+        code: ExitCode = ExitCode.OK,
+    ) -> None:
         self._job = job
         self._view = view
         self._grace = grace
         self._termination = termination or TerminationLog(None)
+        self._code = code
         self._asked = False
         self._timer: threading.Timer | None = None
 
@@ -61,9 +69,9 @@ class Stopper:
 
     def _leave(self) -> None:
         try:
-            self._termination.write(JobState.STOPPED, _LEFT, ExitCode.OK)
+            self._termination.write(JobState.STOPPED, _LEFT, self._code)
             self._view.close()
             write_line(_LEFT)
         finally:
             # The reader of our output may have left: one Ctrl-C ends a whole pipeline.
-            os._exit(int(ExitCode.OK))
+            os._exit(int(self._code))

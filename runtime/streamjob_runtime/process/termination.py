@@ -89,7 +89,7 @@ class TerminationLog:
                 self.write(JobState.FAILED, describe(error), ExitCode.FAILED)
 
 
-def leave_on_sigterm(termination: TerminationLog) -> None:
+def leave_on_sigterm(termination: TerminationLog, code: ExitCode = ExitCode.OK) -> None:
     """End the process at once on SIGTERM, as long as there is nothing to save. `Stopper` replaces this handler later.
 
     Call it from the main thread.
@@ -97,11 +97,11 @@ def leave_on_sigterm(termination: TerminationLog) -> None:
 
     def leave(_number: int, _frame: FrameType | None) -> None:
         try:
-            termination.write(JobState.STOPPED, _NOT_BEGUN, ExitCode.OK)
+            termination.write(JobState.STOPPED, _NOT_BEGUN, code)
             write_line(_NOT_BEGUN)
         finally:
             # Spark may be starting; it ends with the process, so there is no need to wait.
-            os._exit(int(ExitCode.OK))
+            os._exit(int(code))
 
     signal.signal(signal.SIGTERM, leave)
 

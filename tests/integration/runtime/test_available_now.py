@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +30,11 @@ from tests.integration.runtime.graphs import (
     source,
 )
 from tests.integration.runtime.power import Moment, Power
+from tests.integration.runtime.processes import job_runs
+from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.shapes import PAIRS, WINDOWS
 from tests.integration.runtime.stories import NEVER
-from tests.jobs import sql
+from tests.jobs import job_file, sink, sql
 
 from streamjob.errors import ExitCode
 from streamjob.job.loading.load import load_job
@@ -128,6 +131,33 @@ def test_each_run_publishes_all_that_is_complete_and_keeps_open_windows_also_beh
         run(spark, life)
     assert "There was nothing new to read" in caplog.text
     assert published == {name: output(tmp_path, name) for name in published}
+
+
+def test_a_run_that_is_told_to_stop_is_no_whole_one_for_a_scheduler_and_the_next_one_reads_on(tmp_path: Path) -> None:
+    files, rows = 40, tmp_path / "rows"
+    numbers = source("numbers", tmp_path / "in")
+    for number in range(files):
+        add_rows(tmp_path / "in", number, numbered(number * ROWS, ROWS))
+    kept = sql("kept", "numbers", "SELECT k, n FROM {}")
+    written = sink("kept", "json", rows)
+    policy = {"interval": "200ms"}
+    file = write_job(tmp_path, job_file(kept, sources=[numbers], sinks=[written], name="stopped", checkpointing=policy))
+
+    def found() -> Counter[tuple[str, int]]:
+        lines = [json.loads(line) for part in rows.glob("*.json") for line in part.read_text().splitlines()]
+        return Counter((row["k"], row["n"]) for row in lines)
+
+    with job_runs(file, tmp_path / "snapshots", "stopped") as runs:
+        told = runs.start("--available-now")
+        runs.wait(lambda: found().total() > 0, "rows", told)
+        told.send(signal.SIGTERM)
+        assert told.wait() == ExitCode.INTERRUPTED, told.output()
+        assert "before it had read all that was there; repeat it" in told.output()
+        assert found().total() < files * ROWS
+
+        repeated = runs.start("--available-now")
+        assert repeated.wait() == ExitCode.OK, repeated.output()
+    assert found() == Counter((row.k, row.n) for row in numbered(0, files * ROWS))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -63,15 +63,20 @@ def test_a_long_message_is_shortened_to_what_kubernetes_keeps(letter: str) -> No
     assert 500 < len(json.loads(text)["message"]) < 9000
 
 
-def test_a_process_that_leaves_at_the_end_of_its_grace_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "_exit", lambda code: None)
+@pytest.mark.parametrize(("available_now", "code"), [(False, 0), (True, 6)])
+def test_a_process_that_leaves_at_the_end_of_its_grace_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, available_now: bool, code: int
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
     view = SimpleNamespace(close=lambda: None)
-    stopper = Stopper(cast("Any", None), cast("Any", view), 1.0, TerminationLog(tmp_path / "log"))
+    stopped = ExitCode.of_stop(available_now=available_now)
+    stopper = Stopper(cast("Any", None), cast("Any", view), 1.0, TerminationLog(tmp_path / "log"), stopped)
 
     stopper._leave()
 
     said = json.loads((tmp_path / "log").read_text())
-    assert (said["state"], said["exitCode"]) == ("STOPPED", 0)
+    assert (said["state"], said["exitCode"], left) == ("STOPPED", code, [code])
     assert "without a last checkpoint" in said["message"]
 
 
@@ -90,10 +95,13 @@ def test_outside_a_pod_nothing_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_is_told_to_stop_before_its_job_runs_has_stopped_as_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [ExitCode.OK, ExitCode.INTERRUPTED])
+def test_a_process_that_is_told_to_stop_before_its_job_runs_has_stopped_as_asked(
+    tmp_path: Path, code: ExitCode
+) -> None:
     program = (
         "import os, time; from streamjob_runtime.process.termination import TerminationLog, leave_on_sigterm;"
-        "leave_on_sigterm(TerminationLog.from_environment(os.environ)); print(flush=True); time.sleep(60)"
+        f"leave_on_sigterm(TerminationLog.from_environment(os.environ), {int(code)}); print(flush=True); time.sleep(60)"
     )
     environment = os.environ | {"STREAMJOB_TERMINATION_LOG": str(tmp_path / "log")}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
@@ -102,10 +110,10 @@ def test_a_process_that_is_told_to_stop_before_its_job_runs_has_stopped_as_asked
 
     process.terminate()
 
-    assert process.wait(30) == 0
+    assert process.wait(30) == code
     process.stdout.close()
     said = json.loads((tmp_path / "log").read_text())
-    assert (said["state"], said["exitCode"]) == ("STOPPED", 0)
+    assert (said["state"], said["exitCode"]) == ("STOPPED", code)
 
 
 def test_what_was_completed_last_is_left_too(tmp_path: Path) -> None:
