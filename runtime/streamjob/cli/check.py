@@ -43,7 +43,8 @@ def check_command(
             "--from",
             metavar="SNAPSHOT",
             help="The snapshot: by URI or path or, for one of this job, as checkpoints/<epoch>-<id>; latest: the last"
-            " completed checkpoint; spark:DIRECTORY: the checkpoint of a plain Structured Streaming query.",
+            " completed checkpoint; spark:DIRECTORY: the checkpoint of a plain Structured Streaming query, or"
+            " spark:CHAIN=DIRECTORY,CHAIN=DIRECTORY.",
         ),
     ],
     file: FileArgument = None,

@@ -47,8 +47,8 @@ def run(
             help="Snapshot to start from. latest: the last completed checkpoint, if there is one; none: start without "
             "state; or a snapshot, by URI or path or, for one of this job, as checkpoints/<epoch>-<id>. Anything but "
             "the last completed checkpoint makes a fork: output published since then stays, and is published again. "
-            "spark:DIRECTORY: the checkpoint of a stopped plain Structured Streaming query; once taken over, the last "
-            "completed checkpoint.",
+            "spark:DIRECTORY: the checkpoint of a stopped plain Structured Streaming query, or those of several by "
+            "spark:CHAIN=DIRECTORY,CHAIN=DIRECTORY; once taken over, the last completed checkpoint.",
             metavar="SNAPSHOT",
         ),
     ] = "latest",

@@ -110,7 +110,7 @@ def test_a_query_without_state_leaves_the_partitions_to_the_job(query: Query, ta
     assert manifest.graph["maxParallelism"] == 6
 
 
-def refusal(query: Query, taker: Taker, cause: type[CannotRestore], message: str, **job: Any) -> str:
+def refusal(query: Query | str, taker: Taker, cause: type[CannotRestore], message: str, **job: Any) -> str:
     """Take over, which must be refused before anything is written; return what to do."""
     with pytest.raises(cause, match=message) as error:
         taker.take(query, **job)
@@ -138,6 +138,67 @@ def test_a_job_of_several_chains_is_refused(query: Query, taker: Taker) -> None:
         {"name": "more", "inputs": ["made"], "sql": "SELECT k FROM made"},
     ]
     refusal(query.make(), taker, NotOneChain, "the job runs as 2", operators=operators, sinks=sinks)
+
+
+TWO: dict[str, Any] = {
+    "operators": [
+        {"name": "made", "inputs": ["a"], "sql": WINDOWS},
+        {"name": "more", "inputs": ["b"], "sql": WINDOWS.replace("FROM a", "FROM b")},
+    ],
+    "sinks": [{"name": f"to-{each}", "input": each, "format": "noop"} for each in ("made", "more")],
+    "inputs": 2,
+}
+"""A job of two chains."""
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> str:
+    """Two queries, one for each chain of TWO."""
+    Query(tmp_path / "query").make()
+    Query(tmp_path / "other", reads=["b"]).make()
+    return f"more={tmp_path / 'other'},made={tmp_path / 'query'}"
+
+
+def test_each_query_becomes_the_chain_of_its_name(queries: str, taker: Taker) -> None:
+    manifest = taker.take(queries, **TWO)
+
+    assert [(each.uid, each.operators, each.batch) for each in manifest.chains] == [
+        ("made", ("a", "made"), 2),
+        ("more", ("b", "more"), 2),
+    ]
+    assert [(each.uid, each.position) for each in manifest.sources] == [
+        ("a", {"logOffset": 0}),
+        ("b", {"logOffset": 0}),
+    ]
+    assert manifest.graph["continues"] == "spark-01234567-2-spark-01234567-2"
+
+
+def test_a_checkpoint_is_named_for_each_chain_and_for_no_other(queries: str, taker: Taker, tmp_path: Path) -> None:
+    made = f"made={tmp_path / 'query'}"
+    for named in (
+        str(tmp_path / "query"),
+        made,
+        f"{queries},less={tmp_path / 'query'}",
+        f"less={tmp_path / 'query'},{made}",
+    ):
+        refusal(named, taker, NotOneChain, "the job runs as 2: made, more", **TWO)
+
+
+def test_queries_with_other_numbers_of_partitions_are_refused(queries: str, taker: Taker, tmp_path: Path) -> None:
+    other = Query(tmp_path / "other", reads=["b"])
+    other.conf["spark.sql.shuffle.partitions"] = "1"
+    other.make()
+    refusal(queries, taker, UnsupportedState, "have 1 and 2 state partitions", **TWO)
+
+
+def test_chains_that_read_each_other_are_no_queries(query: Query, taker: Taker) -> None:
+    operators = [
+        {"name": "made", "inputs": ["a"], "sql": WINDOWS},
+        {"name": "more", "inputs": ["made"], "sql": "SELECT k FROM made"},
+    ]
+    place = query.make().root
+    job = {**TWO, "operators": operators, "inputs": 1}
+    refusal(f"made={place},more={place}", taker, NotOneChain, "Chain more of the job reads chain made", **job)
 
 
 def test_other_sources_are_refused(query: Query, taker: Taker) -> None:

@@ -18,10 +18,9 @@ from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.hashing import file_sha256
 from streamjob.store.local import LocalStore
-from streamjob.stored.start_snapshot import Found
+from streamjob.stored.start_snapshot import FROM_SPARK, Found
 from streamjob_runtime.restoring.from_spark.errors import NotTaken
-from streamjob_runtime.restoring.from_spark.reading import describe, query_location, read_query, reading
-from streamjob_runtime.restoring.from_spark.suitability import the_chain
+from streamjob_runtime.restoring.from_spark.reading import read_queries
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 Examine = Callable[[LoadedJob, Found, Comparison, bool, JobId], Comparison]
@@ -31,7 +30,7 @@ Examine = Callable[[LoadedJob, Found, Comparison, bool, JobId], Comparison]
 def check_query(
     named: str, loaded: LoadedJob, plan: Plan, job: JobId, allow: bool, examine: Examine | None, clock: Clock
 ) -> tuple[str, Comparison]:
-    """Compare a job with a plain query; return the checkpoint's URI, and the findings for the parts.
+    """Compare a job with plain queries; return the checkpoints' URIs, and the findings for the parts.
 
     Downloads logs and descriptions of the state to a scratch directory, but not the state.
 
@@ -46,36 +45,35 @@ def check_query(
         InvalidInput: the location cannot be opened, or Spark refuses a part of the job.
         StoreError: the store failed.
     """
-    location = query_location(named)
+    uris = named.removeprefix(FROM_SPARK)
     try:
-        chain = the_chain(plan, location.uri)
         with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
-            checkpoint = Path(scratch)
-            with reading(location) as source:
-                query = read_query(source, loaded, chain, checkpoint, None)
-                manifest, hold = describe(query, loaded, chain, job, clock())
-            (state,) = manifest.chains
-            state = state.model_copy(update={"files": _files(hold)})
-            store = LocalStore(checkpoint)
+            queries, manifest, holds = read_queries(named, loaded, plan, job, clock(), Path(scratch), None)
+            uris = ", ".join(query.uri for query in queries)
+            chains = [
+                state.model_copy(update={"files": _files(hold, state.uid)})
+                for state, hold in zip(manifest.chains, holds, strict=True)
+            ]
+            store = LocalStore(Path(scratch))
             found = Found(
-                manifest.model_copy(update={"chains": (state,)}), location.uri, lambda object_: (store, Key(object_))
+                manifest.model_copy(update={"chains": tuple(chains)}), uris, lambda object_: (store, Key(object_))
             )
-            compared = compare(loaded.spec, plan, found.manifest, location.uri, allow)
-            if query.converted:
+            compared = compare(loaded.spec, plan, found.manifest, uris, allow)
+            if any(query.converted for query in queries):
                 compared = compared.noting(_converted(each) for each in compared.findings if each.kind is Kind.JOB)
             if examine is not None:
                 compared = examine(loaded, found, compared, allow, job)
-            return location.uri, compared
+            return uris, compared
     except NotTaken as error:
         findings = tuple(_refused(error, loaded.spec))
-        return location.uri, Comparison(findings=findings, origins={}, max_parallelism=loaded.spec.max_parallelism)
+        return uris, Comparison(findings=findings, origins={}, max_parallelism=loaded.spec.max_parallelism)
 
 
-def _files(hold: Hold) -> tuple[FileRef, ...]:
+def _files(hold: Hold, folder: str) -> tuple[FileRef, ...]:
     return tuple(
         FileRef(
             path=path,
-            object=path,
+            object=f"{folder}/{path}",
             length=(hold.directory / path).stat().st_size,
             sha256=file_sha256(hold.directory / path),
         )

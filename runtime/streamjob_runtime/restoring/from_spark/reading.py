@@ -18,7 +18,7 @@ from streamjob.ids import BatchId, CheckpointId, Epoch, Key, OperatorUid
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.graph import graph_of
-from streamjob.job.planning.plan import ChainPlan
+from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChainState, InputState, Manifest, OperatorState, SourceState
 from streamjob.store.base import ObjectMissing, Store
@@ -36,10 +36,11 @@ from streamjob_runtime.restoring.from_spark.errors import (
     NoQueryThere,
     NothingCommitted,
     UnknownCheckpoint,
+    UnsupportedState,
 )
 from streamjob_runtime.restoring.from_spark.fetching import Fetching, Listing
 from streamjob_runtime.restoring.from_spark.sources import QuerySource, match_sources
-from streamjob_runtime.restoring.from_spark.suitability import check_state, partitions_of
+from streamjob_runtime.restoring.from_spark.suitability import chains_of, check_state, partitions_of, places_in
 from streamjob_runtime.spark.checkpoint_dir.errors import CheckpointError, CheckpointFileMissing
 from streamjob_runtime.spark.checkpoint_dir.files import files_for
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FILES_LOOKED_AT = 1000
+_SEPARATOR = "-"
 
 log = logging.getLogger("streamjob")
 
@@ -176,14 +178,18 @@ def read_query(
     return Query(uri, target, batch, origin, sources, operators, partitions, converted)
 
 
-def read_origin(source: Store) -> str:
-    """Return what names a query and its last committed batch. Raises as `read_query` does.
+def read_origin(named: str) -> str:
+    """Return what names queries and their last committed batches. Raises as `read_queries` does.
 
     Args:
-        source: the store, at the checkpoint's root.
+        named: see `places_in`.
     """
-    batch = _last_committed(Listing(entry.key for entry in source.list("")), source.uri)
-    return _origin(source.get(Key("metadata")), batch, source.uri)
+    origins = []
+    for place in places_in(named).values():
+        with reading(query_location(place)) as source:
+            batch = _last_committed(Listing(entry.key for entry in source.list("")), source.uri)
+            origins.append(_origin(source.get(Key("metadata")), batch, source.uri))
+    return _SEPARATOR.join(origins)
 
 
 def _open_up(
@@ -221,38 +227,51 @@ def _count(listing: Listing, checkpoint: Path, operator: int, partitions: int) -
     return partitions if any(key for key, _ in schemas) else 1
 
 
-def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now: float) -> tuple[Manifest, Hold]:
-    """Return the manifest of a savepoint, still without files, and the files.
+def read_queries(
+    named: str,
+    loaded: LoadedJob,
+    plan: Plan,
+    job: JobId,
+    now: float,
+    target: Path,
+    spark: Callable[[], SparkSession] | None,
+) -> tuple[list[Query], Manifest, list[Hold]]:
+    """Read the queries that a job continues; return them, the manifest of a savepoint without files, and the files.
+
+    Args:
+        named: see `places_in`.
+        now: seconds since 1970.
+        target: an empty directory.
+        spark: see `read_query`.
 
     Raises:
-        CheckpointError: a file is missing, or does not have the format of Spark 4.3.
+        CannotRestore: the job cannot continue from there; the error gives the reason.
+        InvalidInput: a place cannot be opened.
+        StoreError: a store failed.
     """
-    hold = Hold(query.checkpoint, files_for(query.checkpoint, query.batch))
-    for path in hold.files:
-        if not (query.checkpoint / path).exists():
-            raise CheckpointFileMissing(query.checkpoint, path, query.batch)
-    # Spark's watermark begins at 0: a query that still has that one has had none.
-    watermark = read_commit(query.checkpoint, query.batch).next_watermark_ms or None
-    positions = _positions(query)
-    # The job does not own the query's output: for the job's sinks, everything is new.
-    origin = {TAKEN_FROM: f"{FROM_SPARK}{query.uri}", CONTINUES: query.origin}
-    graph = {**graph_of(loaded.spec, loaded.directory), "sinks": [], **origin}
-    if query.partitions is not None:
-        graph["maxParallelism"] = query.partitions
-    uids = tuple(each.uid for each in (*chain.sources, *chain.operators))
-    timed = any(each.watermark is not None for each in chain.operators)
-    state = ChainState(
-        uid=chain.uid,
-        operators=uids,
-        batch=query.batch,
-        watermark=watermark,
-        # Spark has one watermark for all of a query's sources, so each source starts with it.
-        inputs=tuple(
-            InputState(uid=source.uid, watermark_ms=watermark if source.watermark is not None or timed else None)
-            for source in query.sources
-        ),
-        stateful=tuple(each.name for _, each in sorted(query.operators.items())),
-    )
+    queries, states, sources, holds = [], [], list[SourceState](), []
+    for chain, place in chains_of(named, plan):
+        folder = target / chain.uid
+        folder.mkdir()
+        with reading(query_location(place)) as source:
+            query = read_query(source, loaded, chain, folder, spark)
+            state, hold = _describe(query, chain)
+        positions = _positions(query)
+        sources += [SourceState(uid=each.uid, position=positions.get(each.uid)) for each in chain.sources]
+        queries.append(query)
+        states.append(state)
+        holds.append(hold)
+    # The job does not own the queries' output: for the job's sinks, everything is new.
+    graph = {**graph_of(loaded.spec, loaded.directory), "sinks": []}
+    graph |= {TAKEN_FROM: named, CONTINUES: _SEPARATOR.join(query.origin for query in queries)}
+    partitions = sorted({query.partitions for query in queries if query.partitions is not None})
+    if len(partitions) > 1:
+        raise UnsupportedState(
+            f"The queries of {named} have {' and '.join(map(str, partitions))} state partitions; a job has one number",
+            "take them over as several jobs",
+        )
+    if partitions:
+        graph["maxParallelism"] = partitions[0]
     manifest = Manifest(
         job=job.name,
         namespace=job.namespace,
@@ -262,11 +281,35 @@ def describe(query: Query, loaded: LoadedJob, chain: ChainPlan, job: JobId, now:
         triggered=now,
         completed=now,
         graph=graph,
-        operators=tuple(OperatorState(uid=uid, chain=chain.uid) for uid in uids),
-        chains=(state,),
-        sources=tuple(SourceState(uid=source.uid, position=positions.get(source.uid)) for source in chain.sources),
+        operators=tuple(OperatorState(uid=uid, chain=state.uid) for state in states for uid in state.operators),
+        chains=tuple(states),
+        sources=tuple(sources),
     )
-    return manifest, hold
+    return queries, manifest, holds
+
+
+def _describe(query: Query, chain: ChainPlan) -> tuple[ChainState, Hold]:
+    """Return a chain that continues a query, still without files, and the files."""
+    hold = Hold(query.checkpoint, files_for(query.checkpoint, query.batch))
+    for path in hold.files:
+        if not (query.checkpoint / path).exists():
+            raise CheckpointFileMissing(query.checkpoint, path, query.batch)
+    # Spark's watermark begins at 0: a query that still has that one has had none.
+    watermark = read_commit(query.checkpoint, query.batch).next_watermark_ms or None
+    timed = any(each.watermark is not None for each in chain.operators)
+    state = ChainState(
+        uid=chain.uid,
+        operators=tuple(each.uid for each in (*chain.sources, *chain.operators)),
+        batch=query.batch,
+        watermark=watermark,
+        # Spark has one watermark for all of a query's sources, so each source starts with it.
+        inputs=tuple(
+            InputState(uid=source.uid, watermark_ms=watermark if source.watermark is not None or timed else None)
+            for source in query.sources
+        ),
+        stateful=tuple(each.name for _, each in sorted(query.operators.items())),
+    )
+    return state, hold
 
 
 def _last_committed(listing: Listing, uri: str) -> BatchId:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from streamjob.job.model.spark_settings import ROCKSDB, STATE_PROVIDER
 from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.job.query.sql import stateful_parts
+from streamjob.stored.start_snapshot import FROM_SPARK
 from streamjob.stored.state_owners import KINDS
 from streamjob_runtime.restoring.from_spark.errors import NotOneChain, OtherState, UnsupportedState
 from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
@@ -15,22 +17,45 @@ from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 _DEFAULT = "HDFSBackedStateStoreProvider"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _NEWEST_JOIN_FORMAT = 2
+_NAMED = re.compile(r"(?:^|,)([A-Za-z][\w-]*)=")
 _ANEW = "start the job from nothing, with --from none"
 
 
-def the_chain(plan: Plan, uri: str) -> ChainPlan:
-    """Return the job's only chain.
+def places_in(named: str) -> dict[str, str]:
+    """Return the places of checkpoints by the chains that continue them; without its name for the only one.
+
+    Args:
+        named: `DIRECTORY`, or `CHAIN=DIRECTORY,CHAIN=DIRECTORY`, with or without the prefix `spark:`.
+    """
+    before, *parts = _NAMED.split(named.removeprefix(FROM_SPARK))
+    return {"": named.removeprefix(FROM_SPARK)} if before else dict(sorted(zip(parts[::2], parts[1::2], strict=True)))
+
+
+def chains_of(named: str, plan: Plan) -> list[tuple[ChainPlan, str]]:
+    """Return the job's chains, each with the place of the checkpoint that it continues.
+
+    Args:
+        named: see `places_in`.
 
     Raises:
-        NotOneChain: it has several.
+        NotOneChain: the job's chains are not the queries.
     """
-    if len(plan.chains) != 1:
-        names = ", ".join(chain.uid for chain in plan.chains)
+    places, chains = places_in(named), {str(chain.uid): chain for chain in plan.chains}
+    if list(places) == [""] and len(chains) == 1:
+        return [(plan.chains[0], places[""])]
+    if places.keys() != chains.keys():
         raise NotOneChain(
-            f"The checkpoint at {uri} is of one Spark query, and the job runs as {len(plan.chains)}: {names}",
-            "begin with a job of one chain (`streamjob plan` says why it is several); change it from a savepoint on",
+            f"{named} has a checkpoint for {', '.join(filter(None, places)) or 'one Spark query'}, and the job runs as "
+            f"{len(chains)}: {', '.join(chains)}",
+            "name one for each chain of `streamjob plan`, as in spark:counts=DIRECTORY,totals=DIRECTORY; or begin with "
+            "a job of one chain, and change it from a savepoint on",
         )
-    return plan.chains[0]
+    for channel in plan.channels:
+        raise NotOneChain(
+            f"Chain {channel.target} of the job reads chain {channel.source}, and a Spark query reads no other one",
+            "give each query its sources, also if two of them read the same, and the operators in front",
+        )
+    return [(chains[uid], place) for uid, place in places.items()]
 
 
 def check_state(

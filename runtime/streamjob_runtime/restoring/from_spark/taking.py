@@ -1,10 +1,10 @@
-"""Converts a plain query's checkpoint to a savepoint in the job's own store, from which a job starts as usual."""
+"""Converts plain queries' checkpoints to a savepoint in the job's own store, from which a job starts as usual."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,20 +15,12 @@ from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import Plan
 from streamjob.protocol.log.records import JobId, read
 from streamjob.protocol.manifests.stored_manifests import read_completed
-from streamjob.snapshot.manifest import FileRef, Manifest
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
 from streamjob.store.effects import drive
 from streamjob.store.opening import Location, References
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
-from streamjob_runtime.restoring.from_spark.reading import (
-    Query,
-    describe,
-    query_location,
-    read_origin,
-    read_query,
-    reading,
-)
-from streamjob_runtime.restoring.from_spark.suitability import the_chain
+from streamjob_runtime.restoring.from_spark.reading import read_origin, read_queries
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
 if TYPE_CHECKING:
@@ -54,9 +46,7 @@ def was_taken_over(named: str, job: JobId, store: Store) -> bool:
     newest = drive(store, read(job, checkpoints=1)).newest
     if newest is None:
         return False
-    location = query_location(named)
-    with reading(location) as source:
-        origin = read_origin(source)
+    origin = read_origin(named)
     references = References(store)
     try:
         manifest = drive(store, read_completed(newest), find=references.find)
@@ -65,9 +55,9 @@ def was_taken_over(named: str, job: JobId, store: Store) -> bool:
     if manifest.graph.get(CONTINUES) != origin:
         return False
     log.info(
-        "The job has taken over the checkpoint at %s already, and continues from its own %s %s; --from %s starts "
-        "behind the query's batch again, as a fork",
-        location.uri,
+        "The job has taken over %s already, and continues from its own %s %s; --from %s starts behind the query's "
+        "batch again, as a fork",
+        named,
         newest.kind,
         newest.id,
         _savepoint(store, job.name, origin).uri,
@@ -85,12 +75,12 @@ def take_over(
     spark: Callable[[], SparkSession],
     work: Path | None = None,
 ) -> str:
-    """Create a savepoint from a plain query's checkpoint below the job's root; return its manifest's URI.
+    """Create a savepoint from plain queries' checkpoints below the job's root; return its manifest's URI.
 
-    The checkpoint is only read. A planned but uncommitted batch is left out: the job reads its input again.
+    The checkpoints are only read. A planned but uncommitted batch is left out: the job reads its input again.
 
     Args:
-        named: the checkpoint directory: a path, `file:///…` or `s3://…`, with or without the prefix `spark:`.
+        named: the checkpoint directory, as a path, `file:///…` or `s3://…`; or one for each chain: see `places_in`.
         store: at the job's root.
         clock: seconds since 1970.
         spark: returns the session that converts state which RocksDB does not keep.
@@ -101,14 +91,11 @@ def take_over(
         InvalidInput: the location cannot be opened.
         StoreError: a store failed.
     """
-    location = query_location(named)
-    chain = the_chain(plan, location.uri)
     with tempfile.TemporaryDirectory(prefix="streamjob-take-over-", dir=work) as scratch:
-        with reading(location) as source:
-            query = read_query(source, loaded, chain, Path(scratch), spark)
-            manifest, hold = describe(query, loaded, chain, job, clock())
-        uri = _write(manifest, hold, query, store)
-    log.info("The checkpoint at %s is taken over behind its batch %d, as %s", location.uri, query.batch, uri)
+        queries, manifest, holds = read_queries(named, loaded, plan, job, clock(), Path(scratch), spark)
+        uri = _write(manifest, holds, store)
+    for query in queries:
+        log.info("The checkpoint at %s is taken over behind its batch %d, as %s", query.uri, query.batch, uri)
     return uri
 
 
@@ -117,12 +104,14 @@ def _savepoint(store: Store, job: str, origin: str) -> Location:
     return savepoint_location(store.uri, None, job, CheckpointId(0), origin)
 
 
-def _write(manifest: Manifest, hold: Hold, query: Query, store: Store) -> str:
-    savepoint = Savepoint(_savepoint(store, manifest.job, query.origin), store.uri)
+def _write(manifest: Manifest, holds: Sequence[Hold], store: Store) -> str:
+    savepoint = Savepoint(_savepoint(store, manifest.job, str(manifest.graph[CONTINUES])), store.uri)
     try:
-        files: tuple[FileRef, ...] = savepoint.target.upload(hold)
-        (chain,) = manifest.chains
-        savepoint.write(manifest.model_copy(update={"chains": (chain.model_copy(update={"files": files}),)}))
+        chains = [
+            chain.model_copy(update={"files": savepoint.target.upload(hold)})
+            for chain, hold in zip(manifest.chains, holds, strict=True)
+        ]
+        savepoint.write(manifest.model_copy(update={"chains": tuple(chains)}))
     finally:
         savepoint.close()
     return savepoint.uri
