@@ -10,9 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from tests import jobs
 from tests.integration.core import core
 from tests.integration.runtime.embedded import Life, life_in, running
@@ -34,9 +32,12 @@ from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.shapes import PAIRS, WINDOWS
 from tests.integration.runtime.stories import NEVER
+from tests.integration.runtime.test_lake_sources import lake_in, rows_from
+from tests.integration.sinks.buckets import Bucket
 from tests.jobs import job_file, sink, sql
 
 from streamjob.errors import ExitCode
+from streamjob.ids import Key
 from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.lifecycle import JobState
@@ -255,20 +256,31 @@ def test_topics_are_read_to_where_they_end_at_the_moment_also_beside_a_channel(
     assert not difference(Counter((row.k, row.n) for row in everything), rows_of(output(tmp_path, "all")))
 
 
-def test_a_lake_table_is_read_up_to_its_newest_snapshot(spark: SparkSession, tmp_path: Path) -> None:
-    table, read = str(tmp_path / "table"), []
-    life = life_in(
-        tmp_path,
-        job(
-            tmp_path,
-            [{"name": "rows", "format": "delta", "options": {"path": table, "maxFilesPerTrigger": 1}}],
-            [sql("out", ["rows"], "SELECT n FROM rows")],
-            ["out"],
-        ),
-    )
-    for number in range(3):
-        for each in (2 * number, 2 * number + 1):
-            write_deltalake(table, pa.table({"n": pa.array([each], pa.int64())}), mode="append")
-            read.append(each)
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_lake_table_is_read_up_to_its_newest_snapshot(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    lake, read = lake_in(tmp_path, form), 0
+    table = lake.source()
+    rows = {"name": "rows", **table, "options": {**table["options"], "maxFilesPerTrigger": 1}}
+    life = life_in(tmp_path, job(tmp_path, [rows], [sql("out", ["rows"], "SELECT id FROM rows")], ["out"]))
+    for _ in range(3):
+        for _ in range(2):
+            lake.append(rows_from(read))
+            read += 6
         run(spark, life)
-        assert rows_of(output(tmp_path, "out")) == Counter((each,) for each in read)
+        assert rows_of(output(tmp_path, "out")) == Counter((each,) for each in range(read))
+
+
+@pytest.mark.server
+def test_a_bucket_is_read_up_to_what_one_listing_finds(bucket: Bucket, tmp_path: Path) -> None:
+    options = {"path": f"{bucket.path}/in", "maxFilesPerTrigger": "1"}
+    rows = {"name": "rows", "format": "json", "schema": "n BIGINT", "options": options}
+    written = sink("rows", "json", tmp_path / "out")
+    file = write_job(tmp_path, job_file(sources=[rows], sinks=[written], name="bucket"))
+    with job_runs(file, tmp_path / "snapshots", "bucket") as runs:
+        for number in range(1, 3):
+            for each in (2 * number - 2, 2 * number - 1):
+                bucket.objects.put(Key(f"in/{each}.json"), b'{"n": %d}\n' % each)
+            process = runs.start("--available-now", environment=bucket.server.environment)
+            assert process.wait() == ExitCode.OK, process.output()
+            lines = [line for part in (tmp_path / "out").glob("*.json") for line in part.read_text().splitlines()]
+            assert sorted(json.loads(line)["n"] for line in lines) == list(range(2 * number))
