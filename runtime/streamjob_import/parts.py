@@ -190,7 +190,7 @@ class _Making:
             sink.notes.append("a continuous trigger has no match: the job runs in batches")
         if place := query.options.get("checkpointLocation"):
             alone = "`streamjob run … --from spark:DIRECTORY` takes over the query's checkpoint, which is in"
-            several = "the job starts without the query's checkpoint, which is in"
+            several = "`--from spark:CHAIN=DIRECTORY,…` takes over checkpoints of queries with own sources; it is in"
             sink.notes.append(f"{alone if len(self._recording.session.queries) == 1 else several} {place}")
         self._job.sinks.append(sink)
 
