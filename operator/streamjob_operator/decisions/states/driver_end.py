@@ -166,7 +166,7 @@ def _gone(s: Situation) -> Ending:
 def _ended_by_itself(s: Situation, pod: DriverPod) -> Ending:
     if pod.exited_as is ExitCode.OK:
         return _ended_well(s, pod)
-    if pod.exited_as is not None:
+    if pod.exited_as in _BY_EXIT_CODE:
         end, reason = _BY_EXIT_CODE[pod.exited_as]
         if end is End.FAILED and pod.error in frozenset(StoreProblem):
             reason = pod.error

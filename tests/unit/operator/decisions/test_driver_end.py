@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
+from streamjob.errors import ExitCode
 from streamjob_operator.decisions.values.actions import CreateDriver
 from streamjob_operator.decisions.values.observation import Observation, StoreProblem
 from streamjob_operator.resources.conditions import ConditionType
@@ -147,6 +148,18 @@ def test_a_crash_is_told_with_its_exit_code_and_the_last_words() -> None:
     assert "exit code 134" in failure
     assert failure.endswith("Fatal Python error: Aborted")
     assert len(failure) < 500
+
+
+@pytest.mark.parametrize("code", sorted({*ExitCode, 1, 7, 137} - {ExitCode.SUPERSEDED}))
+def test_each_exit_code_is_the_end_of_an_attempt(code: int) -> None:
+    user = User.with_stable_job()
+    end_driver(user, code)
+    user.look(2)
+
+    assert user.status.job_status.failure_reason or user.status.lifecycle_state in (
+        LifecycleState.FAILED,
+        LifecycleState.FINISHED,
+    )
 
 
 def test_the_delay_doubles_with_every_failure_up_to_the_longest() -> None:
