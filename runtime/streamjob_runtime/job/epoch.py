@@ -514,6 +514,10 @@ class Epoch(ChainListener, CheckpointListener):
             self._wake_at = None
             return m.Tick(now=self._job.clock())
 
+    @property
+    def _has_read_all(self) -> bool:
+        return self._what_is_there is not None and self._what_is_there.is_read
+
     def _execute(self, action: m.Action) -> EpochOutcome | None:
         assert self._checkpoints is not None
         match action:
@@ -537,7 +541,7 @@ class Epoch(ChainListener, CheckpointListener):
                 if self._cause is not None:
                     raise self._cause
                 return EpochOutcome(EpochEnd.FAILED, action.message)
-            case m.RestartJob() if self._what_is_there is not None and self._what_is_there.is_read:
+            case m.RestartJob() if self._has_read_all:
                 restored = self._view.restored
                 is_new = restored is None or _positions_in(restored.manifest) != self._positions
                 log.info(
@@ -548,6 +552,8 @@ class Epoch(ChainListener, CheckpointListener):
                 return EpochOutcome(EpochEnd.READ)
             case m.RestartJob():
                 return EpochOutcome(EpochEnd.RESTARTED, action.message)
+            case m.EndJob(end=m.JobEnd.STOPPED, message="") if self._has_read_all:
+                return EpochOutcome(EpochEnd.READ)
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)
             case m.DrainSources():

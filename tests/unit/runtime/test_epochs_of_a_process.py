@@ -32,6 +32,7 @@ def runner_in(workdir: Path, unfit: Callable[[float], ProcessUnfit | None] = lam
         workdir=workdir,
         clock=lambda: 0.0,
         plan=SimpleNamespace(chains=()),
+        available_now=False,
         loaded=SimpleNamespace(spec=spec),
         unfit=unfit,
     )
