@@ -122,11 +122,12 @@ def _check(
         typer.echo(text, err=True)
 
     if restore_from.startswith(FROM_SPARK):
+        planned = plan(loaded.spec)
         # What reads compressed changelogs.
         runtime.require("`streamjob check --from spark:`", "pyarrow")
         store = job_location(loaded, location).job(job.namespace, job.name).store()
         try:
-            if runtime.was_taken_over(restore_from, job, store):
+            if runtime.was_taken_over(restore_from, planned, job, store):
                 note(f"{restore_from}: the job has taken it over already, and continues from its newest checkpoint")
                 restore_from = LATEST
         finally:
@@ -134,7 +135,7 @@ def _check(
     if examine is not None:
         examine = partial(examine, latest=restore_from == LATEST)
     if restore_from.startswith(FROM_SPARK):
-        uri, compared = runtime.check_query(restore_from, loaded, plan(loaded.spec), job, allow, examine, time.time)
+        uri, compared = runtime.check_query(restore_from, loaded, planned, job, allow, examine, time.time)
     else:
         start = compare_start(
             loaded, restore_from, location, job, allow, examine, note, require_snapshot=require_snapshot

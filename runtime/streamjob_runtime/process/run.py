@@ -275,7 +275,7 @@ def _run_job(
                 )
             return spark.session(loaded.spec.max_parallelism)
 
-        if was_taken_over(named, job_id, metered):
+        if was_taken_over(named, job.plan, job_id, metered):
             named = LATEST
         else:
             named = take_over(named, loaded, job.plan, job_id, metered, job.clock, session, _scratch_in(work))

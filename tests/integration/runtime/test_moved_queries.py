@@ -18,6 +18,8 @@ from tests.integration.runtime.processes import PROGRAM, job_runs
 from tests.integration.runtime.purchases import add_file, write_job
 from tests.jobs import files, job_file
 
+from streamjob.job.loading.load import load_job
+from streamjob.job.planning.plan import plan
 from streamjob.protocol.log.records import JobId
 from streamjob.store.opening import open_location
 from streamjob_runtime.chain.sources.discovered_files import WrittenBySpark
@@ -108,11 +110,12 @@ def test_a_start_from_a_query_that_is_repeated_after_a_kill_continues(spark: Spa
         ]
         checked = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "the job has taken it over already" in checked.stderr
-        assert was_taken_over(named, JobId("default", "job"), store)
+        planned = plan(load_job(file).spec)
+        assert was_taken_over(named, planned, JobId("default", "job"), store)
         # Another query, and this one once it has gone on, are taken over: the user asks for what they have read.
-        assert not was_taken_over(moved.query("other"), JobId("default", "job"), store)
+        assert not was_taken_over(moved.query("other"), planned, JobId("default", "job"), store)
         moved.query()
-        assert not was_taken_over(named, JobId("default", "job"), store)
+        assert not was_taken_over(named, planned, JobId("default", "job"), store)
 
 
 @pytest.mark.core

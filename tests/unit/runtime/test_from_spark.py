@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -13,6 +14,7 @@ from tests.unit.runtime.plain_queries import PROVIDER, STORES, WINDOWS, Query, T
 
 from streamjob.comparison.rewrite_checks import StateRewrittenWrongly
 from streamjob.errors import CannotRestore
+from streamjob.job.planning.plan import plan
 from streamjob.store import LocalStore
 from streamjob_runtime.restoring.from_spark import converting
 from streamjob_runtime.restoring.from_spark.errors import (
@@ -26,6 +28,7 @@ from streamjob_runtime.restoring.from_spark.errors import (
     UnsupportedState,
 )
 from streamjob_runtime.restoring.from_spark.fetching import Listing
+from streamjob_runtime.restoring.from_spark.suitability import places_in
 from streamjob_runtime.spark.checkpoint_dir.files import files_for
 
 pytest.importorskip("pyarrow")
@@ -170,18 +173,21 @@ def test_each_query_becomes_the_chain_of_its_name(queries: str, taker: Taker) ->
         ("a", {"logOffset": 0}),
         ("b", {"logOffset": 0}),
     ]
-    assert manifest.graph["continues"] == "spark-01234567-2-spark-01234567-2"
+    assert re.fullmatch("spark-[0-9a-f]{16}", str(manifest.graph["continues"]))
 
 
 def test_a_checkpoint_is_named_for_each_chain_and_for_no_other(queries: str, taker: Taker, tmp_path: Path) -> None:
-    made = f"made={tmp_path / 'query'}"
-    for named in (
-        str(tmp_path / "query"),
-        made,
-        f"{queries},less={tmp_path / 'query'}",
-        f"less={tmp_path / 'query'},{made}",
-    ):
+    made, more = f"made={tmp_path / 'query'}", f"more={tmp_path / 'other'}"
+    for named in ("", str(tmp_path / "query"), made, f"less={tmp_path / 'query'},{more}"):
         refusal(named, taker, NotOneChain, "the job runs as 2: made, more", **TWO)
+    for named in (f"{queries},{more}", f"{made},more={tmp_path / 'query'}"):
+        refusal(named, taker, NotOneChain, "names a chain or a checkpoint twice", **TWO)
+
+
+def test_a_path_may_look_like_the_name_of_a_chain(taker: Taker) -> None:
+    one, two = plan(taker.loaded().spec), plan(taker.loaded(**TWO).spec)
+    assert places_in("spark:env=prod/query,day=1", one) == {"": "env=prod/query,day=1"}
+    assert places_in("spark:more=s3://b/x,day=1/q,made=y=2", two) == {"made": "y=2", "more": "s3://b/x,day=1/q"}
 
 
 def test_queries_with_other_numbers_of_partitions_are_refused(queries: str, taker: Taker, tmp_path: Path) -> None:
@@ -198,7 +204,7 @@ def test_chains_that_read_each_other_are_no_queries(query: Query, taker: Taker) 
     ]
     place = query.make().root
     job = {**TWO, "operators": operators, "inputs": 1}
-    refusal(f"made={place},more={place}", taker, NotOneChain, "Chain more of the job reads chain made", **job)
+    refusal(f"made={place},more={place.parent}", taker, NotOneChain, "Chain more of the job reads chain made", **job)
 
 
 def test_other_sources_are_refused(query: Query, taker: Taker) -> None:

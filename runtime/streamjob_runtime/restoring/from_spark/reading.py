@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FILES_LOOKED_AT = 1000
-_SEPARATOR = "-"
 
 log = logging.getLogger("streamjob")
 
@@ -178,18 +178,23 @@ def read_query(
     return Query(uri, target, batch, origin, sources, operators, partitions, converted)
 
 
-def read_origin(named: str) -> str:
+def read_origin(named: str, plan: Plan) -> str:
     """Return what names queries and their last committed batches. Raises as `read_queries` does.
 
     Args:
         named: see `places_in`.
     """
     origins = []
-    for place in places_in(named).values():
+    for place in places_in(named, plan).values():
         with reading(query_location(place)) as source:
             batch = _last_committed(Listing(entry.key for entry in source.list("")), source.uri)
             origins.append(_origin(source.get(Key("metadata")), batch, source.uri))
-    return _SEPARATOR.join(origins)
+    return _of_all(origins)
+
+
+def _of_all(origins: Sequence[str]) -> str:
+    # It becomes a part of the savepoint's name.
+    return origins[0] if len(origins) == 1 else f"spark-{sha256(' '.join(origins).encode()).hexdigest()[:16]}"
 
 
 def _open_up(
@@ -263,7 +268,10 @@ def read_queries(
         holds.append(hold)
     # The job does not own the queries' output: for the job's sinks, everything is new.
     graph = {**graph_of(loaded.spec, loaded.directory), "sinks": []}
-    graph |= {TAKEN_FROM: named, CONTINUES: _SEPARATOR.join(query.origin for query in queries)}
+    graph |= {
+        TAKEN_FROM: FROM_SPARK + ",".join(query.uri for query in queries),
+        CONTINUES: _of_all([query.origin for query in queries]),
+    }
     partitions = sorted({query.partitions for query in queries if query.partitions is not None})
     if len(partitions) > 1:
         raise UnsupportedState(

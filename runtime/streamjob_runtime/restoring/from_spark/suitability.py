@@ -17,18 +17,29 @@ from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry
 _DEFAULT = "HDFSBackedStateStoreProvider"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _NEWEST_JOIN_FORMAT = 2
-_NAMED = re.compile(r"(?:^|,)([A-Za-z][\w-]*)=")
 _ANEW = "start the job from nothing, with --from none"
 
 
-def places_in(named: str) -> dict[str, str]:
+def places_in(named: str, plan: Plan) -> dict[str, str]:
     """Return the places of checkpoints by the chains that continue them; without its name for the only one.
 
     Args:
         named: `DIRECTORY`, or `CHAIN=DIRECTORY,CHAIN=DIRECTORY`, with or without the prefix `spark:`.
+
+    Raises:
+        NotOneChain: a chain or a place is named twice.
     """
-    before, *parts = _NAMED.split(named.removeprefix(FROM_SPARK))
-    return {"": named.removeprefix(FROM_SPARK)} if before else dict(sorted(zip(parts[::2], parts[1::2], strict=True)))
+    text = named.removeprefix(FROM_SPARK)
+    chains = "|".join(re.escape(chain.uid) for chain in plan.chains)
+    before, *parts = re.split(rf"(?:^|,)({chains})=", text)
+    if before or not parts:
+        return {"": text}
+    places = dict(sorted(zip(parts[::2], parts[1::2], strict=True)))
+    if len(places) < len(parts) // 2 or len({*places.values()}) < len(places):
+        raise NotOneChain(
+            f"{named} names a chain or a checkpoint twice", "name each chain once, with the checkpoint of its own query"
+        )
+    return places
 
 
 def chains_of(named: str, plan: Plan) -> list[tuple[ChainPlan, str]]:
@@ -40,7 +51,7 @@ def chains_of(named: str, plan: Plan) -> list[tuple[ChainPlan, str]]:
     Raises:
         NotOneChain: the job's chains are not the queries.
     """
-    places, chains = places_in(named), {str(chain.uid): chain for chain in plan.chains}
+    places, chains = places_in(named, plan), {str(chain.uid): chain for chain in plan.chains}
     if list(places) == [""] and len(chains) == 1:
         return [(plan.chains[0], places[""])]
     if places.keys() != chains.keys():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("streamjob")
 
 
-def was_taken_over(named: str, job: JobId, store: Store) -> bool:
+def was_taken_over(named: str, plan: Plan, job: JobId, store: Store) -> bool:
     """Return whether a job's newest completion continues a plain query behind its last batch; say so.
 
     A start that names the same checkpoint again, as after a crash, then goes on from that completion.
@@ -46,7 +46,7 @@ def was_taken_over(named: str, job: JobId, store: Store) -> bool:
     newest = drive(store, read(job, checkpoints=1)).newest
     if newest is None:
         return False
-    origin = read_origin(named)
+    origin = read_origin(named, plan)
     references = References(store)
     try:
         manifest = drive(store, read_completed(newest), find=references.find)
