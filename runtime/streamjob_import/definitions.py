@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import copy
 import datetime
 import decimal
 import functools
@@ -40,17 +41,20 @@ class Definitions:
     Args:
         recording: what the program did; values of the environment do not get into the job.
         decisions: gets a sentence for each thing that cannot be copied as it is.
+        taken: the names of the job's parts.
     """
 
-    def __init__(self, recording: Recording, decisions: list[str]) -> None:
+    def __init__(self, recording: Recording, decisions: list[str], taken: Iterable[str]) -> None:
         names, self._recording = recording.names, recording
         self._file = recording.program.resolve()
         self._source = self._file.read_text(encoding="utf-8")
         self._tree = ast.parse(self._source)
         self._names = names
+        self._variables = [*recording.variables.values(), *recording.unread]
         self.referred: set[str] = set()
         self._decisions = decisions
         self._statements = list(_top_level(self._tree))
+        self._taken = set(taken)
         self._bound = {name for each in self._statements for name in _bound_by(each)}
         self._known = {
             id(value): name for name, value in names.items() if name in self._bound and not isinstance(value, _PLAIN)
@@ -203,10 +207,13 @@ class Definitions:
     def _copied(self, function: Any, definition: ast.FunctionDef | ast.Lambda, otherwise: str) -> str:
         cells = (each.cell_contents for each in function.__closure__ or ())
         free = dict(zip(function.__code__.co_freevars, cells, strict=True))
-        self._use_all(definition, besides=free)
         first = definition.args.args[0].arg if definition.args.args else ""
+        definition = self._with_defaults(function, definition)
+        # A name of its own may be one of the program, too.
+        own = {*free, *function.__code__.co_varnames}
+        self._use_all(definition, besides=own)
         bound = [self._binding(name, value, first) for name, value in free.items() if value is not function]
-        bound += [f"    {line}\n" for line in self._made_inside(definition, first, free)]
+        bound += [f"    {line}\n" for line in self._made_inside(definition, first, own)]
         if isinstance(definition, ast.Lambda):
             body = (ast.get_source_segment(self._source, definition.body) or "").replace("\\\n", " ")
             header, rest = f"({ast.unparse(definition.args)}):", f"    return {' '.join(body.split())}\n"
@@ -216,14 +223,27 @@ class Definitions:
             name = definition.name
         return self._added(function, name, lambda free: f"def {free}{header}\n{''.join(bound)}{rest}")
 
+    def _with_defaults(self, function: Any, definition: Any) -> Any:
+        """Return a definition whose defaults are the values that they were."""
+        made, definition = {}, copy.deepcopy(definition)
+        for each in inspect.signature(function, follow_wrapped=False).parameters.values():
+            if each.default is not each.empty:
+                text = self._given(each.name, each.default)
+                self._decisions += [] if text else [f"the program makes {each.name}: make it here"]
+                made[each.name] = ast.Name(text or "...", ast.Load())
+        args = definition.args
+        args.defaults = [made[each.arg] for each in (*args.posonlyargs, *args.args) if each.arg in made]
+        args.kw_defaults = [made.get(each.arg) for each in args.kwonlyargs]
+        return definition
+
     def _header_and_body(self, definition: ast.FunctionDef) -> tuple[str, str]:
         """Return a function's text behind its name up to its body, and its body, without indentation or decorators."""
         plain = ast.FunctionDef(**{**vars(definition), "decorator_list": []})
         at = definition.lineno - _first_line(definition)
         lines = textwrap.dedent(self._text(definition)).splitlines(keepends=True)[at:]
         body = definition.body[0].lineno - definition.lineno
-        if body == 0 or not lines[0].startswith("def "):
-            # The body begins on the first line, or a text of several lines has no indentation.
+        if body == 0 or not lines[0].startswith("def ") or any((*plain.args.defaults, *plain.args.kw_defaults)):
+            # The body begins on the first line, a text of several lines has no indentation, or a default has changed.
             lines, body = ast.unparse(plain).splitlines(keepends=True), 1
         header = "".join(lines[:body]).rstrip().removeprefix(f"def {definition.name}")
         return header, "".join(lines[body:]).rstrip() + "\n"
@@ -232,6 +252,9 @@ class Definitions:
         if not (isinstance(name, str) and isinstance(value, str) and is_secret(name, value)):
             return self.literal(value)
         self.imported("import os")
+        pieces = [each for each in self.pieces(value) if each]
+        if len(pieces) == 1 and isinstance(pieces[0], FromEnvironment):
+            return f'os.environ["{pieces[0].variable}"]'
         self._decisions.append(f"give the secret {name} in the variable {variable_for(name)}")
         return f'os.environ["{variable_for(name)}"]'
 
@@ -287,6 +310,8 @@ class Definitions:
         if made.kind != "udf":
             # Spark looks at the hints of these.
             signature = inspect.signature(made.function)
+            plain = [each for each in signature.parameters.values() if each.default is each.empty]
+            signature = signature.replace(parameters=plain)
             takes = str(signature).replace("pandas.core.series.Series", "pd.Series")
             stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
             passes = ", ".join(stars.get(each.kind, "") + each.name for each in signature.parameters.values())
@@ -296,7 +321,7 @@ class Definitions:
         return self._added(made, f"{called}_udf", lambda free: f"@F.{made.kind}({arguments})\ndef {free}{text}")
 
     def _added(self, key: Any, name: str, text_of: Callable[[str], str]) -> str:
-        free = free_name(name, {*self._own, *self._bound})
+        free = free_name(name, {*self._own, *self._bound, *self._taken})
         self._own[free] = text_of(free)
         # What is copied stays reachable, so that no other object gets its id.
         self._own_names[id(key)] = free
@@ -332,7 +357,7 @@ class Definitions:
         if isinstance(value, FromEnvironment):
             self.referred.add(value.variable)
             return [value]
-        for each in self._recording.variables.values():
+        for each in self._variables:
             # A short value may be in others by chance, and a default may be written down elsewhere, too.
             told = each.default is not None and value in self._recording.constants
             if len(each) > 5 and each in value and not told:
@@ -346,7 +371,7 @@ class Definitions:
         recording, text = self._recording, str(value)
         if isinstance(value, bool | None) or getattr(value, "year", value) in recording.constants:
             return
-        variables = [each.variable for each in recording.variables.values() if _is_in(each, text)]
+        variables = [each.variable for each in self._variables if _is_in(each, text)]
         self.referred.update(variables)
         found = [f"the variable {each}" for each in variables]
         found += [by for given, by in recording.computed.items() if _is_in(given, text, cut=True)]
@@ -373,7 +398,7 @@ class Definitions:
                 if is_text and is_secret(name, value.value):
                     yield name
 
-    def _use_all(self, node: ast.AST, besides: Mapping[str, Any] = types.MappingProxyType({})) -> None:
+    def _use_all(self, node: ast.AST, besides: Container[str] = ()) -> None:
         for name in self._secrets_in(node):
             said = f"the text of the program holds the secret {name}: take it from os.environ"
             self._decisions += [said] if said not in self._decisions else []
@@ -382,13 +407,17 @@ class Definitions:
                 self.use(name)
 
     def _definition(self, code: types.CodeType) -> ast.FunctionDef | ast.Lambda | None:
+        found: list[ast.FunctionDef | ast.Lambda] = []
         for each in ast.walk(self._tree):
             if isinstance(each, ast.FunctionDef) and each.name == code.co_name:
                 if code.co_firstlineno in (each.lineno, _first_line(each)):
                     return each
             elif isinstance(each, ast.Lambda) and code.co_name == "<lambda>" and each.lineno == code.co_firstlineno:
-                return each
-        return None
+                found.append(each)
+        if len(found) > 1:
+            spans = set(code.co_positions())
+            found = [each for each in found if isinstance(each, ast.Lambda) and _span(each.body) in spans]
+        return found[0] if len(found) == 1 else None
 
     def _chosen(self) -> list[ast.stmt]:
         return [each for each in self._statements if self._used & set(_bound_by(each))]
@@ -402,7 +431,8 @@ class Definitions:
                 what = f"{', '.join(lacking)} of the program need Spark, which does not run when this file is loaded"
                 return f"# DECIDE: {what}: make them inside of the functions below\n{text}"
             return text
-        made = self._made_inside(statement, statement.args.args[0].arg)
+        own = [each.arg for each in ast.walk(statement.args) if isinstance(each, ast.arg)]
+        made = self._made_inside(statement, own[0], own)
         if not made:
             return text
         header, body = self._header_and_body(statement)
@@ -523,6 +553,10 @@ def _bound_by(statement: ast.stmt) -> list[str]:
 
 def _loaded(node: ast.AST) -> list[str]:
     return list(dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)))
+
+
+def _span(node: ast.expr) -> tuple[int | None, ...]:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
 def _first_line(node: ast.stmt) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from streamjob.durations import parse_duration
-from streamjob.job.connectors.options import is_secret
 from streamjob.job.model.spark_settings import overridden
 from streamjob_import.definitions import free_name
 from streamjob_import.expressions import Attribute, Call
@@ -22,7 +21,9 @@ from streamjob_import.recording import (
     Query,
     Source,
     Statement,
+    Writer,
     ancestors,
+    in_order,
     parents,
     reads_stream,
     rows_of,
@@ -141,6 +142,11 @@ class _Making:
             for each in ancestors(query.frame):
                 for used in rows_of(each):
                     self._users.setdefault(id(used), []).append(each)
+        self._others = [
+            name
+            for name, each in recording.names.items()
+            if not isinstance(each, Frame | Writer) and "runId" not in getattr(each, "__dict__", ())
+        ]
         self._timed = {id(each) for one in session.frames if _watermark(one) for each in (one, *parents(one))}
 
     def job(self) -> Parts:
@@ -183,7 +189,8 @@ class _Making:
         if called == "<lambda>":
             called = next((each for each in function.__code__.co_names if each in function.__globals__), "")
         names = query.name, self._variable(query.lines, query=True), target, called
-        sink = SinkPart(self._free(*names, f"{part}_{(query.format or 'batches').rpartition('.')[2]}"), query, part)
+        otherwise = f"{part}_{(query.format or 'batches').rpartition('.')[2]}"
+        sink = SinkPart(self._free(*names, otherwise, beside=()), query, part)
         if query.trigger.get("availableNow") or query.trigger.get("once"):
             sink.notes.append("the program reads what is there and ends: run the job with --available-now")
         if query.trigger.get("continuous"):
@@ -355,10 +362,9 @@ class _Making:
         if any(key.startswith(_S3) for key in given):
             job.notes.append("access to S3 comes from the variables AWS_… of the job's environment, not from settings")
         if dropped:
-            shown = ", ".join(f"{key}={'…' if is_secret(key, str(value)) else value}" for key, value in dropped.items())
             job.notes.append(
-                f"left out of the settings: {shown}. Connectors of Kafka, files, Avro, PostgreSQL and lake tables are "
-                "part of streamjob"
+                f"left out of the settings: {', '.join(dropped)}. Connectors of Kafka, files, Avro, PostgreSQL and "
+                "lake tables are part of streamjob"
             )
             functions = any(each.query.function is not None for each in job.sinks)
             if functions or any(key == _CATALOG or not key.startswith(_LEFT_OUT) for key in dropped):
@@ -367,10 +373,10 @@ class _Making:
                     "add it to spark_conf, with its packages, for Spark 4.3"
                 )
 
-    def _free(self, *names: str | None) -> str:
+    def _free(self, *names: str | None, beside: Iterable[str] | None = None) -> str:
         """Return the first name that is one and is free; if none is, the last one with a number."""
         wanted = [identifier(each) for each in names if each]
-        taken = {"job", "Job", "F", "DataFrame"} | {
+        taken = {"job", "Job", "F", "DataFrame", *(self._others if beside is None else beside)} | {
             each.name for each in (*self._job.sources, *self._job.tables, *self._job.operators, *self._job.sinks)
         }
         return next((each for each in wanted if each not in taken), None) or free_name(wanted[-1], taken)
@@ -409,7 +415,7 @@ def _shared(results: list[Frame]) -> set[int]:
 def _watermark(frame: Frame) -> tuple[Any, Any] | None:
     match frame.node:
         case Call(function=Attribute(name="withWatermark"), args=args, kwargs=kwargs):
-            column, delay = [*args, *kwargs.values()]
+            column, delay = in_order("eventTime delayThreshold", args, kwargs)
             return column, delay
     return None
 

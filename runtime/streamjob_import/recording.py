@@ -239,10 +239,11 @@ class Writer:
     def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         query = self._query
         if name in _FIELDS:
-            value: Any = list(args) if name == "partitionBy" and not isinstance(args[0], list | tuple) else args[0]
+            value: Any = [*args, *kwargs.values()]
+            value = value if name == "partitionBy" and not isinstance(value[0], list | tuple) else value[0]
             setattr(query, _FIELDS[name], value.lower() if name == "outputMode" else value)
         elif name == "option":
-            query.options[args[0]] = args[1]
+            query.options.update([in_order("key value", args, kwargs)])
         elif name == "options":
             query.options |= kwargs
         elif name == "trigger":
@@ -283,11 +284,11 @@ class Reader:
 
     def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name == "format":
-            self._format = args[0]
+            (self._format,) = in_order("source", args, kwargs)
         elif name == "schema":
-            self._schema = args[0]
+            (self._schema,) = in_order("schema", args, kwargs)
         elif name == "option":
-            self._options[args[0]] = args[1]
+            self._options.update([in_order("key value", args, kwargs)])
         elif name == "options":
             self._options |= kwargs
         else:
@@ -296,7 +297,8 @@ class Reader:
 
     def _frame(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Frame:
         if name == "table":
-            return Frame(self._session, Source(self._stream, "table", self._options, None, args[0], Place.here()))
+            (table,) = in_order("tableName", args, kwargs)
+            return Frame(self._session, Source(self._stream, "table", self._options, None, table, Place.here()))
         if name == "jdbc":
             kwargs = dict(zip(("url", "dbtable"), args, strict=False)) | kwargs.pop("properties", {}) | kwargs
             kwargs.setdefault("dbtable", kwargs.pop("table", None))
@@ -347,7 +349,8 @@ class Session:
         self.awaited = False
         self.version = pyspark.__version__
         self.sparkContext = Context(Root("spark.sparkContext"))
-        self.conf = SimpleNamespace(set=self.settings.__setitem__, get=self.settings.get, unset=_nothing)
+        conf: dict[str, Any] = {"get": lambda key, default=None: self.settings.get(key, default), "unset": _nothing}
+        self.conf = SimpleNamespace(set=lambda key, value: self.settings.update({key: value}), **conf)
         self.udf = SimpleNamespace(register=self._register)
         nothing = dict.fromkeys(("resetTerminated", "removeListener"), _nothing)
         self.streams = SimpleNamespace(
@@ -395,7 +398,9 @@ class Session:
             self.views[view[1]] = Frame(self, Statement(text[view.end() :], named))
             return self.views[view[1]]
         if not named:
-            self.left_out.append(f"{Place.here()}: spark.sql({' '.join(text.split())[:60]!r})")
+            # What follows may be a secret.
+            shown = " ".join(re.split("[=:'\"]", text)[0].split())[:60]
+            self.left_out.append(f"{Place.here()}: spark.sql({shown!r} …)")
         return Frame(self, Statement(text, named))
 
     def await_queries(self, timeout: float | None = None) -> bool:
@@ -432,15 +437,21 @@ class Builder:
         if name in ("getOrCreate", "create"):
             return session
         if name == "appName":
-            session.name = args[0]
+            (session.name,) = in_order("name", args, kwargs)
         elif name == "config":
             conf = kwargs.get("conf")
             session.settings.update(dict(conf.getAll()) if conf is not None else kwargs.get("map") or {})
-            session.settings.update([args] if len(args) == 2 else [])
+            session.settings.update([in_order("key value", args, kwargs)] if args or "key" in kwargs else [])
         return self
 
 
 Session.Builder, Session.builder = Builder, Builder()
+
+
+def in_order(names: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the arguments of a call in the order of their names."""
+    given = {**dict(zip(names.split(), args, strict=False)), **kwargs}
+    return [given[name] for name in names.split()]
 
 
 def parents(frame: Frame) -> list[Frame]:

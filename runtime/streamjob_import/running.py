@@ -9,7 +9,7 @@ import traceback
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence, Set
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from streamjob.errors import InvalidInput
+from streamjob.job.connectors.options import is_secret
 from streamjob_import.expressions import FromEnvironment, Place, Root, Undecided, Value, refuse_special
 from streamjob_import.recording import Frame, Session, Waits, column_function, user_function
 
@@ -51,8 +52,9 @@ class Recording:
         variables: the variables of the environment that it read, by name, or what it took in their place.
         computed: what it was given by functions that give something else elsewhere, with what gave it.
         constants: what its text holds, and its arguments.
+        unread: the other variables, which it may know by another way, without those that are short or common.
         missing: modules that it imports and that are not installed here.
-        ended: how it ended after it had started queries, if by an exception.
+        ended: the line and kind of the exception by which it ended after it had started queries.
     """
 
     program: Path
@@ -61,6 +63,7 @@ class Recording:
     variables: Mapping[str, FromEnvironment]
     computed: Mapping[str, str]
     constants: Set[Any]
+    unread: tuple[FromEnvironment, ...]
     missing: tuple[str, ...] = ()
     ended: str = ""
 
@@ -73,6 +76,7 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
         NothingStarted: it started no query.
         Undecided: it decides by a value that only Spark knows.
     """
+    argv, program = [str(program), *arguments], program.absolute()
     session = Session.current = Session()
     Undecided.raised.clear()
     module = types.ModuleType("__main__")
@@ -80,11 +84,11 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
     # Notebooks and Spark's shell have these names.
     module.__dict__.update(spark=session, sc=session.sparkContext, display=lambda *_: None)
     module.__dict__["dbutils"] = Value(Root("dbutils"))
-    environment = _Environment(os.environ)
+    ended, said, before, computed = "", "", set(sys.modules), dict[str, str]()
+    environment = _Environment(os.environ, computed)
     absent = _Absent()
-    ended, before, computed = "", set(sys.modules), dict[str, str]()
     process: list[_Patch] = [
-        ("sys", "argv", [str(program), *arguments]),
+        ("sys", "argv", argv),
         ("sys", "path", [str(program.parent.resolve()), *sys.path]),
         ("sys", "meta_path", [*sys.meta_path, absent]),
         ("os", "environ", environment),
@@ -96,17 +100,20 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
         except (Waits, KeyboardInterrupt):
             pass
         except SystemExit as error:
-            ended = f"it exits with {error.code!r}" if error.code not in (None, 0) else ""
+            if error.code not in (None, 0):
+                ended, said = "its exit", f"it exits with {error.code!r}"
         except Undecided:
             raise
         except Exception as error:
-            ended = f"{_line_of(error)}: {type(error).__name__}: {error}"
+            # Its text may hold a login; it gets into no job.
+            ended = f"{_line_of(error)}: {type(error).__name__}"
+            said = f"{ended}: {error}"
     if Undecided.raised:
         raise Undecided.raised[0]
     if not session.queries:
         if ended:
             raise ProgramFailed(
-                f"{program}: {ended}",
+                f"{program}: {said}",
                 "give it what it needs to run: its arguments behind `--`, its variables, its modules",
             )
         raise NothingStarted(
@@ -115,8 +122,9 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
         )
     files = {str(getattr(sys.modules[name], "__file__", None) or "<") for name in set(sys.modules) - before}
     constants = {*arguments, *_constants([str(program), *filter(Place.is_program, files)])}
-    names = dict(module.__dict__)
-    return Recording(program, session, names, environment.read, computed, constants, tuple(absent.modules), ended)
+    names, unread = dict(module.__dict__), tuple(environment.unread(constants))
+    missing = tuple(absent.modules)
+    return Recording(program, session, names, environment.read, computed, constants, unread, missing, ended)
 
 
 def _constants(files: Iterable[str]) -> Iterator[Any]:
@@ -135,6 +143,8 @@ def _line_of(error: Exception) -> str:
 @contextmanager
 def _stand_ins(module: types.ModuleType, environment: _Environment, replaced: Iterable[_Patch]) -> Iterator[None]:
     with ExitStack() as stack:
+        # The program may change the directory.
+        stack.enter_context(chdir("."))
         for place, name, value in replaced:
             stack.enter_context(patch.object(import_module(place), name, value))
         main, sys.modules["__main__"] = sys.modules["__main__"], module
@@ -194,37 +204,58 @@ class _Environment(dict[str, str]):
 
     Args:
         real: that of the process.
+        computed: gets the settings that are no texts, with what gave them.
     """
 
-    def __init__(self, real: Mapping[str, str]) -> None:
+    def __init__(self, real: Mapping[str, str], computed: dict[str, str]) -> None:
         super().__init__(real)
+        self._computed = computed
         self.read: dict[str, FromEnvironment] = {}
 
     def marked(self, value: str, name: str, default: str | None = None) -> FromEnvironment:
-        """Return a value that knows its variable; note that this is read."""
+        """Return a value that knows its variable, and its default if that is no secret; note that this is read."""
+        default = None if default and is_secret(name, default) else default
         self.read[name] = FromEnvironment(value, name, default)
         return self.read[name]
+
+    def unread(self, constants: Set[Any]) -> Iterator[FromEnvironment]:
+        """Yield variables that the program may have read at once; not those that are paths, short, or in its text."""
+        said = "\n".join(each for each in constants if isinstance(each, str))
+        for name, value in self.items():
+            is_rare = len(value) > 5 and (is_secret(name, value) or (len(value) > 7 and not value.isalpha()))
+            if is_rare and not (value in said or value in self._computed or os.path.exists(value)):  # noqa: PTH110
+                yield FromEnvironment(value, name)
 
     def __getitem__(self, name: str) -> str:
         value = super().__getitem__(name)
         return self.marked(value, name) if _is_asked_by_program() else value
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, key: str, default: Any = None) -> Any:
         """Return a variable, or what the program takes in its place."""
-        if name in self:
-            return self[name]
+        if key in self:
+            return self[key]
         if type(default) is str and default and _is_asked_by_program():
-            return self.marked(default, name, default)
+            return self.marked(default, key, default)
         return default
 
     def mark_settings(self, settings: Any) -> None:
-        """Mark the texts in settings of pydantic, which copies what it is given."""
-        for name, each in type(settings).model_fields.items():
-            variable = each.validation_alias or settings.model_config.get("env_prefix", "") + name
-            if isinstance(variable, str) and isinstance(value := getattr(settings, name, None), str):
-                set_as = next((key for key in self if key.lower() == variable.lower()), None)
-                made = self.marked(value, set_as or variable.upper(), None if set_as else value)
-                vars(settings)[name] = made
+        """Mark the texts in settings of pydantic, which copies what it is given; note other values."""
+        fields = getattr(type(settings), "model_fields", None)
+        for name, each in fields.items() if isinstance(fields, dict) else ():
+            alias, value = each.validation_alias, vars(settings).get(name)
+            choices = [one for one in getattr(alias, "choices", [alias]) if isinstance(one, str)]
+            variables = choices or [settings.model_config.get("env_prefix", "") + name]
+            set_as = next((key for one in variables for key in self if key.lower() == one.lower()), None)
+            text = getattr(value, "_secret_value", value)
+            if not isinstance(text, str):
+                if value != each.default:
+                    self._computed.setdefault(str(value), f"the setting {name} at {Place.here()}")
+                continue
+            # What is no default of the program may be a secret of a file.
+            is_default = set_as is None and value == each.default
+            made = self.marked(text, set_as or variables[0].upper(), text if is_default else None)
+            holder, key = (settings, name) if text is value else (value, "_secret_value")
+            vars(holder)[key] = made
 
 
 def _is_asked_by_program() -> bool:

@@ -44,7 +44,8 @@ class _Writing:
         self._recording = recording
         self._parts = parts_of_job(recording)
         self._to_decide: list[str] = []
-        self._definitions = Definitions(recording, self._to_decide)
+        made = self._parts.sources + self._parts.tables + self._parts.operators
+        self._definitions = Definitions(recording, self._to_decide, [each.name for each in made])
         self._definitions.imported("from streamjob import Job")
 
     def written(self) -> str:
@@ -80,9 +81,11 @@ class _Writing:
 
     def _head(self, parts: Parts) -> str:
         given: dict[str, Any] = {}
-        if parts.partitions is not None:
+        if str(parts.partitions).isdecimal():
             self._definitions.check(parts.partitions)
             given["max_parallelism"] = str(int(parts.partitions))
+        elif parts.partitions is not None:
+            self._to_decide.append("spark.sql.shuffle.partitions is no number: give the job its max_parallelism")
         if parts.interval is not None:
             given["checkpointing"] = _Group("{", (f'"interval": "{parts.interval}"',), "}")
         if parts.settings:

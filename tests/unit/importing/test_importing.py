@@ -340,7 +340,7 @@ rows{WRITE}
 raise RuntimeError("afterwards")
 """,
     )
-    for said in ("CREATE DATABASE", "a batch is written", "catalog.table", "catalog.other", "RuntimeError: afterwards"):
+    for said in ("CREATE DATABASE", "a batch is written", "catalog.table", "catalog.other", "line 17: RuntimeError;"):
         assert said in job
     assert job.count("# DECIDE") == 2
 
@@ -413,7 +413,10 @@ class BaseSettings:
             setattr(self, name, "".join(os.environ.get(f"APP_{name.upper()}", getattr(type(self), name))))
 class Settings(BaseSettings):
     brokers, topic, password = "host:9092", "other", "in-the-text"
-    model_fields = dict.fromkeys(("brokers", "topic", "password"), SimpleNamespace(validation_alias=None))
+    model_fields = {
+        name: SimpleNamespace(validation_alias=None, default=each)
+        for name, each in {"brokers": brokers, "topic": topic, "password": password}.items()
+    }
 """)
     job = imported(
         tmp_path,
@@ -496,3 +499,242 @@ rows.writeStream.foreachBatch(Sink("out", object()).write).queryName("without").
     )
     assert '    made.config = {"path": "there"}\n' in job
     assert re.findall("# DECIDE: (.*)", job) == ["Sink.write has an object without lock: make it here"]
+
+
+SETTINGS = """
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings
+class Settings(BaseSettings):
+    cred: str = "none"
+    login: SecretStr = SecretStr("none")
+    other: str = Field("none", validation_alias=AliasChoices("OTHER_OF_TEST", "SECOND_OF_TEST"))
+    rows_of_test: int = 5
+    model_config = {"env_file": FILE}
+"""
+
+
+def test_settings_that_are_no_defaults_of_the_program_stay_out_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dotenv").write_text("LOGIN=from-a-file")
+    monkeypatch.setenv("SECOND_OF_TEST", "abc")
+    monkeypatch.setenv("ROWS_OF_TEST", "731")
+    (tmp_path / "vault").write_text("from-a-vault")
+    job = imported(
+        tmp_path,
+        f"""
+FILE = {str(tmp_path / "dotenv")!r}
+{SETTINGS}
+given = Settings(cred=open({str(tmp_path / "vault")!r}).read())
+def write(cred, login, other, rows):
+    return lambda batch, batch_id: batch.limit(rows).write.save(cred, x=f"{{login}}.", y=other)
+{READ}
+made = [write(given.cred, given.login.get_secret_value(), given.other, given.rows_of_test)]
+rows.writeStream.format("json").option("x", f"x/{{given.cred}}").option("path", "out").start()
+rows.writeStream.foreachBatch(made[0]).start()
+""",
+    )
+    assert "from-a" not in job
+    assert '"x": "x/${env:CRED}"' in job
+    for name, variable in {"cred": "CRED", "login": "LOGIN", "other": "SECOND_OF_TEST"}.items():
+        assert f'    {name} = os.environ["{variable}"]\n' in job
+    assert "DECIDE: a value of the setting rows_of_test at program.py, line" in job
+
+
+@pytest.mark.parametrize(
+    "text",
+    {
+        "an own class of the name": """
+class BaseSettings:
+    def __init__(self): self.topic = "in"
+settings = BaseSettings()
+""",
+        "of pydantic 1": """
+import warnings; warnings.simplefilter("ignore")
+from pydantic.v1 import BaseSettings
+class Settings(BaseSettings):
+    topic = "in"
+settings = Settings()
+""",
+    }.values(),
+)
+def test_settings_without_fields_of_pydantic_are_plain_objects(text: str, tmp_path: Path) -> None:
+    assert '"path": "in"' in imported(tmp_path, f'{text}\nspark.readStream.format("text").load(settings.topic){WRITE}')
+
+
+def test_a_default_that_is_a_secret_stays_out_of_a_function(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+def write(key):
+    return lambda batch, batch_id: batch.write.save("x", key=key)
+rows.writeStream.foreachBatch(write(os.getenv("DB_PASSWORD_OF_TEST_TOKEN", "changeme99"))).start()
+""",
+    )
+    assert "changeme99" not in job
+    assert 'key = os.environ["DB_PASSWORD_OF_TEST_TOKEN"]' in job
+
+
+def test_a_value_of_a_variable_is_known_however_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DBPW_OF_TEST", "hunter2hunter2")
+    monkeypatch.setenv("ELSEWHERE_OF_TEST", "written/in/the/text")
+    job = imported(
+        tmp_path,
+        f"""
+password = dict(os.environ)["DBPW_OF_TEST"]
+def write(password, at):
+    return lambda batch, batch_id: batch.write.jdbc("u", at, properties={{"password": password}})
+{READ}
+rows.where(f"k = '{{password}}'").writeStream.foreachBatch(write(password, "written/in/the/text")).start()
+""",
+    )
+    assert "hunter2" not in job
+    assert 'password = os.environ["DBPW_OF_TEST"]' in job
+    assert "ELSEWHERE" not in job
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "spark.sql('SET fs.s3a.secret.key=s3cret-of-test')",
+        "spark.sql('ADD JAR https://me:s3cret-of-test@host/x.jar')",
+        "SparkSession.builder.config('spark.sql.catalog.lake.key', 's3cret-of-test').getOrCreate()",
+        "raise OSError('jdbc:postgresql://me:s3cret-of-test@host')",
+        "sys.exit('jdbc:postgresql://me:s3cret-of-test@host')",
+    ],
+)
+def test_a_note_quotes_no_secret(statement: str, tmp_path: Path) -> None:
+    job = imported(tmp_path, f"{READ}rows{WRITE}\n{statement}")
+    assert "s3cret" not in job
+    assert re.search("spark.sql.'(SET|ADD)|settings: spark.sql.catalog.lake.key|ended at .*(OSError|its exit);", job)
+
+
+@pytest.mark.parametrize(
+    "function",
+    {
+        "a lambda": "    write = lambda batch, batch_id, t=t: batch.write.parquet(t)",
+        "a function": "    def write(batch, batch_id, t=t):\n        batch.write.parquet(t)",
+        "a keyword": "    def write(batch, batch_id, *, t=t):\n        batch.write.parquet(t)",
+    }.values(),
+)
+def test_a_default_of_a_function_is_the_value_that_it_was(function: str, tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+for t in ("one", "two"):
+{function}
+    double = udf(lambda n, t=t: t, "string")
+    rows = spark.readStream.format("rate").load().select(double("value"))
+    rows.writeStream.foreachBatch(write).queryName(t).start()
+""",
+    )
+    for value in ("one", "two"):
+        assert re.search(
+            rf"def write(_2)?\(batch, batch_id, (\*, )?t=\"{value}\"\):\n    (return )?batch.write.parquet\(t\)", job
+        )
+        assert re.search(rf"def compute(_2)?\(n, t=\"{value}\"\):\n    return t", job)
+    assert "\nt = " not in job
+
+
+def test_a_default_that_has_no_text_is_to_decide(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+for t in (object(),):
+    rows.writeStream.foreachBatch(lambda batch, batch_id, t=t: print(t)).start()
+""",
+    )
+    assert "# DECIDE: the program makes t: make it here" in job
+
+
+def test_each_lambda_of_a_line_is_itself(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+one, two = lambda batch, batch_id: batch.show(1), lambda batch, batch_id: batch.show(2)
+for each in [one, two, *[lambda batch, batch_id: batch.show(3), lambda batch, batch_id: batch.show(4)]]:
+    rows.writeStream.foreachBatch(each).start()
+""",
+    )
+    assert {int(each) for each in re.findall(r"batch.show\((\d)\)", job)} == {1, 2, 3, 4}
+    assert "    return batch.show(3)\n" in job
+    assert "    return batch.show(4)\n" in job
+
+
+def test_no_part_takes_a_name_from_the_functions_and_constants_of_the_program(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        """
+orders = "orders"
+def clicks(df): return df.where("key IS NOT NULL")
+def made():
+    def likes(batch, batch_id): batch.show()
+    return likes
+def read(topic):
+    return spark.readStream.format("kafka").option("kafka.bootstrap.servers", "a:1").option("subscribe", topic).load()
+def start(df, name):
+    df.select(udf(lambda n: orders + n, "string")("topic").alias("value")).writeStream.queryName(name) \\
+        .foreachBatch(made()).start()
+start(clicks(read("clicks")), "clicks")
+start(read("orders"), "orders")
+start(read("likes"), "likes")
+""",
+    )
+    names = set(re.findall(r"^(\w+) = job.source", job, re.MULTILINE))
+    defined = set(re.findall(r"^(?:def )?(\w+)(?: = \"|\()", job, re.MULTILINE)) - {"job"}
+    assert len(names) == 3
+    assert not names & defined
+    assert {"orders", "clicks"} <= defined
+    assert 'job.sink("clicks"' in job
+
+
+@pytest.mark.parametrize("partitions", ["'auto'", "spark.sparkContext.defaultParallelism * 2"])
+def test_partitions_that_are_no_number_are_to_decide(partitions: str, tmp_path: Path) -> None:
+    job = imported(
+        tmp_path, f"spark.conf.set(key='spark.sql.shuffle.partitions', value={partitions})\n{READ}rows{WRITE}"
+    )
+    assert "# DECIDE: spark.sql.shuffle.partitions is no number" in job
+    assert "max_parallelism=" not in job
+
+
+def test_a_program_may_change_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    job = imported(Path(), f"os.chdir('below')\nassert sys.argv[0] == 'program.py'\n{READ}rows{WRITE}")
+    assert "job.sink(" in job
+    assert Path.cwd() == tmp_path
+
+
+def test_arguments_may_have_names(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        """
+SparkSession.builder.appName(name="Named").config(key="spark.sql.ansi.enabled", value="false").getOrCreate()
+raw = spark.readStream.format(source="json").schema(schema="at TIMESTAMP").option(value="in", key="path").load()
+timed = raw.withWatermark(delayThreshold="1 minute", eventTime="at").groupBy("at").count()
+timed.writeStream.format(source="json").outputMode(outputMode="update").queryName(queryName="named") \\
+    .option(value=os.environ.get(default="out", key="OUT_OF_TEST"), key="path").start()
+rows = spark.readStream.table(tableName="a.b").writeStream.foreachBatch(func=lambda batch, n: batch.show()).start()
+""",
+    )
+    assert 'Job("named", ' in job
+    assert '"spark.sql.ansi.enabled": "false"' in job
+    assert 'watermark=("at", "1m")' in job
+    assert re.search(r'schema="at TIMESTAMP",\s+options={"path": "in"}', job)
+    assert 'job.sink("named", input=timed, format="json", options={"path": "${env:OUT_OF_TEST:-out}"})' in job
+
+
+def test_an_argument_with_the_name_of_a_dataframe_is_itself(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+{READ}
+def write(batch, rows):
+    batch.sparkSession.sql("SELECT 1")
+rows.writeStream.foreachBatch(write).start()
+""",
+    )
+    assert "def write(batch, rows):\n    batch.sparkSession" in job
