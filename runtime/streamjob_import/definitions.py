@@ -45,11 +45,10 @@ class Definitions:
     """
 
     def __init__(self, recording: Recording, decisions: list[str], taken: Iterable[str]) -> None:
-        names, self._recording = recording.names, recording
+        self._recording, self._names = recording, recording.names
         self._file = recording.program.resolve()
         self._source = self._file.read_text(encoding="utf-8")
         self._tree = ast.parse(self._source)
-        self._names = names
         self._variables = [*recording.variables.values(), *recording.unread]
         self.referred: set[str] = set()
         self._decisions = decisions
@@ -57,7 +56,9 @@ class Definitions:
         self._taken = set(taken)
         self._bound = {name for each in self._statements for name in _bound_by(each)}
         self._known = {
-            id(value): name for name, value in names.items() if name in self._bound and not isinstance(value, _PLAIN)
+            id(value): name
+            for name, value in self._names.items()
+            if name in self._bound and not isinstance(value, _PLAIN)
         }
         self._used: set[str] = set()
         self._visited: set[str] = set()
@@ -66,10 +67,11 @@ class Definitions:
         self._own_names: dict[int, str] = {}
         self._kept: list[Any] = []
 
-    def imported(self, line: str) -> None:
-        """Add an import to the job."""
+    def imported(self, line: str, text: str = "") -> str:
+        """Add an import to the job; return the text that needs it."""
         if line:
             self._imports.setdefault(line)
+        return text
 
     def imports(self) -> list[str]:
         """Return the imports that the job needs, each a statement."""
@@ -85,10 +87,7 @@ class Definitions:
             is_from = line.startswith("from ") and not line.endswith("*")
             before, _, name = line.partition(" import ") if is_from else (line, "", "")
             merged.setdefault(before, []).append(name)
-        texts = [
-            f"{before} import {', '.join(sorted(set(names)))}" if names[0] else before
-            for before, names in merged.items()
-        ]
+        texts = [f"{of} import {', '.join(sorted(set(names)))}" if names[0] else of for of, names in merged.items()]
         return sorted(texts, key=lambda text: (text.startswith("from "), text))
 
     def texts(self) -> list[str]:
@@ -148,28 +147,22 @@ class Definitions:
         if isinstance(value, _PLAIN):
             return repr(value)
         if isinstance(value, DataType):
-            self.imported("from pyspark.sql.types import *")
-            return repr(value)
+            return self.imported("from pyspark.sql.types import *", repr(value))
         if isinstance(value, datetime.date | datetime.timedelta):
-            self.imported("import datetime as dt")
-            return repr(value).replace("datetime.", "dt.")
+            return self.imported("import datetime as dt", repr(value).replace("datetime.", "dt."))
         if isinstance(value, decimal.Decimal):
-            self.imported("from decimal import Decimal")
-            return repr(value)
+            return self.imported("from decimal import Decimal", repr(value))
         if isinstance(value, Path):
-            self.imported("from pathlib import Path")
-            return f"Path({self._string(str(value))})"
+            return self.imported("from pathlib import Path", f"Path({self._string(str(value))})")
         if isinstance(value, logging.Logger):
-            self.imported("import logging")
-            return f"logging.getLogger({value.name!r})"
+            return self.imported("import logging", f"logging.getLogger({value.name!r})")
         if isinstance(value, argparse.Namespace | types.SimpleNamespace):
             self.imported("from types import SimpleNamespace")
             items = {name: self.literal(each) for name, each in vars(value).items()}
             given = ", ".join(f"{name}={text}" for name, text in items.items())
             return None if None in items.values() else f"SimpleNamespace({given})"
         if isinstance(value, types.ModuleType):
-            self.imported(f"import {value.__name__}")
-            return value.__name__
+            return self.imported(f"import {value.__name__}", value.__name__)
         if isinstance(value, StatefulProcessor) and type(value).__init__ is StatefulProcessor.__init__:
             return f"{self.function(type(value))}()"
         if type(value) in (list, tuple, set, dict, SectionProxy):
@@ -197,8 +190,7 @@ class Definitions:
         if code is None or Path(code.co_filename) != self._file:
             module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
             if module and name.isidentifier():
-                self.imported(f"from {module} import {name}")
-                return name
+                return self.imported(f"from {module} import {name}", name)
         if code is not None and (found := self._definition(code)) is not None:
             return self._copied(function, found, otherwise)
         self._decisions.append(f"{function!r} cannot be copied: define it here")
@@ -407,13 +399,9 @@ class Definitions:
                 self.use(name)
 
     def _definition(self, code: types.CodeType) -> ast.FunctionDef | ast.Lambda | None:
-        found: list[ast.FunctionDef | ast.Lambda] = []
-        for each in ast.walk(self._tree):
-            if isinstance(each, ast.FunctionDef) and each.name == code.co_name:
-                if code.co_firstlineno in (each.lineno, _first_line(each)):
-                    return each
-            elif isinstance(each, ast.Lambda) and code.co_name == "<lambda>" and each.lineno == code.co_firstlineno:
-                found.append(each)
+        nodes = [each for each in ast.walk(self._tree) if isinstance(each, ast.FunctionDef | ast.Lambda)]
+        named = [each for each in nodes if getattr(each, "name", "<lambda>") == code.co_name]
+        found = [each for each in named if code.co_firstlineno in (each.lineno, _first_line(each))]
         if len(found) > 1:
             spans = set(code.co_positions())
             found = [each for each in found if isinstance(each, ast.Lambda) and _span(each.body) in spans]
@@ -461,11 +449,8 @@ class Definitions:
         return lines
 
     def _assigning(self, name: str) -> list[ast.stmt]:
-        return [
-            each
-            for each in self._statements
-            if isinstance(each, ast.Assign | ast.AnnAssign) and name in _bound_by(each)
-        ]
+        found = [each for each in self._statements if isinstance(each, ast.Assign | ast.AnnAssign)]
+        return [each for each in found if name in _bound_by(each)]
 
     def _text(self, node: ast.stmt) -> str:
         return "\n".join(self._source.splitlines()[_first_line(node) - 1 : node.end_lineno])
@@ -544,11 +529,8 @@ def _bound_by(statement: ast.stmt) -> list[str]:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return [(each.asname or each.name).partition(".")[0] for each in names if each.name != "*"]
         case _:
-            return [
-                each.id
-                for each in ast.walk(statement)
-                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-            ]
+            inner = [each for each in ast.walk(statement) if isinstance(each, ast.Name)]
+            return [each.id for each in inner if isinstance(each.ctx, ast.Store)]
 
 
 def _loaded(node: ast.AST) -> list[str]:
@@ -559,7 +541,7 @@ def _span(node: ast.expr) -> tuple[int | None, ...]:
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
-def _first_line(node: ast.stmt) -> int:
+def _first_line(node: ast.stmt | ast.Lambda) -> int:
     decorators = getattr(node, "decorator_list", [])
     return min(node.lineno, *(int(each.lineno) for each in decorators)) if decorators else node.lineno
 

@@ -21,7 +21,6 @@ from streamjob_import.recording import (
     Query,
     Source,
     Statement,
-    Writer,
     ancestors,
     in_order,
     parents,
@@ -142,11 +141,8 @@ class _Making:
             for each in ancestors(query.frame):
                 for used in rows_of(each):
                     self._users.setdefault(id(used), []).append(each)
-        self._others = [
-            name
-            for name, each in recording.names.items()
-            if not isinstance(each, Frame | Writer) and "runId" not in getattr(each, "__dict__", ())
-        ]
+        queries = [key for key, each in recording.names.items() if "runId" in getattr(each, "__dict__", ())]
+        self._others = {key for key, each in recording.names.items() if not isinstance(each, Frame)} - {*queries}
         self._timed = {id(each) for one in session.frames if _watermark(one) for each in (one, *parents(one))}
 
     def job(self) -> Parts:
@@ -250,9 +246,8 @@ class _Making:
         timed: list[SourcePart | OperatorPart] = [*self._job.sources, *self._job.operators]
         part = next((each for each in timed if each.name == name), None)
         if part is None or part.watermark not in (None, watermark) or not self._only_by_time(parent, watermark):
-            operator = OperatorPart(
-                self._free(f"{name}_by_time"), result=parent, inputs=[name], frames={id(parent): name}
-            )
+            by_time = self._free(f"{name}_by_time")
+            operator = OperatorPart(by_time, result=parent, inputs=[name], frames={id(parent): name})
             self._add(operator)
             part, name = operator, operator.name
         part.watermark = watermark
@@ -362,10 +357,8 @@ class _Making:
         if any(key.startswith(_S3) for key in given):
             job.notes.append("access to S3 comes from the variables AWS_… of the job's environment, not from settings")
         if dropped:
-            job.notes.append(
-                f"left out of the settings: {', '.join(dropped)}. Connectors of Kafka, files, Avro, PostgreSQL and "
-                "lake tables are part of streamjob"
-            )
+            said = "Connectors of Kafka, files, Avro, PostgreSQL and lake tables are part of streamjob"
+            job.notes.append(f"left out of the settings: {', '.join(dropped)}. {said}")
             functions = any(each.query.function is not None for each in job.sinks)
             if functions or any(key == _CATALOG or not key.startswith(_LEFT_OUT) for key in dropped):
                 job.notes.append(

@@ -226,15 +226,19 @@ _FIELDS = {
 }
 
 
-class Writer:
+class _Calls:
+    _called: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: self._called(name, args, kwargs)
+
+
+class Writer(_Calls):
     """`writeStream`, or `write`."""
 
     def __init__(self, frame: Frame, *, stream: bool) -> None:
         self._stream = stream
         self._query = Query(frame, list(Place.frames()), Place.here())
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args, **kwargs: self._called(name, args, kwargs)
 
     def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         query = self._query
@@ -271,16 +275,13 @@ class Writer:
         return SimpleNamespace(**ended, **awaited, name=query.name, id="recorded", runId="recorded", status={})
 
 
-class Reader:
+class Reader(_Calls):
     """`readStream`, or `read`."""
 
     def __init__(self, session: Session, *, stream: bool) -> None:
         self._session, self._stream = session, stream
         self._format, self._schema = "parquet", None
         self._options: dict[str, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args, **kwargs: self._called(name, args, kwargs)
 
     def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name == "format":
@@ -352,10 +353,8 @@ class Session:
         conf: dict[str, Any] = {"get": lambda key, default=None: self.settings.get(key, default), "unset": _nothing}
         self.conf = SimpleNamespace(set=lambda key, value: self.settings.update({key: value}), **conf)
         self.udf = SimpleNamespace(register=self._register)
-        nothing = dict.fromkeys(("resetTerminated", "removeListener"), _nothing)
-        self.streams = SimpleNamespace(
-            active=(), awaitAnyTermination=self.await_queries, addListener=self._listener, **nothing
-        )
+        self.streams = SimpleNamespace(active=(), addListener=self._listener, awaitAnyTermination=self.await_queries)
+        self.streams.resetTerminated = self.streams.removeListener = _nothing
         self.stop = _nothing
 
     @classmethod
@@ -426,11 +425,8 @@ class Session:
         return Value(Attribute(self, name))
 
 
-class Builder:
+class Builder(_Calls):
     """`SparkSession.builder`."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args, **kwargs: self._called(name, args, kwargs)
 
     def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         session = Session.active()

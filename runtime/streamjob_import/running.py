@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequen
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,10 +31,9 @@ _SURROUNDINGS = [
 """Functions that give something else elsewhere, or at each call."""
 _FUNCTIONS = ("pyspark.sql.functions", "pyspark.sql.avro.functions", "pyspark.sql.protobuf.functions")
 _MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")
-_SESSIONS = ("pyspark.sql", "pyspark.sql.session")
+_KINDS = {"dataframe.DataFrame": Frame, "column.Column": Value}
 _ROUNDS = 20
 _Patch = tuple[str, str, Any]
-_WINDOWS = ("pyspark.sql", "pyspark.sql.window")
 
 
 class ProgramFailed(InvalidInput):
@@ -121,18 +122,14 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
             "name the file that does; a function that nobody calls is not found",
         )
     files = {str(getattr(sys.modules[name], "__file__", None) or "<") for name in set(sys.modules) - before}
-    constants = {*arguments, *_constants([str(program), *filter(Place.is_program, files)])}
+    texts = [
+        Path(each).read_bytes() for each in (str(program), *files) if Place.is_program(each) and each[-3:] == ".py"
+    ]
+    nodes = chain.from_iterable(ast.walk(ast.parse(each)) for each in texts)
+    constants = {*arguments, *(each.value for each in nodes if isinstance(each, ast.Constant))}
     names, unread = dict(module.__dict__), tuple(environment.unread(constants))
     missing = tuple(absent.modules)
     return Recording(program, session, names, environment.read, computed, constants, unread, missing, ended)
-
-
-def _constants(files: Iterable[str]) -> Iterator[Any]:
-    for file in files:
-        if file.endswith(".py"):
-            for each in ast.walk(ast.parse(Path(file).read_bytes())):
-                if isinstance(each, ast.Constant):
-                    yield each.value
 
 
 def _line_of(error: Exception) -> str:
@@ -164,14 +161,11 @@ def _replaced(computed: dict[str, str]) -> Iterator[_Patch]:
         for name, value in names.items():
             if callable(value) and not name.startswith("_") and not isinstance(value, type):
                 yield place, name, user_function(name) if name in _MAKERS else column_function(place, name)
-    for place in _SESSIONS:
-        yield place, "SparkSession", Session
     window = Value(Root("Window", "from pyspark.sql import Window"))
-    for place in _WINDOWS:
-        yield place, "Window", window
-    for name, value in {"DataFrame": Frame, "Column": Value}.items():
+    for key, value in {"session.SparkSession": Session, "window.Window": window, **_KINDS}.items():
+        place, name = key.split(".")
         yield "pyspark.sql", name, value
-        yield f"pyspark.sql.{name.lower()}", name, value
+        yield f"pyspark.sql.{place}", name, value
     for place, name in (each.split(".") for each in _SURROUNDINGS):
         yield place, name, _noting(getattr(import_module(place), name), f"{place}.{name}()", computed)
     context = type("SparkContext", (), {"getOrCreate": staticmethod(lambda *_: Session.active().sparkContext)})
@@ -238,24 +232,23 @@ class _Environment(dict[str, str]):
             return self.marked(default, key, default)
         return default
 
-    def mark_settings(self, settings: Any) -> None:
+    def mark_settings(self, settings: Any, prefix: str = "") -> None:
         """Mark the texts in settings of pydantic, which copies what it is given; note other values."""
         fields = getattr(type(settings), "model_fields", None)
         for name, each in fields.items() if isinstance(fields, dict) else ():
             alias, value = each.validation_alias, vars(settings).get(name)
             choices = [one for one in getattr(alias, "choices", [alias]) if isinstance(one, str)]
-            variables = choices or [settings.model_config.get("env_prefix", "") + name]
+            variables = choices or [settings.model_config.get("env_prefix", prefix) + name]
             set_as = next((key for one in variables for key in self if key.lower() == one.lower()), None)
             text = getattr(value, "_secret_value", value)
-            if not isinstance(text, str):
-                if value != each.default:
-                    self._computed.setdefault(str(value), f"the setting {name} at {Place.here()}")
-                continue
-            # What is no default of the program may be a secret of a file.
-            is_default = set_as is None and value == each.default
-            made = self.marked(text, set_as or variables[0].upper(), text if is_default else None)
-            holder, key = (settings, name) if text is value else (value, "_secret_value")
-            vars(holder)[key] = made
+            if isinstance(text, str):
+                # What is no default of the program may be a secret of a file.
+                default = text if set_as is None and value == each.default else None
+                holder, key = (settings, name) if text is value else (value, "_secret_value")
+                vars(holder)[key] = self.marked(text, set_as or variables[0].upper(), default)
+            elif value != each.default:
+                self._computed.setdefault(str(value), f"the setting {name} at {Place.here()}")
+                self.mark_settings(value, f"{variables[0]}__")
 
 
 def _is_asked_by_program() -> bool:
@@ -286,8 +279,6 @@ class _Absent:
         self.modules: list[str] = []
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        from importlib.machinery import ModuleSpec
-
         if not _is_asked_by_program():
             return None
         self.modules.append(name)

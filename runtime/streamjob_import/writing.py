@@ -178,9 +178,7 @@ class _Writing:
     def _sink(self, part: SinkPart) -> str:
         query = part.query
         given: dict[str, Any] = {"input": part.input}
-        options = {
-            key: value for key, value in query.options.items() if key != "checkpointLocation" and value is not None
-        }
+        options = {key: each for key, each in query.options.items() if key != "checkpointLocation" and each is not None}
         if query.function is not None or query.writer is not None:
             given["function"] = self._function_of(query)
             # Spark does not give them to a function either.
