@@ -51,9 +51,8 @@ class Definitions:
         self._tree = ast.parse(self._source)
         self._variables = [*recording.variables.values(), *recording.unread]
         self.referred: set[str] = set()
-        self._decisions = decisions
+        self._decisions, self._taken = decisions, set(taken)
         self._statements = list(_top_level(self._tree))
-        self._taken = set(taken)
         self._bound = {name for each in self._statements for name in _bound_by(each)}
         self._known = {
             id(value): name
@@ -240,7 +239,9 @@ class Definitions:
         header = "".join(lines[:body]).rstrip().removeprefix(f"def {definition.name}")
         return header, "".join(lines[body:]).rstrip() + "\n"
 
-    def _given(self, name: Any, value: Any) -> str | None:
+    def _given(self, name: Any, value: Any, first: str = "") -> str | None:
+        if isinstance(value, Session) and first:
+            return f"{first}.sparkSession"
         if not (isinstance(name, str) and isinstance(value, str) and is_secret(name, value)):
             return self.literal(value)
         self.imported("import os")
@@ -251,9 +252,7 @@ class Definitions:
         return f'os.environ["{variable_for(name)}"]'
 
     def _binding(self, name: str, value: Any, first: str) -> str:
-        if isinstance(value, Session):
-            return f"    {name} = {first}.sparkSession\n"
-        if (text := self._given(name, value)) is not None:
+        if (text := self._given(name, value, first)) is not None:
             return f"    {name} = {text}\n" if text != name else ""
         self._decisions.append(f"the program makes {name}: make it here")
         return f"    {name} = ...  # DECIDE\n"
@@ -268,15 +267,11 @@ class Definitions:
         called = f"{kind.__name__}.{name}" if isinstance(owner, type) else f"made.{name}"
         lines = []
         if not isinstance(owner, type):
-            lines.append(f"    made = {kind.__name__}.__new__({kind.__name__})\n")
-            lacking = []
-            for field, value in vars(owner).items():
-                text = "batch.sparkSession" if isinstance(value, Session) else self._given(field, value)
-                if text is None:
-                    lacking.append(field)
-                else:
-                    lines.append(f"    made.{field} = {text}\n")
-            said = f"{method.__qualname__} has an object without {', '.join(lacking)}: make it here"
+            fields = {field: self._given(field, value, "batch") for field, value in vars(owner).items()}
+            lines = [f"    made.{field} = {text}\n" for field, text in fields.items() if text is not None]
+            lines.insert(0, f"    made = {kind.__name__}.__new__({kind.__name__})\n")
+            lacking = ", ".join(field for field, text in fields.items() if text is None)
+            said = f"{method.__qualname__} has an object without {lacking}: make it here"
             self._decisions += [said] if lacking else []
         body = "".join(lines) + f"    return {called}(batch, batch_id)\n"
         return self._added(method, method.__name__.lstrip("_"), lambda free: f"def {free}(batch, batch_id):\n{body}")
@@ -284,10 +279,7 @@ class Definitions:
     def _partial(self, function: functools.partial[Any]) -> str:
         called = self.function(function.func)
         given = [self.literal(each) or "..." for each in function.args]
-        named = [
-            f"{name}={'batch.sparkSession' if isinstance(each, Session) else self._given(name, each) or '...'}"
-            for name, each in function.keywords.items()
-        ]
+        named = [f"{name}={self._given(name, each, 'batch') or '...'}" for name, each in function.keywords.items()]
         body = f"    return {called}({', '.join([*given, 'batch', 'batch_id', *named])})\n"
         return self._added(function, f"{called}_batch", lambda free: f"def {free}(batch, batch_id):\n{body}")
 
@@ -430,8 +422,7 @@ class Definitions:
         return f"{''.join(decorators)}def {statement.name}{header}\n{lines}{body}"
 
     def _is_imported(self, name: str) -> bool:
-        imports = [each for each in self._statements if isinstance(each, _IMPORTS)]
-        return any(name in _bound_by(each) for each in imports)
+        return any(isinstance(each, _IMPORTS) and name in _bound_by(each) for each in self._statements)
 
     def _made_inside(self, node: ast.AST, first: str, besides: Iterable[str] = ()) -> list[str]:
         """Return statements that make what a function needs of Spark, with the session of its first argument."""

@@ -21,9 +21,7 @@ class Undecided(InvalidInput):
     """All of the program that runs: it may have caught some."""
 
 
-_NOT_OF_THE_PROGRAM = tuple(
-    str(Path(each).resolve()) for each in (Path(os.__file__).parent, Path(__file__).parents[1] / "streamjob")
-)
+_OTHERS = (Path(os.__file__).parent, Path(__file__).parents[1] / "streamjob")
 
 
 class Place:
@@ -34,7 +32,7 @@ class Place:
     def is_program(file: str) -> bool:
         """Return whether a file is the program's, and not of Python, a library, or this package."""
         installed = {"site-packages", "dist-packages"} & {*Path(file).parts}
-        return not (installed or file.startswith(("<", *_NOT_OF_THE_PROGRAM)))
+        return not (installed or file.startswith(("<", *(str(each.resolve()) for each in _OTHERS))))
 
     @classmethod
     def frames(cls) -> Iterator[tuple[str, int]]:

@@ -141,8 +141,10 @@ class _Making:
             for each in ancestors(query.frame):
                 for used in rows_of(each):
                     self._users.setdefault(id(used), []).append(each)
+        frames = {key: each for key, each in recording.names.items() if isinstance(each, Frame)}
+        self._bound = {id(each): key for key, each in frames.items() if key not in _GENERIC}
         queries = [key for key, each in recording.names.items() if "runId" in getattr(each, "__dict__", ())]
-        self._others = {key for key, each in recording.names.items() if not isinstance(each, Frame)} - {*queries}
+        self._others = recording.names.keys() - frames.keys() - {*queries}
         self._timed = {id(each) for one in session.frames if _watermark(one) for each in (one, *parents(one))}
 
     def job(self) -> Parts:
@@ -327,7 +329,8 @@ class _Making:
 
     def _named(self, frame: Frame) -> str:
         # The variable of a call is that of a DataFrame if the function has returned it.
-        return self._views.get(id(frame)) or self._variable(frame.lines[: len(frame.made) + 1])
+        variable = self._variable(frame.lines[: len(frame.made) + 1])
+        return self._views.get(id(frame)) or variable or self._bound.get(id(frame), "")
 
     def _variable(self, lines: Iterable[tuple[str, int]], *, query: bool = False) -> str:
         """Return the variable that gets a DataFrame or query of some lines, the innermost first, or ''."""
@@ -386,8 +389,8 @@ def _assigned(file: str) -> list[tuple[int, int, str, bool]]:
             ".writeStream" in ast.unparse(each.value),
         )
         for each in ast.walk(ast.parse(Path(file).read_bytes() if Path(file).is_file() else ""))
-        if isinstance(each, ast.Assign)
-        for target in each.targets
+        if isinstance(each, ast.Assign | ast.AnnAssign | ast.NamedExpr) and each.value is not None
+        for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
         if isinstance(target, ast.Name | ast.Attribute)
     ]
 
@@ -405,11 +408,10 @@ def _shared(results: list[Frame]) -> set[int]:
     return {frame for frame, of in users.items() if len(of) > 1 and len(reached[frame]) > 1}
 
 
-def _watermark(frame: Frame) -> tuple[Any, Any] | None:
+def _watermark(frame: Frame) -> Any:
     match frame.node:
         case Call(function=Attribute(name="withWatermark"), args=args, kwargs=kwargs):
-            column, delay = in_order("eventTime delayThreshold", args, kwargs)
-            return column, delay
+            return in_order("eventTime delayThreshold", args, kwargs)
     return None
 
 

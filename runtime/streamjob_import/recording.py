@@ -226,14 +226,14 @@ _FIELDS = {
 }
 
 
-class _Calls:
+class _Fluent:
     _called: Any
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: self._called(name, args, kwargs)
 
 
-class Writer(_Calls):
+class Writer(_Fluent):
     """`writeStream`, or `write`."""
 
     def __init__(self, frame: Frame, *, stream: bool) -> None:
@@ -275,7 +275,7 @@ class Writer(_Calls):
         return SimpleNamespace(**ended, **awaited, name=query.name, id="recorded", runId="recorded", status={})
 
 
-class Reader(_Calls):
+class Reader(_Fluent):
     """`readStream`, or `read`."""
 
     def __init__(self, session: Session, *, stream: bool) -> None:
@@ -321,7 +321,7 @@ class Context(Value):
     def __getattr__(self, name: str) -> Any:
         if name.endswith("jsc") or name == "hadoopConfiguration":
             said = (
-                "settings of Hadoop are not recorded: give them as spark_conf, `spark.hadoop.…`; access to S3 as AWS_…"
+                "settings of Hadoop are not recorded: give them as spark_conf `spark.hadoop.…`; access to S3 as AWS_…"
             )
             Session.active().left_out.append(f"{Place.here()}: {said}")
         return _nothing if name.startswith(("set", "add")) else super().__getattr__(name)
@@ -425,7 +425,7 @@ class Session:
         return Value(Attribute(self, name))
 
 
-class Builder(_Calls):
+class Builder(_Fluent):
     """`SparkSession.builder`."""
 
     def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -447,7 +447,7 @@ Session.Builder, Session.builder = Builder, Builder()
 def in_order(names: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return the arguments of a call in the order of their names."""
     given = {**dict(zip(names.split(), args, strict=False)), **kwargs}
-    return [given[name] for name in names.split()]
+    return tuple(given[name] for name in names.split())
 
 
 def parents(frame: Frame) -> list[Frame]:

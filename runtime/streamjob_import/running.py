@@ -65,7 +65,7 @@ class Recording:
     computed: Mapping[str, str]
     constants: Set[Any]
     unread: tuple[FromEnvironment, ...]
-    missing: tuple[str, ...] = ()
+    missing: Sequence[str] = ()
     ended: str = ""
 
 
@@ -113,23 +113,16 @@ def record(program: Path, arguments: Sequence[str] = ()) -> Recording:
         raise Undecided.raised[0]
     if not session.queries:
         if ended:
-            raise ProgramFailed(
-                f"{program}: {said}",
-                "give it what it needs to run: its arguments behind `--`, its variables, its modules",
-            )
-        raise NothingStarted(
-            f"{program}: it starts no query by `writeStream … start()`",
-            "name the file that does; a function that nobody calls is not found",
-        )
+            fix = "give it what it needs to run: its arguments behind `--`, its variables, its modules"
+            raise ProgramFailed(f"{program}: {said}", fix)
+        fix = "name the file that does; a function that nobody calls is not found"
+        raise NothingStarted(f"{program}: it starts no query by `writeStream … start()`", fix)
     files = {str(getattr(sys.modules[name], "__file__", None) or "<") for name in set(sys.modules) - before}
-    texts = [
-        Path(each).read_bytes() for each in (str(program), *files) if Place.is_program(each) and each[-3:] == ".py"
-    ]
-    nodes = chain.from_iterable(ast.walk(ast.parse(each)) for each in texts)
+    modules = [Path(each) for each in (str(program), *files) if Place.is_program(each) and each.endswith(".py")]
+    nodes = chain.from_iterable(ast.walk(ast.parse(each.read_bytes())) for each in modules)
     constants = {*arguments, *(each.value for each in nodes if isinstance(each, ast.Constant))}
     names, unread = dict(module.__dict__), tuple(environment.unread(constants))
-    missing = tuple(absent.modules)
-    return Recording(program, session, names, environment.read, computed, constants, unread, missing, ended)
+    return Recording(program, session, names, environment.read, computed, constants, unread, absent.modules, ended)
 
 
 def _line_of(error: Exception) -> str:

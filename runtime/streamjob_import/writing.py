@@ -304,7 +304,8 @@ class _Body:
             return _Group(before, tuple(map(self._doc, value)), after)
         if type(value) is dict and not self._definitions.is_known(value):
             return _Group("{", tuple((self._doc(key), ": ", self._doc(each)) for key, each in value.items()), "}")
-        if isinstance(value, str) and "\n" in value and '"""' not in value and "\\" not in value:
+        has_lines = type(value) is str and "\n" in value and '"""' not in value and "\\" not in value
+        if has_lines and self._definitions.pieces(value) == [value]:
             return f'"""{value}"""'
         text = self._definitions.literal(value)
         if text is None:

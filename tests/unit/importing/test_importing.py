@@ -243,7 +243,7 @@ for number, given in enumerate([from_environment, written_down]):
     )
     assert "s3cret" not in job
     assert '"${env:' in job
-    assert 'os.environ["SECRET_OF_TEST"]' in job or 'os.environ["PASSWORD"]' in job
+    assert 'os.environ["SECRET_OF_TEST"]' in job or ("jaas" in key and 'os.environ["PASSWORD"]' in job)
 
 
 def test_functions_of_batches_keep_their_text_and_get_the_session_of_their_batch(tmp_path: Path) -> None:
@@ -502,21 +502,24 @@ rows.writeStream.foreachBatch(Sink("out", object()).write).queryName("without").
 
 
 SETTINGS = """
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings
+class Database(BaseModel):
+    key: str = "none"
 class Settings(BaseSettings):
     cred: str = "none"
     login: SecretStr = SecretStr("none")
+    database: Database = Database()
     other: str = Field("none", validation_alias=AliasChoices("OTHER_OF_TEST", "SECOND_OF_TEST"))
     rows_of_test: int = 5
-    model_config = {"env_file": FILE}
+    model_config = {"env_file": FILE, "env_nested_delimiter": "__"}
 """
 
 
 def test_settings_that_are_no_defaults_of_the_program_stay_out_of_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "dotenv").write_text("LOGIN=from-a-file")
+    (tmp_path / "dotenv").write_text("LOGIN=from-a-file\nDATABASE__KEY=from-a-file, too")
     monkeypatch.setenv("SECOND_OF_TEST", "abc")
     monkeypatch.setenv("ROWS_OF_TEST", "731")
     (tmp_path / "vault").write_text("from-a-vault")
@@ -530,12 +533,14 @@ def write(cred, login, other, rows):
     return lambda batch, batch_id: batch.limit(rows).write.save(cred, x=f"{{login}}.", y=other)
 {READ}
 made = [write(given.cred, given.login.get_secret_value(), given.other, given.rows_of_test)]
-rows.writeStream.format("json").option("x", f"x/{{given.cred}}").option("path", "out").start()
+writer = rows.writeStream.format("json").option("x", f"x/{{given.cred}}").option("y", given.database.key)
+writer.option("path", "out").start()
 rows.writeStream.foreachBatch(made[0]).start()
 """,
     )
     assert "from-a" not in job
     assert '"x": "x/${env:CRED}"' in job
+    assert '"y": "${env:DATABASE__KEY}"' in job
     for name, variable in {"cred": "CRED", "login": "LOGIN", "other": "SECOND_OF_TEST"}.items():
         assert f'    {name} = os.environ["{variable}"]\n' in job
     assert "DECIDE: a value of the setting rows_of_test at program.py, line" in job
@@ -586,7 +591,8 @@ password = dict(os.environ)["DBPW_OF_TEST"]
 def write(password, at):
     return lambda batch, batch_id: batch.write.jdbc("u", at, properties={{"password": password}})
 {READ}
-rows.where(f"k = '{{password}}'").writeStream.foreachBatch(write(password, "written/in/the/text")).start()
+rows = rows.where(f"k = '{{password}}'").where(f"k = '{{password}}'\\n")
+rows.writeStream.foreachBatch(write(password, "written/in/the/text")).start()
 """,
     )
     assert "hunter2" not in job
@@ -738,3 +744,13 @@ rows.writeStream.foreachBatch(write).start()
 """,
     )
     assert "def write(batch, rows):\n    batch.sparkSession" in job
+
+
+@pytest.mark.parametrize(
+    "assigned",
+    ["clicks: DataFrame = {}", "clicks, other = {}, 1", "print(clicks := {})", "(clicks, other) = ({}, 1)"],
+)
+def test_a_part_has_the_name_of_its_variable_however_it_is_assigned(assigned: str, tmp_path: Path) -> None:
+    read = 'spark.readStream.format("rate").load()'
+    job = imported(tmp_path, f"{assigned.format(read)}\nclicks{WRITE}")
+    assert 'clicks = job.source("clicks", format="rate")' in job
