@@ -55,9 +55,7 @@ class Definitions:
         self._statements = list(_top_level(self._tree))
         self._bound = {name for each in self._statements for name in _bound_by(each)}
         self._known = {
-            id(value): name
-            for name, value in self._names.items()
-            if name in self._bound and not isinstance(value, _PLAIN)
+            id(each): name for name, each in self._names.items() if name in self._bound and not isinstance(each, _PLAIN)
         }
         self._used: set[str] = set()
         self._visited: set[str] = set()
@@ -233,7 +231,8 @@ class Definitions:
         at = definition.lineno - _first_line(definition)
         lines = textwrap.dedent(self._text(definition)).splitlines(keepends=True)[at:]
         body = definition.body[0].lineno - definition.lineno
-        if body == 0 or not lines[0].startswith("def ") or any((*plain.args.defaults, *plain.args.kw_defaults)):
+        defaults = [each for each in (*plain.args.defaults, *plain.args.kw_defaults) if each is not None]
+        if body == 0 or not lines[0].startswith("def ") or any(not hasattr(each, "lineno") for each in defaults):
             # The body begins on the first line, a text of several lines has no indentation, or a default has changed.
             lines, body = ast.unparse(plain).splitlines(keepends=True), 1
         header = "".join(lines[:body]).rstrip().removeprefix(f"def {definition.name}")
@@ -395,8 +394,9 @@ class Definitions:
         named = [each for each in nodes if getattr(each, "name", "<lambda>") == code.co_name]
         found = [each for each in named if code.co_firstlineno in (each.lineno, _first_line(each))]
         if len(found) > 1:
-            spans = set(code.co_positions())
-            found = [each for each in found if isinstance(each, ast.Lambda) and _span(each.body) in spans]
+            begins = {(line, column) for line, _, column, _ in code.co_positions()}
+            lambdas = [each for each in found if isinstance(each, ast.Lambda)]
+            found = [each for each in lambdas if (each.body.lineno, each.body.col_offset) in begins]
         return found[0] if len(found) == 1 else None
 
     def _chosen(self) -> list[ast.stmt]:
@@ -526,10 +526,6 @@ def _bound_by(statement: ast.stmt) -> list[str]:
 
 def _loaded(node: ast.AST) -> list[str]:
     return list(dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)))
-
-
-def _span(node: ast.expr) -> tuple[int | None, ...]:
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
 def _first_line(node: ast.stmt | ast.Lambda) -> int:

@@ -227,11 +227,13 @@ class _Environment(dict[str, str]):
 
     def mark_settings(self, settings: Any, prefix: str = "") -> None:
         """Mark the texts in settings of pydantic, which copies what it is given; note other values."""
-        fields = getattr(type(settings), "model_fields", None)
+        # The second is of pydantic 1.
+        fields = getattr(type(settings), "model_fields", None) or vars(type(settings)).get("__fields__")
         for name, each in fields.items() if isinstance(fields, dict) else ():
-            alias, value = each.validation_alias, vars(settings).get(name)
-            choices = [one for one in getattr(alias, "choices", [alias]) if isinstance(one, str)]
-            variables = choices or [settings.model_config.get("env_prefix", prefix) + name]
+            alias, value = getattr(each, "validation_alias", None), vars(settings).get(name)
+            names = getattr(getattr(each, "field_info", None), "extra", {}).get("env_names")
+            choices = [one for one in names or getattr(alias, "choices", [alias]) if isinstance(one, str)]
+            variables = choices or [getattr(settings, "model_config", {}).get("env_prefix", prefix) + name]
             set_as = next((key for one in variables for key in self if key.lower() == one.lower()), None)
             text = getattr(value, "_secret_value", value)
             if isinstance(text, str):

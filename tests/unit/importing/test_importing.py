@@ -546,24 +546,8 @@ rows.writeStream.foreachBatch(made[0]).start()
     assert "DECIDE: a value of the setting rows_of_test at program.py, line" in job
 
 
-@pytest.mark.parametrize(
-    "text",
-    {
-        "an own class of the name": """
-class BaseSettings:
-    def __init__(self): self.topic = "in"
-settings = BaseSettings()
-""",
-        "of pydantic 1": """
-import warnings; warnings.simplefilter("ignore")
-from pydantic.v1 import BaseSettings
-class Settings(BaseSettings):
-    topic = "in"
-settings = Settings()
-""",
-    }.values(),
-)
-def test_settings_without_fields_of_pydantic_are_plain_objects(text: str, tmp_path: Path) -> None:
+def test_settings_without_fields_of_pydantic_are_a_plain_object(tmp_path: Path) -> None:
+    text = 'class BaseSettings:\n    def __init__(self): self.topic = "in"\nsettings = BaseSettings()'
     assert '"path": "in"' in imported(tmp_path, f'{text}\nspark.readStream.format("text").load(settings.topic){WRITE}')
 
 
@@ -754,3 +738,23 @@ def test_a_part_has_the_name_of_its_variable_however_it_is_assigned(assigned: st
     read = 'spark.readStream.format("rate").load()'
     job = imported(tmp_path, f"{assigned.format(read)}\nclicks{WRITE}")
     assert 'clicks = job.source("clicks", format="rate")' in job
+
+
+def test_settings_of_pydantic_1_are_variables_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_STAGE", "beta")
+    job = imported(
+        tmp_path,
+        f"""
+import warnings; warnings.simplefilter("ignore")
+from pydantic.v1 import BaseSettings
+class Settings(BaseSettings):
+    topic, cred, stage = "in", "none", "none"
+    class Config:
+        env_prefix = "a_"
+s = Settings(cred="from-a-" + "vault")
+rows = spark.readStream.format("text").option("x", s.cred).option("y", s.stage).load(s.topic){WRITE}
+""",
+    )
+    assert '{"x": "${env:A_CRED}", "y": "${env:A_STAGE}", "path": "${env:A_TOPIC:-in}"}' in job
