@@ -300,9 +300,10 @@ class _Calls:
         if event not in ("call", "return") or not Place.is_program(code.co_filename):
             return
         if event == "call":
-            count = code.co_argcount + code.co_kwonlyargcount
-            self._open.append((code, tuple(frame.f_locals.get(name) for name in code.co_varnames[:count])))
+            names = code.co_varnames[: code.co_argcount]
+            self._open.append((code, tuple(frame.f_locals.get(name) for name in names)))
         elif self._open and self._open[-1][0] is code:
             _, args = self._open.pop()
-            if isinstance(result, Frame) and "<" not in code.co_qualname and code.co_flags & 0x0C == 0:
+            by_name = code.co_flags & 0x0C or code.co_kwonlyargcount
+            if isinstance(result, Frame) and "<" not in code.co_qualname and not by_name:
                 result.made.append((code, args))

@@ -758,3 +758,16 @@ rows = spark.readStream.format("text").option("x", s.cred).option("y", s.stage).
 """,
     )
     assert '{"x": "${env:A_CRED}", "y": "${env:A_STAGE}", "path": "${env:A_TOPIC:-in}"}' in job
+
+
+def test_a_function_that_takes_arguments_by_name_only_becomes_the_steps_that_it_did(tmp_path: Path) -> None:
+    job = imported(
+        tmp_path,
+        f"""
+def most(df, *, rows):
+    return df.limit(rows)
+{READ}
+most(rows, rows=3){WRITE}
+""",
+    )
+    assert "    return rows.limit(3)\n" in job
