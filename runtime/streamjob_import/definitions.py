@@ -354,7 +354,7 @@ class Definitions:
         recording, text = self._recording, str(value)
         if isinstance(value, bool | None) or getattr(value, "year", value) in recording.constants:
             return
-        variables = [each.variable for each in self._variables if _is_in(each, text)]
+        variables = {each.variable: None for each in self._variables if _is_in(each, text)}
         self.referred.update(variables)
         found = [f"the variable {each}" for each in variables]
         found += [by for given, by in recording.computed.items() if _is_in(given, text, cut=True)]
@@ -448,9 +448,10 @@ class Definitions:
 
 
 def _is_in(given: str, text: str, *, cut: bool = False) -> bool:
-    """Return whether a text has another as a word, or the beginning of one that is no path and may have been cut."""
+    """Return whether a text is in another, or has it as a word, or the beginning of one that may have been cut."""
     part, behind = (given[:8], "") if cut and len(given) > 7 and "/" not in given else (given, r"(?![A-Za-z0-9])")
-    return len(given) > 1 and re.search(rf"(?<![A-Za-z0-9]){re.escape(part)}{behind}", text) is not None
+    is_word = len(given) > 1 and re.search(rf"(?<![A-Za-z0-9]){re.escape(part)}{behind}", text) is not None
+    return is_word or (len(text) > 5 and text in given)
 
 
 def free_name(wanted: str, taken: Container[str]) -> str:

@@ -210,7 +210,7 @@ class _Environment(dict[str, str]):
         said = "\n".join(each for each in constants if isinstance(each, str))
         for name, value in self.items():
             is_rare = len(value) > 5 and (is_secret(name, value) or (len(value) > 7 and not value.isalpha()))
-            if is_rare and not (value in said or value in self._computed or os.path.exists(value)):  # noqa: PTH110
+            if is_rare and not (value in said or value in self._computed or os.path.exists(value.split(":")[0])):  # noqa: PTH110
                 yield FromEnvironment(value, name)
 
     def __getitem__(self, name: str) -> str:

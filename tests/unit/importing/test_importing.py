@@ -358,6 +358,7 @@ raise RuntimeError("afterwards")
         "int(time.time())": "the time",
         "int(os.environ['RATE_OF_TEST'])": "the variable RATE_OF_TEST",
         "os.environ['STAGE_OF_TEST'] + '-rows'": "the variable STAGE_OF_TEST",
+        "json.loads(os.environ['OBJECT_OF_TEST'])['key']": "the variable OBJECT_OF_TEST",
     }.items(),
 )
 def test_a_value_of_the_surroundings_is_to_decide_where_it_is(
@@ -365,11 +366,12 @@ def test_a_value_of_the_surroundings_is_to_decide_where_it_is(
 ) -> None:
     monkeypatch.setenv("RATE_OF_TEST", "731")
     monkeypatch.setenv("STAGE_OF_TEST", "beta")
+    monkeypatch.setenv("OBJECT_OF_TEST", '{"key": "in-an-object"}')
     monkeypatch.setenv("LOGNAME", "somebody")
     job = imported(
         tmp_path,
         f"""
-import getpass, socket, uuid; from datetime import datetime, timedelta
+import getpass, json, socket, uuid; from datetime import datetime, timedelta
 value = {computed}
 {READ}
 rows.withColumn("v", F.lit(value)).writeStream.format("json").option("given", value).start("out")
