@@ -45,13 +45,13 @@ class WhatIsThere:
         self._covered = self._cut
 
     def look(self) -> m.Event | None:
-        """Look once a while at the chains; return what the coordinator is to know.
+        """Look at the chains from time to time, until all is read; return what the coordinator has to know.
 
         Each barrier makes the readers of channels run a batch. If checkpoints followed each other closely, the chains
         would never come to rest; so none is wanted while there is nothing that the last one does not cover.
         """
         now = self._clock()
-        if self.is_read or now < self._next_look:
+        if now < self._next_look:
             return None
         self._next_look = now + LOOK_SECONDS
         if self._rests():

@@ -18,9 +18,10 @@ from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import FileRef
 from streamjob.store.hashing import file_sha256
 from streamjob.store.local import LocalStore
+from streamjob.store.opening import open_directory_of_spark
 from streamjob.stored.start_snapshot import Found
 from streamjob_runtime.restoring.from_spark.errors import NotTaken
-from streamjob_runtime.restoring.from_spark.reading import query_location, read_queries
+from streamjob_runtime.restoring.from_spark.reading import read_queries
 from streamjob_runtime.restoring.from_spark.suitability import places_in
 from streamjob_runtime.spark.checkpoint_dir.hold import Hold
 
@@ -46,7 +47,7 @@ def check_query(
         InvalidInput: the location cannot be opened, or Spark refuses a part of the job.
         StoreError: the store failed.
     """
-    uris = ", ".join(query_location(place).uri for place in places_in(named, plan).values())
+    uris = ", ".join(open_directory_of_spark(place).uri for place in places_in(named, plan).values())
     try:
         with tempfile.TemporaryDirectory(prefix="streamjob-check-") as scratch:
             queries, manifest, holds = read_queries(named, loaded, plan, job, clock(), Path(scratch), None)

@@ -89,18 +89,6 @@ class Query:
     converted: bool
 
 
-def query_location(named: str) -> Location:
-    """Return the location of a query's checkpoint.
-
-    Args:
-        named: a path, `file:///…`, `s3://…` or `s3a://…`, with or without the prefix `spark:`.
-
-    Raises:
-        InvalidInput: it is not a readable location.
-    """
-    return open_directory_of_spark(named.removeprefix(FROM_SPARK))
-
-
 @contextmanager
 def reading(location: Location) -> Iterator[Store]:
     """Yield the store with a query's checkpoint.
@@ -186,7 +174,7 @@ def read_origin(named: str, plan: Plan) -> str:
     """
     origins = []
     for place in places_in(named, plan).values():
-        with reading(query_location(place)) as source:
+        with reading(open_directory_of_spark(place)) as source:
             batch = _last_committed(Listing(entry.key for entry in source.list("")), source.uri)
             origins.append(_origin(source.get(Key("metadata")), batch, source.uri))
     return _of_all(origins)
@@ -258,7 +246,7 @@ def read_queries(
     for chain, place in chains_of(named, plan):
         folder = target / chain.uid
         folder.mkdir()
-        with reading(query_location(place)) as source:
+        with reading(open_directory_of_spark(place)) as source:
             query = read_query(source, loaded, chain, folder, spark)
             state, hold = _describe(query, chain)
         positions = _positions(query)
