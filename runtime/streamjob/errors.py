@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
     @classmethod
     def of_stop(cls, *, available_now: bool) -> ExitCode:
-        """Return how a process ends that was told to stop: a scheduler must know that a run was no whole one."""
+        """Return the exit code after a stop: a scheduler must know that a run up to what is there is not complete."""
         return cls.INTERRUPTED if available_now else cls.OK
 
 

@@ -34,7 +34,7 @@ _SAID_OTHERWISE = ("spark.master", "spark.app.name", "spark.sql.shuffle.partitio
 _S3 = "spark.hadoop.fs.s3a."
 _CATALOG = "spark.sql.defaultCatalog"
 _LEFT_OUT = ("spark.sql.extensions", "spark.sql.catalog.", _CATALOG, _S3, "spark.sql.streaming.", "spark.jars")
-"""What the names of settings begin with that a job does not have."""
+"""Prefixes of settings that a job does not take over."""
 _FOREIGN_CLASS = re.compile(r"(?!org\.apache\.(spark|hadoop)\.)([a-z]\w*\.){2,}[A-Z]\w*")
 _INPUTS = ("subscribe", "subscribePattern", "path")
 _DONE = {

@@ -237,7 +237,7 @@ class _Environment(dict[str, str]):
             set_as = next((key for one in variables for key in self if key.lower() == one.lower()), None)
             text = getattr(value, "_secret_value", value)
             if isinstance(text, str):
-                # What is no default of the program may be a secret of a file.
+                # A value other than the declared default may be a secret from a file.
                 default = text if set_as is None and value == each.default else None
                 holder, key = (settings, name) if text is value else (value, "_secret_value")
                 vars(holder)[key] = self.marked(text, set_as or variables[0].upper(), default)

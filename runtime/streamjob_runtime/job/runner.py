@@ -154,7 +154,7 @@ class Runner:
 
     @property
     def stopped_code(self) -> ExitCode:
-        """The exit code of the process if the job is told to stop."""
+        """The exit code of the process after a stop request."""
         return ExitCode.of_stop(available_now=self.job.available_now)
 
     def leave(self) -> ExitCode:

@@ -134,7 +134,7 @@ def test_each_run_publishes_all_that_is_complete_and_keeps_open_windows_also_beh
     assert published == {name: output(tmp_path, name) for name in published}
 
 
-def test_a_run_that_is_told_to_stop_is_no_whole_one_for_a_scheduler_and_the_next_one_reads_on(tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_early_tells_a_scheduler_so_and_the_next_one_reads_on(tmp_path: Path) -> None:
     files, rows = 40, tmp_path / "rows"
     numbers = source("numbers", tmp_path / "in")
     for number in range(files):

@@ -34,7 +34,7 @@ class OwnedSetting:
 
 _STREAMING = "spark.sql.streaming."
 STATE = _STREAMING + "stateStore."
-"""What the settings of stores of state begin with."""
+"""Prefix of the settings of state stores."""
 STATE_PROVIDER = STATE + "providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STATE_FORMAT = STATE + "checkpointFormatVersion"
