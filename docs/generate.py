@@ -23,6 +23,7 @@ from streamjob.job.model.spec import (
     CheckpointingPolicy,
     Input,
     JobSpec,
+    MigrationSpec,
     OperatorSpec,
     SinkSpec,
     SourceSpec,
@@ -57,6 +58,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`operators[].inputs`", Input),
     ("`operators[].lookup`", LookupSpec),
     ("`operators[].temporalJoin`", TemporalJoinSpec),
+    ("`migrate`, for each uid", MigrationSpec),
     ("`sinks`", SinkSpec),
     *_options("sinks", lambda each: each.sink),
     ("`tests`", JobTestSpec),
@@ -170,14 +172,15 @@ job.sink("report", input=delays, format="parquet", options={"path": "output"})
 | Call | Arguments |
 |---|---|
 | `Job(name, …)` | `parallelism`, `max_parallelism`, `checkpointing`, `channels`, `batch_duration`, \
-`spark_conf`, `functions` |
+`spark_conf`, `functions`, `migrate` |
 | `job.source(name, …)` | `format`, `schema`, `key`, `value`, `changes`, `unavailable_value`, \
 `on_unavailable`, `on_error`, `skip`, `columns`, `options`, \
 `bounded`, `replayable`, `watermark`, `uid`; returns a handle |
 | `job.table(name, …)` | `format`, `schema`, `options`, `refresh`, `max_age`, `lookup`; returns a handle |
 | `@job.operator(…)` above a function | `inputs`, `tables`, `name`, `uid`, `watermark`, \
-`on_error`, `output_mode`, `chain`; the function becomes a handle |
-| `job.sql(name, …)` | `inputs`, `sql`, `uid`, `watermark`, `on_error`, `output_mode`, `chain`; returns a handle |
+`on_error`, `output_mode`, `chain`, `renames`; the function becomes a handle |
+| `job.sql(name, …)` | `inputs`, `sql`, `uid`, `watermark`, `on_error`, `output_mode`, `chain`, `renames`; \
+returns a handle |
 | `job.lookup(name, …)` | `input`, `table`, `on`, `select`, `join`, `uid`, `watermark`, `chain`; returns a handle |
 | `job.temporal_join(name, …)` | `input`, `versions`, `on`, `select`, `join`, `valid_for`, `uid`, \
 `chain`; returns a handle |

@@ -94,7 +94,7 @@ def assemble(
         for name in variables
         if name not in known
     ]
-    for name, file in queries.files.items():
-        origins.note(("operators", name, "sql"), Place(file))
+    for path, file in queries.files.items():
+        origins.note((*path, "sql"), Place(file))
     in_files = [*in_schemas, *queries.problems, *query_problems(data, queries.files, spark_parser)]
     return Assembled(data, (*problems, *in_files), frozenset(each.where for each in in_files))

@@ -73,10 +73,10 @@ class Origins:
 
 
 def path_of_part(where: str) -> Path:
-    """Return the path of a part that problems call `source 'flights'` or `checkpointing`."""
+    """Return the path of a part that problems call `source 'flights'`, `checkpointing` or `migrate.counts`."""
     if (match := _PART.match(where)) is not None:
         return f"{match[1]}s", match[2]
-    return () if where in ("job", "file") else (where,)
+    return () if where in ("job", "file") else tuple(where.split(".", 1))
 
 
 def path_of(data: Mapping[str, Any], location: Sequence[int | str]) -> Path:

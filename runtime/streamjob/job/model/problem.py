@@ -19,6 +19,7 @@ _PARTS = (
     "source",
     "operator",
     "sink",
+    "migrate",
     "sparkConf",
 )
 

@@ -20,6 +20,7 @@ from streamjob.job.model.spec import (
     CheckpointingPolicy,
     Input,
     JobSpec,
+    MigrationSpec,
     OperatorSpec,
     SinkSpec,
     SourceSpec,
@@ -163,6 +164,8 @@ def where_of(data: Mapping[str, Any], location: Location) -> tuple[str, Location
         return f"{LISTS[str(head)]} {label}", location[2:]
     if head in ("checkpointing", "channels", "sparkConf"):
         return str(head), location[1:]
+    if head == "migrate" and len(location) > 1:
+        return f"migrate.{location[1]}", location[2:]
     return "job", location
 
 
@@ -212,7 +215,7 @@ def _problem(data: Mapping[str, Any], error: Any) -> Problem:
 def _unknown_field(where: str, path: str, location: Location) -> Problem:
     parents = tuple(str(each) for each in location[:-1] if isinstance(each, str))
     last = str(location[-1])
-    fields = list(_aliases(_MODELS.get(parents, JobSpec)))
+    fields = list(_aliases(MigrationSpec if parents[:1] == ("migrate",) else _MODELS.get(parents, JobSpec)))
     if parents in (("sources",), ("tables",), ("sinks",)) and (last in _OPTIONS or "." in last):
         fix = f"it is an option of the format: write `options: {{{last}: …}}`"
     elif parents in (("sources",), ("tables",), ("sinks",)) and nearest(last, fields) is None:

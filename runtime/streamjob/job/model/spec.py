@@ -17,6 +17,7 @@ from pydantic import (
 
 from streamjob.checkpointing_policy import LiveCheckpointingPolicy
 from streamjob.durations import Seconds
+from streamjob.ids import OperatorUid
 from streamjob.job.connectors.of_spark import FUNCTION
 from streamjob.job.connectors.registry import source_of
 from streamjob.job.model.encoding_spec import Encoding
@@ -314,6 +315,33 @@ class OperatorSpec(Node):
     chain: bool = Field(
         default=True, description="Whether the operator may be fused with its neighbours into one Spark query."
     )
+    renames: dict[str, str] = Field(
+        default_factory=dict,
+        description="Columns of its state that have another name now, as `former: present`; only where it cannot be "
+        "told from their places. [How to](../how-to/change-a-job.md).",
+    )
+
+
+class MigrationSpec(Spec):
+    """How the state of an operator is changed to the form that its present query needs, with `sql` or `sqlFile`."""
+
+    from_: str | None = Field(
+        default=None,
+        alias="from",
+        min_length=1,
+        description="The form of the state that the query reads, as `streamjob check` shows it: state in any other "
+        "form is refused. Default: any form.",
+    )
+    sql: Annotated[str, AfterValidator(_dedented)] | None = Field(
+        default=None,
+        description="A query that returns the new rows of the state from the former ones, in Spark SQL. It is used "
+        "only while the state has another form than the operator needs.",
+    )
+    sql_file: str | None = Field(
+        default=None,
+        description="As an alternative: a file with the query, relative to the job file. Not in the `job` of a "
+        "`StreamJob`.",
+    )
 
 
 class SinkSpec(Node):
@@ -386,6 +414,11 @@ class JobSpec(Spec):
     )
     operators: tuple[OperatorSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Computations.")
     sinks: tuple[SinkSpec, ...] = Field(default=(), max_length=MOST_PARTS, description="Outputs.")
+    migrate: dict[OperatorUid, MigrationSpec] = Field(
+        default_factory=dict,
+        description="How state is changed where only the author knows: the `uid` of an operator, and `{sql: …}`. "
+        "[How to](../how-to/change-a-job.md).",
+    )
     spark_conf: Options = Field(default_factory=dict, description="Spark's configuration for this job.")
 
     def inputs(self) -> dict[str, SourceSpec | OperatorSpec]:

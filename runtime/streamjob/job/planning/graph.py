@@ -28,7 +28,10 @@ def graph_of(spec: JobSpec, directory: Path | None = None) -> dict[str, JsonValu
     graph["sources"] = [_part(each, directory) for each in spec.sources]
     if spec.tables:
         graph["tables"] = [_part(each, directory) for each in spec.tables]
-    graph["operators"] = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in spec.operators]
+    # How state comes to a new form is no property of the job that has it.
+    graph["operators"] = [
+        each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"renames"}) for each in spec.operators
+    ]
     graph["sinks"] = [_part(each, directory) for each in spec.sinks]
     return graph
 

@@ -20,6 +20,7 @@ from streamjob.job.model.spec import (
     CheckpointingPolicy,
     Delivery,
     JobSpec,
+    MigrationSpec,
     OnError,
     OnUnavailable,
     OutputMode,
@@ -45,6 +46,7 @@ class Job:
         batch_duration: the time that a batch computes while more data waits, like `5s`.
         spark_conf: Spark's configuration.
         functions: functions that the job's SQL calls, by their names there.
+        migrate: how state is changed, by the uid of its operator: `{"counts": {"sql": "SELECT … FROM state"}}`.
     """
 
     @suggesting
@@ -59,6 +61,7 @@ class Job:
         batch_duration: str | float | None = None,
         spark_conf: Mapping[str, Any] | None = None,
         functions: Mapping[str, Function] | None = None,
+        migrate: Mapping[str, MigrationSpec | Mapping[str, Any]] | None = None,
     ) -> None:
         self.name = name
         self._head = _given(
@@ -70,6 +73,7 @@ class Job:
             batchDuration=batch_duration,
             sparkConf=dict(spark_conf) if spark_conf else None,
             functions={key: _reference(each, key) for key, each in functions.items()} if functions else None,
+            migrate={uid: _as_file(each) for uid, each in migrate.items()} if migrate else None,
         )
         self._sources: list[dict[str, Any]] = []
         self._tables: list[dict[str, Any]] = []
@@ -204,6 +208,7 @@ class Job:
         on_error: OnError | None = None,
         output_mode: OutputMode = "append",
         chain: bool = True,
+        renames: Mapping[str, str] | None = None,
     ) -> Callable[[Function], OperatorHandle]:
         """Make a function an operator. It takes a DataFrame for each input, in order, and returns one.
 
@@ -217,11 +222,16 @@ class Job:
                 computes each row of one input by itself.
             output_mode: Spark's output mode.
             chain: whether it may be fused with its neighbours into one Spark query.
+            renames: columns of its state that have another name now: `{"former": "present"}`.
         """
 
         def add(function: Function) -> OperatorHandle:
             own = str(name or getattr(function, "__name__", "operator"))
-            code = {"python": _reference(function, own), "tables": [self._name_of(each) for each in tables] or None}
+            code: dict[str, Any] = {
+                "python": _reference(function, own),
+                "tables": [self._name_of(each) for each in tables] or None,
+            }
+            code["renames"] = dict(renames) if renames else None
             self._add_operator(own, inputs, uid, watermark, on_error, output_mode, chain, **code)
             self._functions[OperatorUid(uid or own)] = function
             return OperatorHandle(self, own, function)
@@ -240,9 +250,11 @@ class Job:
         on_error: OnError | None = None,
         output_mode: OutputMode = "append",
         chain: bool = True,
+        renames: Mapping[str, str] | None = None,
     ) -> Handle:
         """Add an operator written as a SQL query over its inputs. The arguments are those of `operator`."""
-        self._add_operator(name, inputs, uid, watermark, on_error, output_mode, chain, sql=sql)
+        renamed = dict(renames) if renames else None
+        self._add_operator(name, inputs, uid, watermark, on_error, output_mode, chain, sql=sql, renames=renamed)
         return Handle(self, name)
 
     @suggesting

@@ -1,0 +1,136 @@
+"""`renames` and `migrate`: what a job says about the change of its state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.jobs import job_spec, source, sql
+
+from streamjob import Job
+from streamjob.errors import InvalidJob
+from streamjob.ids import OperatorUid
+from streamjob.job.loading.converting import converted
+from streamjob.job.loading.load import load_dsl, load_job
+from streamjob.job.model.spec import JobSpec, MigrationSpec
+from streamjob.job.planning.graph import graph_of
+
+OLD = "SELECT key, value FROM state"
+OF_ONE_FORM = MigrationSpec.model_validate({"from": "3f2a", "sql": OLD})
+B, C = OperatorUid("b"), OperatorUid("c")
+JOB = """
+name: small
+sources: [{name: a, format: rate}]
+operators: [{name: b, inputs: [a], sql: SELECT value FROM a}]
+sinks: [{name: out, input: b, format: console}]
+migrate: {MIGRATE}
+"""
+
+
+def load(directory: Path, migrate: str, *variables: str) -> JobSpec:
+    (directory / "job.yaml").write_text(JOB.replace("{MIGRATE}", migrate), encoding="utf-8")
+    return load_job(directory / "job.yaml", variables=variables).spec
+
+
+def problems(directory: Path, migrate: str) -> list[str]:
+    with pytest.raises(InvalidJob) as caught:
+        load(directory, migrate)
+    return [str(each).replace("\n    fix: ", "; ") for each in caught.value.problems]
+
+
+def with_renames(renames: dict[str, str]) -> dict[str, Any]:
+    return sql("b", "a", "SELECT value FROM {}", renames=renames)
+
+
+def test_a_migration_has_a_query_and_the_form_that_it_reads(tmp_path: Path) -> None:
+    spec = load(tmp_path, f"{{b: {{from: 3f2a, sql: '  {OLD}  '}}}}")
+
+    assert spec.migrate == {B: OF_ONE_FORM}
+
+
+def test_a_migration_in_a_file_is_its_query(tmp_path: Path) -> None:
+    (tmp_path / "b.sql").write_text("SELECT key, value\nFROM state WHERE value > ${var:least}\n", encoding="utf-8")
+
+    spec = load(tmp_path, "{b: {sqlFile: b.sql}}", "least=3")
+
+    assert spec.migrate[B].sql == "SELECT key, value\nFROM state WHERE value > 3"
+    assert spec.migrate[B].sql_file is None
+
+
+@pytest.mark.parametrize(
+    ("migrate", "said"),
+    [
+        ("{c: {sql: SELECT 1}}", "migrate.c: no operator has this uid; the uids of operators are b"),
+        ("{b: {from: 3f2a}}", "migrate.b: has `from` and no query, so it changes nothing; give it sql"),
+        ("{b: {}}", "migrate.b: has no query; give it sql"),
+        ("{b: {sql: SELECT 1, sqlFile: b.sql}}", "migrate.b: has both sql and sqlFile; keep one of them"),
+        ("{b: {sql: SELEC 1}}", "migrate.b: its SQL does not parse: "),
+        ("{b: {sq: SELECT 1}}", "migrate.b: has no field 'sq'; did you mean 'sql'?"),
+        ("{b: {sqlFile: none.sql}}", "migrate.b: sqlFile: none.sql: there is no such file; name it relative to the"),
+        ("{1: {sqlFile: none.sql}}", "migrate.1: has a key that is not text; put it in quotes"),
+        ("{b: {sql: 'SELECT ${var:x} FROM state'}}", "migrate.b: sql refers to the variable 'x', which is not given"),
+    ],
+)
+def test_a_wrong_migration_is_one_problem(tmp_path: Path, migrate: str, said: str) -> None:
+    (found,) = problems(tmp_path, migrate)
+
+    assert found.startswith(said)
+
+
+def test_a_mistake_in_the_file_of_a_migration_has_its_line(tmp_path: Path) -> None:
+    (tmp_path / "b.sql").write_text("SELECT key,\nvalue FROM state WHERE (value > 1\n", encoding="utf-8")
+
+    (found,) = problems(tmp_path, "{b: {sqlFile: b.sql}}")
+
+    assert found.startswith("b.sql, line 2, column 33: migrate.b: its SQL does not parse: ")
+
+
+def test_a_stream_job_has_no_file_with_a_migration(tmp_path: Path) -> None:
+    body = "\n".join(f"    {line}" for line in JOB.replace("{MIGRATE}", "{b: {sqlFile: b.sql}}").splitlines())
+    text = f"apiVersion: streamjob.io/v1alpha1\nkind: StreamJob\nmetadata: {{name: small}}\nspec:\n  job:\n{body}"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(InvalidJob, match=r"migrate.b: its sqlFile 'b.sql' cannot be read here"):
+        load_job(tmp_path / "job.yaml")
+
+
+@pytest.mark.parametrize(
+    ("renames", "said"),
+    [
+        ({"n": "N"}, "renames 'n' to its own name"),
+        ({"n": ""}, "renames has an empty name"),
+        ({"n": "total", "m": "Total"}, "renames both 'n' and 'm' to 'Total'"),
+    ],
+)
+def test_a_rename_has_two_names(tmp_path: Path, renames: dict[str, str], said: str) -> None:
+    job = Job("small")
+    job.source("a", format="rate")
+    job.sql("b", inputs=["a"], sql="SELECT value FROM a", renames=renames)
+    job.sink("out", input="b", format="console")
+
+    with pytest.raises(InvalidJob, match=said):
+        load_dsl(job, directory=tmp_path)
+
+
+def test_a_job_in_python_says_the_same_as_its_file(tmp_path: Path) -> None:
+    job = Job("small", migrate={"b": {"from": "3f2a", "sql": OLD}, "c": MigrationSpec(sql=OLD)})
+    job.source("a", format="rate")
+    job.sql("b", inputs=["a"], sql="SELECT value FROM a", renames={"n": "total"})
+    job.operator(inputs=["b"], name="c", renames={"m": "rest"})(len)
+    job.sink("out", input="c", format="console")
+    spec = load_dsl(job, directory=tmp_path).spec
+    (tmp_path / "job.yaml").write_text(converted(spec), encoding="utf-8")
+
+    assert load_job(tmp_path / "job.yaml").spec == spec
+    assert spec.operator("b").renames == {"n": "total"}
+    assert spec.operator("c").renames == {"m": "rest"}
+    assert spec.migrate == {B: OF_ONE_FORM, C: MigrationSpec(sql=OLD)}
+
+
+def test_what_changes_state_is_not_in_the_graph_of_a_snapshot() -> None:
+    plain = job_spec(with_renames({}), sources=[source("a")])
+    changed = job_spec(with_renames({"n": "total"}), sources=[source("a")], migrate={"b": {"sql": OLD}})
+
+    assert changed != plain
+    assert graph_of(changed) == graph_of(plain)
