@@ -119,6 +119,7 @@ _FREE: tuple[tuple[tuple[str | int, ...], tuple[Any, ...]], ...] = (
     (("storage", "credentialsSecretRef"), ({"name": "missing"}, {"name": "a" * 253})),
     (("initialSavepointPath",), ("/a", "s3://a/b", "file:///\u0000")),
     (("allowNonRestoredState",), (True,)),
+    (("strictMigration",), (True,)),
     (("restartNonce",), (0, -1, 2**53)),
 )
 """Fields, and what the definition lets them have."""

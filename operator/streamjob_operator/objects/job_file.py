@@ -79,6 +79,7 @@ def _start(action: CreatePod) -> list[str]:
     flags = {
         "--require-snapshot": action.require_snapshot,
         "--allow-non-restored-state": action.allow_non_restored_state,
+        "--strict": action.strict_migration,
     }
     return ["--from", action.restore_from, *(flag for flag, is_set in flags.items() if is_set)]
 

@@ -239,6 +239,9 @@ class Restore(StatusPart):
     allow_non_restored_state: bool = Field(
         default=False, description="Whether to drop state that the job has no operator for, or that does not fit."
     )
+    strict_migration: bool = Field(
+        default=False, description="Whether to refuse state that can be changed to its new form only with a gap."
+    )
     first_attempt: int = Field(default=0, ge=0, description="The first attempt with this starting point.")
 
 
@@ -276,6 +279,9 @@ class WarmSuccessor(StatusPart):
     revision: str = Field(description="The revision that it is made from.")
     allow_non_restored_state: bool = Field(
         default=False, description="Whether it drops state that the job has no operator for, or that does not fit."
+    )
+    strict_migration: bool = Field(
+        default=False, description="Whether it refuses state that can be changed to its new form only with a gap."
     )
     since: Time = Field(description="When the controller decided on it.")
     driver: str | None = Field(default=None, description="The uid of its pod, once it has been seen.")

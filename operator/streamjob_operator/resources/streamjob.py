@@ -99,6 +99,11 @@ class StreamJobSpec(SpecPart):
         description="Drop state that the job has no operator for, or that does not fit its operator, which starts "
         "empty, instead of refusing to start.",
     )
+    strict_migration: Annotated[bool, Change.IGNORE] = Field(
+        default=False,
+        description="Refuse to start where state can be changed to its new form only with a gap, such as an added "
+        "aggregate that begins empty in open groups.",
+    )
     restart_nonce: Annotated[_Nonce | None, Change.UPGRADE] = Field(
         default=None, description="Change this number to restart the job."
     )

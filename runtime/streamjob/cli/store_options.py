@@ -28,6 +28,14 @@ AllowNonRestoredStateOption = Annotated[
         help="Drop state that the job has no operator for, or that does not fit its operator, which starts empty.",
     ),
 ]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse state that can be changed to its new form only with a gap, such as an added aggregate that begins "
+        "empty in open groups, or by a guess, such as a column renamed in its place.",
+    ),
+]
 RequireSnapshotOption = Annotated[
     bool, typer.Option("--require-snapshot", help="Fail with exit code 3 instead of starting without state.")
 ]

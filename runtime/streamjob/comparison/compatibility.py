@@ -16,7 +16,8 @@ class Restored:
 
     `fork` means that the log has continued since: output that was committed after the snapshot stays.
     `origins` has the origin of each chain of the job. `undecided` names the chains whose state only Spark can compare
-    with the job. `allow` discards state for which the job has no operator.
+    with the job. `allow` discards state for which the job has no operator. `strict` refuses state that fits only
+    with a gap.
     """
 
     manifest: Manifest
@@ -25,6 +26,7 @@ class Restored:
     origins: Mapping[ChainUid, Origin] = field(default_factory=dict)
     undecided: Mapping[ChainUid, str] = field(default_factory=dict)
     allow: bool = False
+    strict: bool = False
 
     def origin(self, chain: ChainUid) -> Origin:
         """Return the origin of a chain."""

@@ -37,12 +37,14 @@ class RestoreFrom:
         mode: whether the job claims it, or leaves it to its owner.
         require_snapshot: refuse to start fresh.
         allow_non_restored_state: discard the state of operators that the job does not have.
+        strict: refuse state that can be changed to its new form only with a gap.
     """
 
     snapshot: str = "latest"
     mode: ClaimMode = ClaimMode.CLAIM
     require_snapshot: bool = False
     allow_non_restored_state: bool = False
+    strict: bool = False
 
 
 class Ledger:

@@ -253,7 +253,8 @@ class Epoch(ChainListener, CheckpointListener):
         compared.check()
         # If nothing has changed, a start must not wait for Spark's planning.
         undecided = {uid: why for uid, why in compared.undecided.items() if uid in compared.changed}
-        restored = Restored(manifest, uri, resolution.fork, origins=compared.origins, undecided=undecided, allow=allow)
+        strict = self._restore_from.strict
+        restored = Restored(manifest, uri, resolution.fork, compared.origins, undecided, allow, strict)
         self._view = replace(self._view, restored=restored)
         return compared.max_parallelism
 

@@ -16,6 +16,7 @@ from streamjob.cli.store_options import (
     NameOption,
     NamespaceOption,
     RequireSnapshotOption,
+    StrictOption,
 )
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.protocol.log.restore import LATEST, ClaimMode
@@ -61,6 +62,7 @@ def run(
     ] = ClaimMode.CLAIM,
     allow_non_restored_state: AllowNonRestoredStateOption = False,
     require_snapshot: RequireSnapshotOption = False,
+    strict: StrictOption = False,
     attempt: Annotated[
         int,
         typer.Option(
@@ -216,6 +218,7 @@ def run(
         claim_mode=claim_mode,
         require_snapshot=require_snapshot,
         allow_non_restored_state=allow_non_restored_state,
+        strict=strict,
         attempt=attempt,
         workdir=workdir,
         grace=grace,

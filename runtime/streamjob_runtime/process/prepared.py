@@ -85,7 +85,7 @@ class PreparedProcess:
                 options.location,
                 self.job,
                 options.allow_non_restored_state,
-                partial(examine, ask=ask, location=options.location, latest=True),
+                partial(examine, ask=ask, location=options.location, latest=True, strict=options.strict),
                 require_snapshot=options.require_snapshot,
             ).compared.check()
         finally:

@@ -89,6 +89,7 @@ class ProcessOptions:
     claim_mode: ClaimMode = ClaimMode.CLAIM
     require_snapshot: bool = False
     allow_non_restored_state: bool = False
+    strict: bool = False
     attempt: int = 0
     workdir: Path | None = None
     grace: float = 30.0
@@ -284,6 +285,7 @@ def _run_job(
         options.claim_mode,
         options.require_snapshot,
         options.allow_non_restored_state,
+        options.strict,
     )
     run_options = RunOptions(
         restore_from,

@@ -70,6 +70,7 @@ EVENTS: dict[str, Happens] = {
     "the spec is withdrawn": edits(image="a"),
     "the spec changes again": edits(image="c"),
     "state may be dropped": edits(allowNonRestoredState=True),
+    "state may get no gap": edits(strictMigration=True),
     "a snapshot is named": edits(savepointRedeployNonce=7, initialSavepointPath="s3://b/s/manifest.json"),
     "the next revision hangs": edits(job={"behaviour": "hang"}),
     "the next image is missing": edits(job={"behaviour": "no-image"}),

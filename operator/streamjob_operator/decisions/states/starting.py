@@ -145,7 +145,8 @@ def _prepared(s: Situation, revision: str, restore: Restore) -> DriverPod | None
     if successor.attempt <= max(s.memory.attempt, claimed or 0):
         return None
     asked = restore.source == LATEST and restore.required
-    return pod if asked and restore.allow_non_restored_state == successor.allow_non_restored_state else None
+    prepared = (successor.allow_non_restored_state, successor.strict_migration)
+    return pod if asked and prepared == (restore.allow_non_restored_state, restore.strict_migration) else None
 
 
 def next_start(s: Situation) -> Restore | None:
@@ -193,6 +194,7 @@ def create(s: Situation) -> Step:
         restore_from=restore.source,
         require_snapshot=restore.source == LATEST and restore.required,
         allow_non_restored_state=restore.allow_non_restored_state,
+        strict_migration=restore.strict_migration,
     )
     return s.waits("CreatingDriver", "", *ended, driver)
 
@@ -203,6 +205,7 @@ def latest(s: Situation) -> Restore:
         source=LATEST,
         required=s.completed_attempt is not None,
         allow_non_restored_state=s.spec is not None and s.spec.allow_non_restored_state,
+        strict_migration=s.spec is not None and s.spec.strict_migration,
     )
 
 
@@ -234,15 +237,23 @@ def _first(s: Situation) -> Restore | Missing:
 
 def _named_snapshot(s: Situation, spec: StreamJobSpec) -> Restore | Missing | None:
     if spec.initial_savepoint_path is not None:
-        return Restore(source=spec.initial_savepoint_path, allow_non_restored_state=spec.allow_non_restored_state)
+        return _named(spec.initial_savepoint_path, spec)
     if spec.initial_snapshot_ref is None:
         return None
     name, found = spec.initial_snapshot_ref.name, s.seen.initial
     if found is not None and found.path is not None:
-        return Restore(source=found.path, allow_non_restored_state=spec.allow_non_restored_state)
+        return _named(found.path, spec)
     if found is not None and found.state.terminal:
         return Missing("SnapshotUnusable", f"StreamSnapshot {name} is {found.state}, and has no path", failed=True)
     return Missing("WaitingForSnapshot", f"StreamSnapshot {name} is not complete")
+
+
+def _named(snapshot: str, spec: StreamJobSpec) -> Restore:
+    return Restore(
+        source=snapshot,
+        allow_non_restored_state=spec.allow_non_restored_state,
+        strict_migration=spec.strict_migration,
+    )
 
 
 def _from_another_place(s: Situation, revision: str) -> Restore | Missing | None:

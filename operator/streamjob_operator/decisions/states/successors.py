@@ -50,6 +50,7 @@ def decided(s: Situation) -> Step | None:
         revision=s.wanted.name,
         since=s.now,
         allow_non_restored_state=start.allow_non_restored_state,
+        strict_migration=start.strict_migration,
     )
     message = f"driver {attempt} is prepared for {s.wanted.name}, while the job runs on"
     return Step(
@@ -74,6 +75,7 @@ def prepare(s: Situation) -> Step | None:
             revision=successor.revision,
             require_snapshot=True,
             allow_non_restored_state=successor.allow_non_restored_state,
+            strict_migration=successor.strict_migration,
             waits=True,
         )
         return s.waits(PREPARING, f"driver {successor.attempt} is created", driver)

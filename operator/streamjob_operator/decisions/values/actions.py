@@ -45,12 +45,14 @@ class CreatePod:
         restore_from: `latest`, `none` or the URI of a snapshot: `--from`.
         require_snapshot: `--require-snapshot`.
         allow_non_restored_state: `--allow-non-restored-state`.
+        strict_migration: `--strict`.
     """
 
     revision: str
     restore_from: str = LATEST
     require_snapshot: bool = False
     allow_non_restored_state: bool = False
+    strict_migration: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

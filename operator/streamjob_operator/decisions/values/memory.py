@@ -69,6 +69,7 @@ class Successor:
     revision: Annotated[str, Kept("successor.revision")]
     since: Annotated[float, Kept("successor.since")]
     allow_non_restored_state: Annotated[bool, Kept("successor.allow_non_restored_state")] = False
+    strict_migration: Annotated[bool, Kept("successor.strict_migration")] = False
     driver: Annotated[str | None, Kept("successor.driver")] = None
     failure: Annotated[str | None, Kept("successor.failure")] = None
 

@@ -70,6 +70,7 @@ def examine(
     ask: AskSpark | None,
     location: str | None = None,
     latest: bool = False,
+    strict: bool = False,
 ) -> Comparison:
     """Return a comparison extended by problems beyond the graphs, if the graphs allow the start.
 
@@ -82,6 +83,7 @@ def examine(
         ask: returns the Spark that plans the job; None to ask only sinks that need none.
         location: the location of the job's snapshots; None for the job file's.
         latest: whether the job starts from the newest completion of its log.
+        strict: refuse state that can be changed to its new form only with a gap.
 
     Raises:
         InvalidInput: Spark refuses parts of the job.
@@ -107,7 +109,7 @@ def examine(
         return with_output(compared)
     spark, scratch = ask(loaded, compared.max_parallelism)
     check_parts(spark, loaded)
-    return with_output(examine_with(spark, scratch, loaded, found, compared, allow, job), spark)
+    return with_output(examine_with(spark, scratch, loaded, found, compared, allow, job, strict=strict), spark)
 
 
 def compare_with_output(
@@ -150,6 +152,8 @@ def examine_with(
     compared: Comparison,
     allow: bool,
     job: JobId,
+    *,
+    strict: bool = False,
 ) -> Comparison:
     """Do the same as `examine`, with a running Spark and a scratch directory."""
     from streamjob_runtime.job.assembly import Assembler
@@ -164,7 +168,13 @@ def examine_with(
     restored = None
     if found is not None:
         restored = Restored(
-            found.manifest, found.uri, fork=False, origins=compared.origins, undecided=compared.undecided, allow=allow
+            found.manifest,
+            found.uri,
+            fork=False,
+            origins=compared.origins,
+            undecided=compared.undecided,
+            allow=allow,
+            strict=strict,
         )
     planned = plan(loaded.spec)
     workdir = Workdir(scratch, None, JobFiles(scratch))

@@ -264,7 +264,12 @@ def test_a_driver_that_goes_on_after_a_stop_without_its_savepoint_is_not_replace
 
 
 @pytest.mark.parametrize(
-    ("change", "source"), [({"upgradeMode": "stateless"}, "none"), ({"allowNonRestoredState": True}, "latest")]
+    ("change", "source"),
+    [
+        ({"upgradeMode": "stateless"}, "none"),
+        ({"allowNonRestoredState": True}, "latest"),
+        ({"strictMigration": True}, "latest"),
+    ],
 )
 def test_a_successor_that_was_prepared_for_another_start_does_not_take_over(
     change: dict[str, Any], source: str

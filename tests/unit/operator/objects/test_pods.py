@@ -119,9 +119,10 @@ def test_it_checks_the_file_of_the_driver_against_the_snapshot_that_the_driver_s
     assert container(preflight)["args"][:2] == ["check", container(driver)["args"][1]]
     for option in ("--namespace", "--name", "--location", "--from"):
         assert argument(preflight, option) == argument(driver, option)
-    options = {"--allow-non-restored-state", "--require-snapshot"}
+    options = {"--allow-non-restored-state", "--strict", "--require-snapshot"}
     assert not options & set(container(preflight)["args"])
     assert "--require-snapshot" in container(made({}, require_snapshot=True))["args"]
+    assert "--strict" in container(made({}, strict_migration=True))["args"]
     elsewhere = made({}, restore_from="none", location="s3://state/before", allow_non_restored_state=True)
     assert argument(elsewhere, "--from") == "none"
     assert argument(elsewhere, "--location") == "s3://state/before"
