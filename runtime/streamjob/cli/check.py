@@ -21,6 +21,7 @@ from streamjob.cli.store_options import (
     NameOption,
     NamespaceOption,
     RequireSnapshotOption,
+    StrictOption,
 )
 from streamjob.client.console import console_for
 
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
 _TERMINATION_LOG = "STREAMJOB_TERMINATION_LOG"
 """The variable with the file that records how a process ended."""
 
-_STYLES = {"restored": "green", "rewritten": "cyan", "new": "", "dropped": "yellow", "refused": "red"}
+_STYLES = {
+    "restored": "green",
+    "rewritten": "cyan",
+    "migrated": "magenta",
+    "new": "",
+    "dropped": "yellow",
+    "refused": "red",
+}
 
 
 def check_command(
@@ -53,6 +61,7 @@ def check_command(
     name: NameOption = None,
     allow_non_restored_state: AllowNonRestoredStateOption = False,
     require_snapshot: RequireSnapshotOption = False,
+    strict: StrictOption = False,
     spark: Annotated[
         bool,
         typer.Option(
@@ -74,7 +83,7 @@ def check_command(
     from streamjob.protocol.log.records import JobId
 
     with _recorded() as record, ExitStack() as stack:
-        examine = _examiner(stack, spark, location)
+        examine = _examiner(stack, spark, location, strict)
         parser, environ = (runtime.parse_with_spark, os.environ) if spark and examine is not None else (None, None)
         path, overlays = files_of(file, files)
         loaded = load_job(
@@ -86,7 +95,7 @@ def check_command(
             environ=environ,
         )
         job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
-        refusals = _check(
+        compared = _check(
             loaded,
             job,
             restore_from,
@@ -96,9 +105,9 @@ def check_command(
             require_snapshot=require_snapshot,
             as_json=as_json,
         )
-        record(refusals)
-    if refusals:
-        raise typer.Exit(int(refusals[0].exit_code))
+        record(compared.refusals, migrated(compared))
+    if compared.refusals:
+        raise typer.Exit(int(compared.refusals[0].exit_code))
 
 
 def _check(
@@ -111,8 +120,8 @@ def _check(
     *,
     require_snapshot: bool,
     as_json: bool,
-) -> tuple[StreamJobError, ...]:
-    """Compare, print the findings, and return why the job cannot start."""
+) -> Comparison:
+    """Compare, print the findings if there is a snapshot to start from, and return the comparison."""
     from streamjob.comparison.starting import compare_start
     from streamjob.job.planning.plan import plan
     from streamjob.protocol.log.restore import LATEST
@@ -143,25 +152,31 @@ def _check(
         compared = start.compared
         if start.finished:
             note(f"{restore_from}: the job has finished, so a start publishes any unpublished output, and ends")
-            return ()
+            return compared
         if start.uri is None:
             compared.check()
             note(f"{restore_from}: there is no snapshot, so the job starts without state")
-            return ()
+            return compared
         uri = start.uri
     if as_json:
         for each in compared.findings:
             typer.echo(json.dumps(as_object(each, compared), ensure_ascii=False))
     else:
         _print(compared, uri)
-    return compared.refusals
+    return compared
+
+
+def migrated(compared: Comparison) -> str:
+    """Return in words which operators get their state in another form, a line for each."""
+    changed = [each for each in compared.findings if each.verdict.value == "migrated"]
+    return "\n".join(f"{each.kind} {each.uid!r} is migrated: {each.why}" for each in changed)
 
 
 @contextmanager
-def _recorded() -> Iterator[Callable[[Sequence[StreamJobError]], None]]:
+def _recorded() -> Iterator[Callable[[Sequence[StreamJobError], str], None]]:
     """Yield what records the result for a supervisor, if one asks for it; an error is recorded, too."""
     if _TERMINATION_LOG not in os.environ:
-        yield lambda refusals: None
+        yield lambda refusals, told: None
         return
     termination = runtime.TerminationLog.from_environment(os.environ)
     try:
@@ -185,11 +200,13 @@ def as_object(finding: Finding, compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _examiner(stack: ExitStack, ask_spark: bool, location: str | None) -> Callable[..., Comparison] | None:
+def _examiner(
+    stack: ExitStack, ask_spark: bool, location: str | None, strict: bool
+) -> Callable[..., Comparison] | None:
     if not runtime.has_spark():
         return None
     ask = runtime.embedded_spark(stack) if ask_spark else None
-    return partial(runtime.examine, ask=ask, location=location)
+    return partial(runtime.examine, ask=ask, location=location, strict=strict)
 
 
 def _print(compared: Comparison, uri: str) -> None:

@@ -20,7 +20,7 @@ BEGINS = "it starts empty in a chain that has run"
 _VARIABLES = "transformWithState"
 """Spark's names of operators with state variables begin with this."""
 
-_WEIGHTS = (Verdict.REWRITTEN, Verdict.NEW, Verdict.DROPPED, Verdict.REFUSED)
+_WEIGHTS = (Verdict.REWRITTEN, Verdict.MIGRATED, Verdict.NEW, Verdict.DROPPED, Verdict.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     """It continues from its position."""
     REWRITTEN = "rewritten"
     """It continues from its position, with rewritten files."""
+    MIGRATED = "migrated"
+    """It continues with its state, which is changed to the form that it needs."""
     DROPPED = "dropped"
     """The job no longer has it, and its state is discarded."""
     NEW = "new"

@@ -68,12 +68,16 @@ class TerminationLog:
         except OSError as error:
             log.warning("How the job ended cannot be written to %s: %s", self._path, error.strerror)
 
-    def write_check(self, refusals: Sequence[StreamJobError]) -> None:
-        """Record the result of a check that ran no job: why it could not start, if there is anything."""
+    def write_check(self, refusals: Sequence[StreamJobError], told: str) -> None:
+        """Record the result of a check that ran no job: why it could not start, if there is anything.
+
+        Args:
+            told: what a start would do that its user should know.
+        """
         if refusals:
             self.write(JobState.FAILED, "\n".join(str(each) for each in refusals), refusals[0].exit_code)
         else:
-            self.write(JobState.FINISHED, None, ExitCode.OK)
+            self.write(JobState.FINISHED, told, ExitCode.OK)
 
     def write_error(self, error: Exception) -> None:
         """Record that the job ended with an error."""

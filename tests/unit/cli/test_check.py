@@ -11,7 +11,9 @@ from tests.jobs import job_spec, sql
 from tests.unit.runtime.test_restoring import FUSED, SPLIT, snapshot
 from typer.testing import CliRunner
 
+from streamjob import runtime
 from streamjob.cli.main import app
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, Verdict
 from streamjob.ids import Epoch, Key, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.protocol.manifests.stored_manifests import encode_manifest
@@ -89,6 +91,27 @@ def test_a_table_for_people_ends_with_what_to_do(tmp_path: Path, savepoint: str)
     assert "refused: Snapshot" in refused.output
     assert "fix: give the operators their old uid" in refused.output
     assert fine.output.endswith("the job can start from here\n")
+
+
+def test_an_operator_whose_state_is_changed_is_shown_and_told_to_a_supervisor(
+    tmp_path: Path, savepoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "it continues with its state; its column n is total now"
+
+    def examine(_loaded: Any, _found: Any, compared: Comparison, *_rest: Any, **_options: Any) -> Comparison:
+        return compared.decided([Finding(kind=Kind.OPERATOR, uid="counts", verdict=Verdict.MIGRATED, why=why)])
+
+    monkeypatch.setenv("STREAMJOB_TERMINATION_LOG", str(tmp_path / "termination"))
+    monkeypatch.setattr(runtime, "examine", examine)
+
+    shown = check(tmp_path, FUSED, "--from", savepoint)
+    told = json.loads((tmp_path / "termination").read_text())
+    as_json = check(tmp_path, FUSED, "--from", savepoint, "--json")
+
+    assert shown.exit_code == 0, shown.output
+    assert "migrated" in shown.output
+    assert (told["state"], told["message"]) == ("FINISHED", f"operator 'counts' is migrated: {why}")
+    assert objects(as_json.stdout)["counts"]["verdict"] == "migrated"
 
 
 def test_what_is_left_to_spark_is_said(tmp_path: Path, savepoint: str) -> None:

@@ -216,8 +216,11 @@ def _without_pod(s: Situation, known: Preflight) -> Step | None:
 
 def _ended(s: Situation, known: Preflight, pod: DriverPod) -> Step:
     if pod.exited_as is ExitCode.OK:
-        event = Emit(type="Normal", reason="PreflightPassed", message=f"{known.revision} can start")
-        return _with(s, replace(known, state=PreflightState.PASSED, failures=0, message=""), event)
+        # What a check tells of a start that is possible is how state is changed for it.
+        told = pod.message[:_LONGEST] if pod.outcome is JobState.FINISHED else ""
+        message = f"{known.revision} can start{f', and {told}' if told else ''}"
+        event = Emit(type="Normal", reason="PreflightPassed", message=message)
+        return _with(s, replace(known, state=PreflightState.PASSED, failures=0, message=told), event)
     if pod.exited_as in _LASTING and pod.message:
         # An older runtime leaves no state, and may have missed a checkpoint that the job deleted meanwhile.
         is_sure = pod.exited_as is ExitCode.INVALID_INPUT or pod.outcome is JobState.FAILED
@@ -270,4 +273,5 @@ def _creation(s: Situation, known: Preflight) -> CreatePreflight:
         require_snapshot=start.source == LATEST and start.required,
         location=left if start.source == LATEST else None,
         allow_non_restored_state=newest.allow_non_restored_state,
+        strict_migration=newest.strict_migration,
     )

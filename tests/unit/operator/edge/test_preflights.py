@@ -33,12 +33,14 @@ async def test_what_a_preflight_finds_is_told_and_the_driver_runs_on_until_anoth
         await bench.step()
     assert sorted(bench.cluster.names(POD)) == [driver, f"{NAME}-preflight-1"]
 
-    bench.preflight = {"exitCode": 0, "message": ""}
+    told = {"state": "FINISHED", "message": "operator 'clean' is migrated: its column n is total now", "exitCode": 0}
+    bench.preflight = {"exitCode": 0, "message": json.dumps(told)}
     bench.cluster.edit(STREAM_JOB, NAMESPACE, NAME, spec=SPEC | {"image": "example/right"})
     await bench.until(lambda: driver not in bench.cluster.names(POD) and bench.lifecycle == "DEPLOYED")
     await bench.step()
 
-    assert bench.condition("PreflightPassed")["status"] == "True"
+    passed = bench.condition("PreflightPassed")
+    assert (passed["status"], passed["message"]) == ("True", told["message"])
     assert not [name for name in bench.cluster.names(POD) if "preflight" in name]
 
 
