@@ -15,7 +15,7 @@ from streamjob.job.model.problem import by_part
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
-from streamjob.savepoint_schedule import BadSchedule, next_time
+from streamjob.schedules import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.values.revision import Revision, revision_of
 from streamjob_operator.evaluation.volumes import place_problems

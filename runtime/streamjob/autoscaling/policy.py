@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from streamjob.durations import LONGEST, Seconds
-from streamjob.savepoint_schedule import BadSchedule, next_time
+from streamjob.schedules import BadSchedule, next_time
 
 _MOST = 32_768
 _FIELD = r"(\*|[0-9A-Za-z]{1,3}(-[0-9A-Za-z]{1,3})?)(/[0-9]{1,2})?"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from streamjob.savepoint_schedule import next_time
+from streamjob.schedules import next_time
 from streamjob_operator.decisions.values.actions import CreateSnapshot, DeleteSnapshot
 from streamjob_operator.decisions.values.decision import Resource
 from streamjob_operator.decisions.values.observation import KnownSnapshot

@@ -41,7 +41,7 @@ from streamjob.job.python_job.arguments import UnknownArgument
 from streamjob.job.python_job.dsl import Job
 from streamjob.job.python_job.handles import Function
 from streamjob.job.query.functions import NotFound, describe, find_function, make_importable
-from streamjob.savepoint_schedule import BadSchedule, next_time
+from streamjob.schedules import BadSchedule, next_time
 
 SparkParser = Callable[[str], str | None]
 """Returns why Spark cannot parse a query, or None."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjob.savepoint_schedule import BadSchedule, next_time
+from streamjob.schedules import BadSchedule, next_time
 
 
 def after(schedule: str, last: str) -> str:
@@ -34,6 +34,31 @@ def after(schedule: str, last: str) -> str:
 )
 def test_the_next_time_is_the_first_that_the_fields_allow(schedule: str, last: str, due: str) -> None:
     assert after(schedule, last) == due
+
+
+@pytest.mark.parametrize(
+    ("last", "due"),
+    [
+        ("2026-11-21 05:00:00", "2026-11-22 01:30:00"),
+        ("2026-07-21 05:00:00", "2026-07-22 00:30:00"),
+        # On the day on which 2:30 does not exist, and on that on which it comes twice.
+        ("2027-03-27 12:00:00", "2027-03-28 01:00:00"),
+        ("2026-10-24 12:00:00", "2026-10-25 00:30:00"),
+        ("2026-10-25 00:30:00", "2026-10-26 01:30:00"),
+    ],
+)
+def test_a_time_in_a_time_zone_is_one_of_its_clock(last: str, due: str) -> None:
+    seconds = datetime.fromisoformat(last).replace(tzinfo=UTC).timestamp()
+
+    found = datetime.fromtimestamp(next_time("30 2 * * *", seconds, "Europe/Berlin"), UTC)
+
+    assert found.strftime("%Y-%m-%d %H:%M:%S") == due
+
+
+@pytest.mark.parametrize("name", ["Europe", "Europe/Bonn", "../etc/passwd", "/etc/localtime", ""])
+def test_a_time_zone_that_does_not_exist_is_refused(name: str) -> None:
+    with pytest.raises(BadSchedule, match="there is no time zone"):
+        next_time("* * * * *", 0, name)
 
 
 @pytest.mark.parametrize("schedule", ["0 0 31 2 *", "0 0 30,31 feb *", "0 0 31 4,6,9,11 *", "0 0 */31 * mon#2"])
