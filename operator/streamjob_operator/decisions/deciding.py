@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from streamjob_operator.decisions.scaling import autoscaling
-from streamjob_operator.decisions.shared import executors, recording
+from streamjob_operator.decisions.shared import executors, recording, runs
 from streamjob_operator.decisions.shared.history import forgotten
 from streamjob_operator.decisions.shared.requests import superfluous
 from streamjob_operator.decisions.states import preflight, stopping, successors
 from streamjob_operator.decisions.states.deletion import deleting, orphaning
-from streamjob_operator.decisions.states.not_running import created, failed, finished, suspended
+from streamjob_operator.decisions.states.not_running import created, failed, finished, scheduled, suspended
 from streamjob_operator.decisions.states.running import deploying, running
 from streamjob_operator.decisions.states.starting import LOG_DAMAGED
 from streamjob_operator.decisions.states.upgrade import let_successor_go, stopped
@@ -33,6 +33,7 @@ HANDLERS: Mapping[LifecycleState, Callable[[Situation], Step]] = {
     LifecycleState.STABLE: running,
     LifecycleState.ROLLED_BACK: running,
     LifecycleState.SUSPENDED: suspended,
+    LifecycleState.SCHEDULED: scheduled,
     LifecycleState.FINISHED: finished,
     LifecycleState.FAILED: failed,
     LifecycleState.DELETING: deleting,
@@ -98,7 +99,7 @@ def wanted_trials(status: StreamJobStatus, now: float) -> frozenset[str]:
 
 
 def _next(s: Situation) -> Step:
-    let_go = preflight.let_go(s) or let_successor_go(s)
+    let_go = preflight.let_go(s) or let_successor_go(s) or runs.kept(s)
     if let_go is not None:
         return let_go
     stop = s.memory.stop

@@ -59,6 +59,7 @@ def arguments(owner: Metadata, spec: StreamJobSpec, action: CreateDriver) -> lis
     run += ["--attempt", str(action.attempt), *_start(action)]
     run += ["--grace", str(grace_of_process(spec.driver.termination_grace_period_seconds))]
     run += ["--wait-for-start"] if action.waits else []
+    run += ["--available-now"] if action.available_now else []
     run += ["--with-standby"] if spec.driver.standby else []
     if spec.executor is not None:
         run += ["--executors", str(spec.instances), "--executor-cores", str(spec.executor.cores)]

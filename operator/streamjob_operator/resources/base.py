@@ -68,6 +68,11 @@ def time_of(seconds: float) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
+def stamp_of(seconds: float) -> str:
+    """Return a moment, in seconds since 1970, as messages have it, which is how a status has it."""
+    return _rfc3339(time_of(seconds))
+
+
 KubernetesObject = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]

@@ -84,6 +84,7 @@ def _stream_job() -> Schema:
             _column("Taken", ".status.checkpoint.lastCompleted.completed", "Time since its completion", "date"),
             _column("Restarts", ".status.jobStatus.restarts", "Restarts after failures", "integer"),
             _column("Age", ".metadata.creationTimestamp", "Age of the StreamJob", "date"),
+            _column("Next run", ".status.schedule.nextRun", "When the next run is due", wide=True),
             _column("Executors", ".status.executors.ready", "Executors that are ready", "integer", wide=True),
             _column("Parallelism", ".status.replicas", "Running task slots", "integer", wide=True),
             _column(

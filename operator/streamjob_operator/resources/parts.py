@@ -40,6 +40,32 @@ class Checkpointing(CheckpointingPolicy):
     )
 
 
+class Schedule(SpecPart):
+    """When the job runs, if it does not run all the time: each run reads what is there when it begins, and ends."""
+
+    cron: str = Field(
+        max_length=128,
+        pattern=rf"^{_CRON}$",
+        description="When runs begin: cron's five fields, like `0 3 * * *`. No run begins while one is under way.",
+    )
+    time_zone: str | None = Field(
+        default=None,
+        max_length=64,
+        pattern=r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$",
+        description="Time zone of `cron`, like `Europe/Berlin`. Default: UTC.",
+    )
+    starting_deadline: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="A run that could not begin for this long after its time, for instance because the controller was "
+        "away, does not begin at all. Default: it begins late, once for all times that were missed.",
+    )
+    run_nonce: Annotated[int, Field(strict=True)] | None = Field(
+        default=None,
+        description="Change this number to begin a run at once, or when the one that is under way has ended.",
+    )
+
+
 class Retention(SpecPart):
     """Retention of the snapshots that the controller has requested. The newest is always kept."""
 

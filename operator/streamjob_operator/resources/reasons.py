@@ -10,6 +10,13 @@ ON_ITS_WAY: Mapping[str, str] = {
     "Adopted": "The controller has taken over the driver that ran on after `kubectl delete --cascade=orphan`.",
     "Submit": "The controller has decided to start a driver: for the first time, after a suspension, or for a changed "
     "spec.",
+    "Scheduled": "No run is under way; the message says when the next one begins.",
+    "Scheduling": "The job gets a schedule: its driver, which would run all the time, stops with its state kept.",
+    "RunStarted": "A run begins: its time has come, or `schedule.runNonce` has changed.",
+    "RunCompleted": "The run has read all that was there when it began. The next one continues from its last "
+    "checkpoint.",
+    "RunSkipped": "A run does not begin: the one before is still under way, or the time of this one has passed by more "
+    "than `schedule.startingDeadline`.",
     "CreatingDriver": "The driver's pod is being created.",
     "Deploying": "The controller has decided to start the driver, and has not seen it running.",
     "Starting": "The driver's pod exists, and the job is not running yet.",

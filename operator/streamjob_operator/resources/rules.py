@@ -105,6 +105,28 @@ STREAM_JOB_SPEC = (
         f"!has(self.executor) || {_HAS_LOCATION}",
         "executors store their state at a location that all pods reach: set checkpointing.location",
     ),
+    rule(
+        "!has(self.schedule) || self.upgradeMode != 'stateless'",
+        "each run continues from the last checkpoint of the one before: use another upgradeMode than stateless, or "
+        "remove schedule",
+        ".schedule",
+    ),
+    rule(
+        "!has(self.schedule) || !has(self.driver) || self.driver.standby == 0",
+        "a run that fails is repeated from its last checkpoint, so it needs no standby: remove driver.standby or "
+        "schedule",
+        ".driver.standby",
+    ),
+    rule(
+        "!has(self.schedule) || !has(self.upgrade) || !self.upgrade.warmSuccessor",
+        "a changed spec waits for the next run, so no successor is prepared: remove upgrade.warmSuccessor or schedule",
+        ".upgrade.warmSuccessor",
+    ),
+    rule(
+        "!has(self.schedule) || !has(self.autoscaling) || self.autoscaling.mode == 'Off'",
+        "automatic scaling follows the load of a job that runs all the time: set mode to 'Off', or remove schedule",
+        ".autoscaling.mode",
+    ),
 )
 
 AUTOSCALING = (rule("self.min <= self.max", "min is above max: swap them", ".min"),)

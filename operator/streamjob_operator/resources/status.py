@@ -28,13 +28,16 @@ class LifecycleState(StrEnum):
     SUSPENDED = "SUSPENDED"
     ROLLING_BACK = "ROLLING_BACK"
     ROLLED_BACK = "ROLLED_BACK"
+    SCHEDULED = "SCHEDULED"
     FINISHED = "FINISHED"
     FAILED = "FAILED"
     DELETING = "DELETING"
 
 
-RESTING = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED})
-"""States in which nothing runs until the spec changes."""
+RESTING = frozenset(
+    {LifecycleState.SUSPENDED, LifecycleState.SCHEDULED, LifecycleState.FINISHED, LifecycleState.FAILED}
+)
+"""States in which nothing runs until the spec changes, or the schedule's next time comes."""
 
 MEANINGS: Mapping[LifecycleState, str] = {
     LifecycleState.CREATED: "Nothing has happened yet.",
@@ -47,6 +50,7 @@ MEANINGS: Mapping[LifecycleState, str] = {
     LifecycleState.ROLLING_BACK: "The driver is being stopped for the last stable revision, because its own did not "
     "become stable.",
     LifecycleState.ROLLED_BACK: "The last stable revision is running instead of one that did not become stable.",
+    LifecycleState.SCHEDULED: "No run is under way; the next one begins at `status.schedule.nextRun`.",
     LifecycleState.FINISHED: "All input has ended, and all of it is processed.",
     LifecycleState.FAILED: "The job failed, and is not restarted automatically.",
     LifecycleState.DELETING: "The StreamJob is being deleted.",
@@ -229,6 +233,7 @@ class Nonces(StatusPart):
     savepoint_trigger: int | None = Field(default=None, description="`savepointTriggerNonce`.")
     checkpoint_trigger: int | None = Field(default=None, description="`checkpointTriggerNonce`.")
     savepoint_redeploy: int | None = Field(default=None, description="`savepointRedeployNonce`.")
+    run: int | None = Field(default=None, description="`schedule.runNonce`.")
 
 
 class Restore(StatusPart):
@@ -363,6 +368,20 @@ class ReconciliationStatus(StatusPart):
     nonces: Nonces = Field(default_factory=Nonces, description="The nonces that have been handled.")
 
 
+class ScheduleStatus(StatusPart):
+    """The runs of a job with a schedule."""
+
+    times: str | None = Field(default=None, description="The schedule that `nextRun` follows from, and its time zone.")
+    next_run: Time | None = Field(default=None, description="When the next run is due.")
+    last_run: Time | None = Field(default=None, description="When the newest run began.")
+    last_completed: Time | None = Field(
+        default=None, description="When the newest of the runs ended that have read all that was there."
+    )
+    under_way: bool = Field(
+        default=False, description="Whether the newest driver is that of a run: it ends with what is there."
+    )
+
+
 class LastScaling(StatusPart):
     """A change of the number of task slots."""
 
@@ -464,6 +483,7 @@ class StreamJobStatus(StatusPart):
     )
     checkpoint: CheckpointStatus = Field(default_factory=CheckpointStatus, description="The job's checkpoints.")
     savepoint: SavepointStatus = Field(default_factory=SavepointStatus, description="The job's savepoints.")
+    schedule: ScheduleStatus = Field(default_factory=ScheduleStatus, description="The runs of a job with a schedule.")
     restored_from: RestoredFrom | None = Field(default=None, description="The snapshot that the job started from.")
     reconciliation: ReconciliationStatus = Field(
         default_factory=ReconciliationStatus, description="The next steps of the controller."

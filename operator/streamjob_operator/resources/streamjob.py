@@ -21,6 +21,7 @@ from streamjob_operator.resources.parts import (
     PullPolicy,
     RestartPolicy,
     Savepoints,
+    Schedule,
     SnapshotUri,
     Storage,
     Upgrade,
@@ -84,6 +85,12 @@ class StreamJobSpec(SpecPart):
     )
     suspend: Annotated[bool, Change.IGNORE] = Field(
         default=False, description="Stop the job and keep its state. Set it to false to continue from there."
+    )
+    schedule: Annotated[Schedule | None, Change.IGNORE] = Field(
+        default=None,
+        description="When the job runs, as a CronJob does: each run reads what is there when it begins, as `streamjob "
+        "run --available-now` does, and ends. Between runs nothing runs, and a changed spec waits for the next one. "
+        "Default: the job runs all the time.",
     )
     initial_savepoint_path: Annotated[SnapshotUri | None, Change.IGNORE] = Field(
         default=None,

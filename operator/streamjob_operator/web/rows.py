@@ -31,7 +31,7 @@ _UNDER_WAY = frozenset(
         LifecycleState.DELETING,
     }
 )
-_STILL = frozenset({LifecycleState.SUSPENDED, LifecycleState.FINISHED})
+_STILL = frozenset({LifecycleState.SUSPENDED, LifecycleState.SCHEDULED, LifecycleState.FINISHED})
 _CHANGES = frozenset({LifecycleState.UPGRADING, LifecycleState.SUSPENDING, LifecycleState.ROLLING_BACK})
 _WRONG: dict[ConditionType, tuple[str, Tone]] = {
     ConditionType.STALLED: ("True", "critical"),

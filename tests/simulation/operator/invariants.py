@@ -32,6 +32,7 @@ def check_status(world: ClusterWorld) -> None:
     if not after.valid and new.stop != old.stop and new.stop is not None:
         purposes = {"Restart", "Rollback", "Delete"}
         assert new.stop.purpose in purposes or old.stop is not None, "an invalid spec stopped the job"
+    check_run(world, old, new)
     conditions = world.status.conditions
     assert all(each.observed_generation == after.generation for each in conditions)
     ready = find_condition(conditions, ConditionType.READY)
@@ -47,7 +48,7 @@ def check_status(world: ClusterWorld) -> None:
         assert after.valid, "an invalid spec is not ready"
         wanted = world.resource(after).wanted
         assert wanted is not None
-        resting = new.lifecycle in (LifecycleState.FINISHED, LifecycleState.SUSPENDED)
+        resting = new.lifecycle in (LifecycleState.FINISHED, LifecycleState.SUSPENDED, LifecycleState.SCHEDULED)
         assert resting or new.revision == wanted.name, "ready, though another revision runs"
         if not resting:
             own = [each for each in world.log.completions if each.attempt == new.attempt]
@@ -55,6 +56,20 @@ def check_status(world: ClusterWorld) -> None:
         assert (new.lifecycle is LifecycleState.SUSPENDED) == after.spec.get("suspend", False) or (
             new.lifecycle is LifecycleState.FINISHED
         )
+
+
+def check_run(world: ClusterWorld, old: Memory, new: Memory) -> None:
+    """A run begins when the one before has ended, and is asked for; each of the schedule's times is for one run."""
+    if new.last_run != old.last_run:
+        assert old.lifecycle in (LifecycleState.SCHEDULED, LifecycleState.FAILED), "two runs are under way"
+        is_due = old.next_run is not None and new.last_run is not None and new.last_run >= old.next_run
+        assert is_due or new.nonces.run != old.nonces.run, "a run begins that nobody asked for"
+        assert new.next_run is not None
+        assert new.last_run is not None
+        assert new.next_run > new.last_run, "the time of a run that has begun counts again"
+    if new.lifecycle is LifecycleState.SCHEDULED and old.lifecycle is not LifecycleState.SCHEDULED:
+        alive = [each.name for each in world.pods if not each.node_lost and each.process and each.process.alive]
+        assert not alive, f"a run is over while {alive} run"
 
 
 def check_starts(world: ClusterWorld) -> None:

@@ -58,8 +58,8 @@ def decided_on(memory: Memory, action: CreateDriver) -> bool:
     if action.waits:
         found = memory.successor
         return found is not None and (found.attempt, found.revision) == (action.attempt, action.revision)
-    decided = (memory.attempt, memory.revision, memory.restore.source)
-    return decided == (action.attempt, action.revision, action.restore_from)
+    decided = (memory.attempt, memory.revision, memory.restore.source, memory.in_run)
+    return decided == (action.attempt, action.revision, action.restore_from, action.available_now)
 
 
 def has_seen(memory: Memory, attempt: int) -> bool:

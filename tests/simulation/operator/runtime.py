@@ -9,6 +9,8 @@ Its behaviour follows from its job file, `job.behaviour`:
 - `invalid` and `unrestorable` end with the exit codes 2 and 3.
 - `stubborn` runs, and every savepoint of it fails.
 - `failing` runs, and fails and restarts by itself whenever it is to stop with a savepoint.
+
+One of a run up to what is there has read it after two checkpoints, and ends.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from streamjob_operator.decisions.values.revision import Revision
 START = 5
 CRASH = 8
 CHECKPOINTS_OF_A_FINITE_JOB = 3
+CHECKPOINTS_OF_A_RUN = 2
 
 
 @dataclass
@@ -132,6 +135,10 @@ class Process:
         return self.exit_code is None
 
     @property
+    def _code_of_stop(self) -> int:
+        return ExitCode.of_stop(available_now=self.created.available_now)
+
+    @property
     def last(self) -> Completion | None:
         """Its last completion."""
         return self._last
@@ -187,13 +194,13 @@ class Process:
             self._begin(now)
         if not self.alive or self.state is JobState.CREATED:
             if self.alive and self._terminated:
-                self.end(0, JobState.STOPPED)
+                self.end(self._code_of_stop, JobState.STOPPED)
             return
         if self._terminated:
             if self.state is not JobState.STOPPED:
                 self._complete(RecordKind.CHECKPOINT, now)
             if self.alive:
-                self.end(0, JobState.STOPPED)
+                self.end(self._code_of_stop, JobState.STOPPED)
         elif self._stop is not None and now >= self._stop_at:
             self._finish_stop(self._stop, now)
         elif self.state is JobState.RUNNING:
@@ -278,8 +285,12 @@ class Process:
             if self._complete(RecordKind.FINAL, now):
                 return self.kill() if self.crashes_behind_final else self._commit_final()
             return None
-        self._complete(RecordKind.CHECKPOINT, now)
+        if self._complete(RecordKind.CHECKPOINT, now) and self._reads_to_its_end():
+            self.end(0, JobState.STOPPED)
         return None
+
+    def _reads_to_its_end(self) -> bool:
+        return self.created.available_now and self._done >= CHECKPOINTS_OF_A_RUN
 
     def _commit_final(self) -> None:
         self._log.final_committed = True
@@ -326,7 +337,7 @@ class Process:
             return self.end(ExitCode.FAILED, JobState.FAILED)
         self._tell(request.trigger_id, TriggerState.COMPLETED, None if done is None else done.path)
         self.state = JobState.STOPPED
-        return None if self.lingers else self.end(0, JobState.STOPPED)
+        return None if self.lingers else self.end(self._code_of_stop, JobState.STOPPED)
 
     def _tell(self, trigger_id: str, state: TriggerState, result: str | None = None) -> None:
         # As long as a stack trace of Java, and longer than a status may be.

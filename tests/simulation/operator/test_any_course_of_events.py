@@ -40,6 +40,7 @@ BEHAVIOURS = (
     "no-account",
 )
 EXAMPLES = int(os.environ.get("STREAMJOB_SIMULATIONS", "100"))
+YEARLY = {"cron": "0 0 1 1 *"}
 LONG = 4000
 """Seconds within which a fair world comes to rest."""
 
@@ -141,6 +142,8 @@ edits = st.one_of(
     st.builds(Edit, st.just("savepointTriggerNonce"), st.integers(1, 3)),
     st.builds(Edit, st.just("savepoints.schedule"), st.sampled_from(["30s", "* * * * *"])),
     st.builds(Edit, st.just("savepoints.onDeletion"), st.booleans()),
+    st.builds(Edit, st.just("schedule"), st.sampled_from([None, {"cron": "* * * * *"}, YEARLY])),
+    st.builds(Edit, st.just("schedule"), st.builds(lambda nonce: {**YEARLY, "runNonce": nonce}, st.integers(1, 3))),
     st.builds(Edit, st.just("deletionPolicy"), st.sampled_from(["Retain", "Delete"])),
     st.builds(Valid, st.booleans()),
 )
@@ -248,6 +251,9 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
             break
     if deletes:
         world.delete()
+    elif not world.gone and world.stored.spec.get("schedule"):
+        # A job that runs each minute never comes to rest.
+        Edit("schedule.cron", YEARLY["cron"])(world)
     come_to_rest(world)
     check_starts(world)
     if world.status.lifecycle_state is LifecycleState.FINISHED:
@@ -260,6 +266,7 @@ def test_no_course_of_events_loses_state_or_keeps_the_job_from_what_is_asked(
     event(f"{min(len(world.preflights.made), 3)} preflights")
     event(f"{min(len(world.taken), 3)} savepoints of stops")
     event(f"{min(len(world.taken_over), 2)} successors took over")
+    event(f"{min(len({each.last_run for each in world.memories}) - 1, 3)} runs")
     event(f"ends {'gone' if world.gone else world.status.lifecycle_state.value}")
 
     assert at_rest_as_asked(world), (world.status.to_dict(), world.stored)

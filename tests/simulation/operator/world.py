@@ -441,7 +441,7 @@ class ClusterWorld:
         pod = next((pod for pod in self.pods if pod.name == action.name), None)
         if pod is None or pod.deleting is not None:
             return
-        resting = {LifecycleState.SUSPENDED, LifecycleState.DELETING}
+        resting = {LifecycleState.SUSPENDED, LifecycleState.SCHEDULED, LifecycleState.DELETING}
         assert any(
             memory.attempt > pod.attempt
             or (memory.stop is not None and memory.stop.next_try is None and memory.attempt == pod.attempt)

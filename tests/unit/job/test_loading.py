@@ -220,7 +220,7 @@ spec:
     assert "spec.job: has the name 'arrivals', but its StreamJob is 'departures'" in problems_of(file)
 
 
-def test_a_schedule_of_a_resource_that_never_fires_is_a_problem(tmp_path: Path) -> None:
+def test_schedules_of_a_resource_that_never_fire_are_problems(tmp_path: Path) -> None:
     file = write(
         tmp_path / "job.yaml",
         """\
@@ -229,11 +229,13 @@ kind: StreamJob
 metadata: {name: departures}
 spec:
   savepoints: {schedule: 0 0 31 2 *}
+  schedule: {cron: 0 3 * * *, timeZone: Europe/Bonn}
   job: {sources: [{name: a, format: rate}], sinks: [{name: out, input: a, format: console}]}
 """,
     )
 
     assert "spec.savepoints.schedule: schedule '0 0 31 2 *' never fires" in problems_of(file)
+    assert "spec.schedule: there is no time zone 'Europe/Bonn'; write it like Europe/Berlin" in problems_of(file)
 
 
 def test_overrides_reach_every_field(tmp_path: Path) -> None:

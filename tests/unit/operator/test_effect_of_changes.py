@@ -26,6 +26,8 @@ SPEC: dict[str, Any] = {
     "job": {"sources": [{"name": "a", "format": "rate"}], "checkpointing": {"location": "s3://bucket/snapshots"}}
 }
 
+SECTIONS: dict[str, Any] = {"executor": {"instances": 2}, "schedule": {"cron": "0 3 * * *"}}
+
 
 def fields(schema: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Yield the fields of a definition that have no fields of their own, with their schemas."""
@@ -48,8 +50,8 @@ def declared(path: Path, changes: Changes) -> Change:
 
 
 def base(path: Path) -> dict[str, Any]:
-    """Return the spec in which a field is changed: executors have settings only if there are executors."""
-    return {**SPEC, "executor": {"instances": 2}} if path[0] == "executor" else SPEC
+    """Return the spec in which a field is changed: executors and runs have settings only if there are any."""
+    return {**SPEC, **{name: section for name, section in SECTIONS.items() if name == path[0]}}
 
 
 def changed(path: Path, value: Any) -> dict[str, Any]:

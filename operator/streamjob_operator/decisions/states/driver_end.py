@@ -13,6 +13,7 @@ from streamjob.errors import ExitCode
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.restarts import GiveUp, Restarts
 from streamjob.protocol.restarts import RestartPolicy as Delays
+from streamjob_operator.decisions.shared import runs
 from streamjob_operator.decisions.states.rollback import can_roll_back, is_enabled, roll_back
 from streamjob_operator.decisions.states.starting import deploy, go_on
 from streamjob_operator.decisions.values.actions import Emit, EventType
@@ -38,6 +39,8 @@ class End(Enum):
     """It ended well, but only the log, which cannot be read, shows whether the job is done."""
     FINISHED = auto()
     """All work of the job is done."""
+    READ = auto()
+    """A run has read all that was there."""
     FAILED = auto()
     """Another one may fare better."""
     HOPELESS = auto()
@@ -97,6 +100,8 @@ def recover(s: Situation) -> Step:
             failure_reason=None, stable_revision=s.memory.revision,
         )  # fmt: skip
         return Step(memory=memory, events=(Emit(type="Normal", reason="Finished", message=how.message),), requeue=0)
+    if how.end is End.READ:
+        return runs.completed(s, how.message)
     if how.end is End.SUPERSEDED:
         return fail(s, how.reason, how.message)
     if how.end is End.HOPELESS:
@@ -166,6 +171,9 @@ def _gone(s: Situation) -> Ending:
 def _ended_by_itself(s: Situation, pod: DriverPod) -> Ending:
     if pod.exited_as is ExitCode.OK:
         return _ended_well(s, pod)
+    if pod.exited_as is ExitCode.INTERRUPTED:
+        message = f"driver {pod.name} was stopped before it had read all that was there"
+        return Ending(End.FAILED, _STOPPED, message, from_outside=True)
     if pod.exited_as in _BY_EXIT_CODE:
         end, reason = _BY_EXIT_CODE[pod.exited_as]
         if end is End.FAILED and pod.error in frozenset(StoreProblem):
@@ -189,6 +197,9 @@ def _ended_well(s: Situation, pod: DriverPod) -> Ending:
     """A driver that ends otherwise after the final record may not have committed its output; the next one does."""
     if pod.outcome is JobState.FINISHED or (pod.outcome is None and s.finished):
         return Ending(End.FINISHED, "Finished", "all input has ended, and all of it is processed")
+    if s.memory.in_run:
+        # One that was stopped before ends with another exit code.
+        return Ending(End.READ, "RunCompleted", "the run has read all that was there")
     if pod.outcome is None and s.log is None:
         return Ending(End.UNKNOWN, "StoreUnreachable", f"driver {pod.name} ended well, and the log cannot be read")
     message = f"driver {pod.name} was stopped, though not by the controller"

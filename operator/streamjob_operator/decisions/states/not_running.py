@@ -1,12 +1,13 @@
-"""A job that has no driver: before the first one, while it is suspended, and when it has finished or failed."""
+"""A job that has no driver: before the first one, between runs, while suspended, and when it has finished or failed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from streamjob_operator.decisions.shared import runs
 from streamjob_operator.decisions.states import compatibility, preflight
 from streamjob_operator.decisions.states.adoption import adopt
-from streamjob_operator.decisions.states.starting import asks_for_redeployment, deploy_wanted
+from streamjob_operator.decisions.states.starting import asks_for_redeployment, deploy, deploy_wanted, go_on
 from streamjob_operator.decisions.values.actions import AddFinalizer, DeleteDriver, Emit
 from streamjob_operator.decisions.values.situation import Situation, Step
 from streamjob_operator.resources.effect_of_changes import Change
@@ -23,6 +24,8 @@ def created(s: Situation) -> Step:
         return Step(memory=replace(s.memory, since=s.now), requeue=0)
     if s.spec is None:
         return Step(memory=s.memory)
+    if s.spec.schedule is not None and not s.spec.suspend:
+        return wait_for_run(s)
     taken_over = adopt(s)
     if taken_over is not None:
         return taken_over
@@ -38,10 +41,28 @@ def suspended(s: Situation) -> Step:
     leftover = _remove_pods(s)
     if s.spec is None or s.spec.suspend or leftover is not None:
         return leftover or Step(memory=s.memory)
+    if s.spec.schedule is not None:
+        return wait_for_run(s)
     incompatible = compatibility.incompatible(s)
     if incompatible is not None:
         return Step(memory=s.memory)
     return deploy_wanted(s, from_state=False, event=_submit("is resumed"))
+
+
+def scheduled(s: Situation) -> Step:
+    """No run is under way; the next one begins at its time."""
+    if s.resource.deleted:
+        return delete(s)
+    leftover = _remove_pods(s)
+    if s.spec is None or leftover is not None:
+        return leftover or Step(memory=s.memory)
+    if s.spec.suspend:
+        return suspend(s)
+    if s.spec.schedule is not None:
+        return _run(s)
+    if compatibility.incompatible(s) is not None:
+        return Step(memory=s.memory)
+    return deploy_wanted(s, event=_submit("has no schedule any more, and runs all the time"))
 
 
 def finished(s: Situation) -> Step:
@@ -50,27 +71,24 @@ def finished(s: Situation) -> Step:
 
 
 def failed(s: Situation) -> Step:
-    """Nothing more is tried before the spec changes."""
+    """Nothing more is tried before the spec changes, or the next run is due."""
     if s.spec is not None and s.spec.suspend and not s.resource.deleted:
         return suspend(s)
-    return _until_the_spec_changes(s)
+    # A run of a job that another owner has superseded would take the log back from it.
+    may_run = s.memory.failure_reason != "Superseded" and not s.resource.deleted and not starts_again(s)
+    return _run(s) if may_run else _until_the_spec_changes(s)
 
 
 def suspend(s: Situation) -> Step:
     """Decide that the job rests."""
-    memory = replace(
-        s.memory,
-        lifecycle=LifecycleState.SUSPENDED,
-        since=s.now,
-        stop=None,
-        next_restart=None,
-        failures=0,
-        last_failure=None,
-        failure=None,
-        failure_reason=None,
-    )
     event = Emit(type="Normal", reason="Suspended", message="the job is suspended")
-    return Step(memory=memory, events=(event,), requeue=0)
+    return runs.rest(s, LifecycleState.SUSPENDED, event)
+
+
+def wait_for_run(s: Situation) -> Step:
+    """Decide that the job rests until its first run, or the first one since it ran all the time or was suspended."""
+    event = Emit(type="Normal", reason="Scheduled", message="the job runs by its schedule")
+    return runs.rest(s, LifecycleState.SCHEDULED, event)
 
 
 def starts_again(s: Situation) -> bool:
@@ -88,6 +106,22 @@ def _until_the_spec_changes(s: Situation) -> Step:
     if not starts_again(s):
         return Step(memory=s.memory)
     return deploy_wanted(s, from_state=False, event=_submit("is started for a changed spec"))
+
+
+def _run(s: Situation) -> Step:
+    """Begin a run if one is due; the revision that was rolled back is not tried again for it."""
+    why = runs.due(s)
+    if why is None:
+        return Step(memory=s.memory, requeue=runs.seconds_until_due(s))
+    event = Emit(type="Normal", reason="RunStarted", message=f"a run begins: {why}")
+    if s.rolled_back and s.memory.revision is not None:
+        step = deploy(s, s.memory.revision, go_on(s), event=event)
+    elif compatibility.incompatible(s) is not None:
+        return Step(memory=s.memory)
+    else:
+        step = deploy_wanted(s, event=event)
+    begins = step.memory.lifecycle is LifecycleState.DEPLOYING
+    return replace(step, memory=runs.begun(s, step.memory)) if begins else step
 
 
 def _only_rescales_what_is_done(s: Situation) -> bool:

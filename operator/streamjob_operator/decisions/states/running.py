@@ -82,7 +82,7 @@ def _leaving(s: Situation, pod: DriverPod) -> Step | None:
 
 
 def _ended(s: Situation) -> Step:
-    final = ending(s).end in (End.FINISHED, End.SUPERSEDED)
+    final = ending(s).end in (End.FINISHED, End.READ, End.SUPERSEDED)
     return (None if final else asked(s)) or recover(s)
 
 

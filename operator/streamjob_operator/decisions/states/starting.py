@@ -36,6 +36,7 @@ def handled_nonces(spec: StreamJobSpec) -> Nonces:
         savepoint_trigger=spec.savepoint_trigger_nonce,
         checkpoint_trigger=spec.checkpoint_trigger_nonce,
         savepoint_redeploy=spec.savepoint_redeploy_nonce,
+        run=None if spec.schedule is None else spec.schedule.run_nonce,
     )
 
 
@@ -100,6 +101,7 @@ def deploy(
         s.memory,
         lifecycle=LifecycleState.DEPLOYING,
         since=s.now,
+        in_run=s.memory.in_run if s.spec is None else s.spec.schedule is not None,
         attempt=attempt,
         decided=max(s.now, at or 0),
         driver=None if prepared is None else prepared.uid,
@@ -195,6 +197,7 @@ def create(s: Situation) -> Step:
         require_snapshot=restore.source == LATEST and restore.required,
         allow_non_restored_state=restore.allow_non_restored_state,
         strict_migration=restore.strict_migration,
+        available_now=memory.in_run,
     )
     return s.waits("CreatingDriver", "", *ended, driver)
 

@@ -14,7 +14,7 @@ from streamjob_operator.decisions.shared import pod_dry_run, resizing
 from streamjob_operator.decisions.states import preflight, rollback, stopping, successors
 from streamjob_operator.decisions.states.compatibility import incompatible
 from streamjob_operator.decisions.states.driver_end import restart
-from streamjob_operator.decisions.states.not_running import delete, suspend
+from streamjob_operator.decisions.states.not_running import delete, suspend, wait_for_run
 from streamjob_operator.decisions.states.rollback import rolled_back
 from streamjob_operator.decisions.states.starting import asks_for_redeployment, deploy, deploy_wanted, go_on
 from streamjob_operator.decisions.states.stop_mode import mode_of
@@ -41,6 +41,8 @@ def asked(s: Situation) -> Step | None:
         return None
     if s.spec.suspend:
         return _stop(s, TriggerPurpose.SUSPEND, "Suspending", "the spec asks for a suspension")
+    if _gets_a_schedule(s):
+        return _stop(s, TriggerPurpose.SUSPEND, "Scheduling", "from now on the job runs by its schedule")
     redeploys = asks_for_redeployment(s) and not preflight.blocks(s)
     if not (redeploys or _asks_for_an_upgrade(s)):
         return None
@@ -77,6 +79,8 @@ def stopped(s: Situation, stop: Stop) -> Step:
     suspends = s.spec.suspend if s.spec is not None else stop.purpose is TriggerPurpose.SUSPEND
     if suspends:
         return suspend(s)
+    if _gets_a_schedule(s):
+        return wait_for_run(s)
     if stop.purpose is not TriggerPurpose.REDEPLOY and incompatible(s) is not None:
         # The compatibility check before the stop saw less state than the job has now, perhaps none.
         assert s.memory.revision is not None
@@ -125,13 +129,21 @@ def _is_asked_for(s: Situation, purpose: TriggerPurpose) -> bool:
     if s.spec is None:
         return True
     if purpose is TriggerPurpose.SUSPEND:
-        return s.spec.suspend
+        return s.spec.suspend or _gets_a_schedule(s)
     if purpose is TriggerPurpose.REDEPLOY:
         return asks_for_redeployment(s)
     return purpose is TriggerPurpose.UPGRADE and _asks_for_an_upgrade(s)
 
 
+def _gets_a_schedule(s: Situation) -> bool:
+    """Whether the driver is one that runs all the time, which the spec does not ask for any more."""
+    return s.spec is not None and s.spec.schedule is not None and not s.memory.in_run
+
+
 def _asks_for_an_upgrade(s: Situation) -> bool:
+    if s.memory.in_run and s.memory.lifecycle in health.RUNS and s.driver_is_live:
+        # A run that goes on comes to its end by itself.
+        return False
     another = s.difference in (Change.SCALE, Change.UPGRADE) and not s.rolled_back
     return another and incompatible(s) is None and not preflight.blocks(s)
 

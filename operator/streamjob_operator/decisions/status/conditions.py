@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from streamjob.client.models import JobView
 from streamjob.protocol.lifecycle import JobState
-from streamjob_operator.decisions.shared import executors, pod_dry_run
+from streamjob_operator.decisions.shared import executors, pod_dry_run, runs
 from streamjob_operator.decisions.states import compatibility, preflight, successors
 from streamjob_operator.decisions.states.not_running import starts_again
 from streamjob_operator.decisions.values import health
@@ -20,7 +20,7 @@ from streamjob_operator.decisions.values.actions import Emit, EventType
 from streamjob_operator.decisions.values.memory import memory_of
 from streamjob_operator.decisions.values.observation import Reach, StoreProblem
 from streamjob_operator.decisions.values.situation import INCOMPATIBLE, TAKES_REQUESTS, Situation, Step
-from streamjob_operator.resources.base import time_of
+from streamjob_operator.resources.base import stamp_of, time_of
 from streamjob_operator.resources.conditions import (
     Condition,
     ConditionStatus,
@@ -30,6 +30,7 @@ from streamjob_operator.resources.conditions import (
 )
 from streamjob_operator.resources.effect_of_changes import Change
 from streamjob_operator.resources.status import LifecycleState, PreflightState, StreamJobStatus
+from streamjob_operator.resources.streamjob import StreamJobSpec
 
 Verdict = tuple[ConditionStatus, str, str]
 
@@ -46,11 +47,13 @@ _REACH: Mapping[Reach, Verdict] = {
 
 _RESTING = {
     LifecycleState.SUSPENDED: ("Suspended", "the job is suspended, as asked"),
+    LifecycleState.SCHEDULED: ("Scheduled", "no run is under way"),
     LifecycleState.FINISHED: ("Finished", "all input has ended, and all of it is processed"),
 }
 _LET_GO = (
     "; to let the StreamJob go at once, take its finalizer streamjob.io/finalizer off: its snapshots stay in the store"
 )
+_NEXT_RUN = "; the next run does"
 _NO_ANSWER = "NoAnswer"
 _REWRITING = "RewritingState"
 _NO_CHECKPOINT = "WaitingForCheckpoint"
@@ -223,7 +226,9 @@ def _reconciling(
     if s.rescales:
         return "True", "Rescaling", "automatic scaling changes the number of task slots"
     if s.resource.deleted or s.difference is not Change.IGNORE or (s.spec is not None and s.spec.suspend):
-        return "True", "SpecChanged", "the running job does not match the spec yet"
+        # A run that goes on comes to its end by itself.
+        waits = s.memory.in_run and not s.resource.deleted and s.spec is not None and not s.spec.suspend
+        return "True", "SpecChanged", f"the running job does not match the spec yet{_NEXT_RUN if waits else ''}"
     if step.reason:
         return "True", step.reason, step.message
     if silent is not None:
@@ -262,9 +267,21 @@ def _no_checkpoint(s: Situation) -> str:
 def _resting_differs(s: Situation, step: Step) -> Verdict | None:
     if s.memory.lifecycle is LifecycleState.FINISHED:
         return _starts_again(step) if starts_again(s) else None
+    if s.spec is not None and s.memory.lifecycle is LifecycleState.SCHEDULED:
+        return _between_runs_differs(s, s.spec, step)
     if s.spec is None or s.spec.suspend:
         return None
     return "True", step.reason or "Resuming", step.message or "the job is to be resumed"
+
+
+def _between_runs_differs(s: Situation, spec: StreamJobSpec, step: Step) -> Verdict | None:
+    if spec.suspend:
+        return "True", "Suspending", "the job is to be suspended"
+    if spec.schedule is None:
+        return "True", step.reason or "Resuming", step.message or "the job is to run all the time"
+    if s.memory.times is not None and runs.due(s) is None:
+        return None
+    return "True", step.reason or "Scheduled", step.message or "a run is about to begin"
 
 
 def _starts_again(step: Step) -> Verdict:
@@ -276,6 +293,8 @@ def _ready(s: Situation, stalled: Verdict, reconciling: Verdict) -> Verdict:
         return "False", stalled[1], stalled[2]
     if reconciling[0] == "True":
         return "False", reconciling[1], reconciling[2]
+    if s.memory.lifecycle is LifecycleState.SCHEDULED and s.memory.next_run is not None:
+        return "True", "Scheduled", f"no run is under way; the next one begins at {stamp_of(s.memory.next_run)}"
     if s.memory.lifecycle in _RESTING:
         return "True", *_RESTING[s.memory.lifecycle]
     if s.memory.lifecycle is LifecycleState.STABLE and s.driver_is_live:

@@ -62,10 +62,12 @@ class CreateDriver(CreatePod):
     Args:
         attempt: passed to the process as `--attempt`.
         waits: `--wait-for-start`.
+        available_now: `--available-now`.
     """
 
     attempt: int
     waits: bool = False
+    available_now: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,11 @@ class Memory:
         completed_attempt: the driver of the newest completion that is known of; None before the first.
         last_attempt: the highest number that a successor was given; none is given twice.
         next_restart: when the current attempt may be started.
+        times: the schedule that `next_run` follows from; None for a job that has none, or is not to run.
+        next_run: when the next run is due.
+        last_run: when the newest one began.
+        last_run_completed: when the newest of those ended that have read all that was there.
+        in_run: whether the current attempt ends with what is there.
     """
 
     lifecycle: Annotated[LifecycleState, Kept("lifecycle_state")] = LifecycleState.CREATED
@@ -136,6 +141,11 @@ class Memory:
     requests: Annotated[tuple[RequestedSnapshot, ...], Kept("reconciliation.requests")] = ()
     recordings: Annotated[tuple[TakenSavepoint, ...], Kept("reconciliation.recordings")] = ()
     last_scheduled: Annotated[float | None, Kept("savepoint.last_scheduled")] = None
+    times: Annotated[str | None, Kept("schedule.times")] = None
+    next_run: Annotated[float | None, Kept("schedule.next_run")] = None
+    last_run: Annotated[float | None, Kept("schedule.last_run")] = None
+    last_run_completed: Annotated[float | None, Kept("schedule.last_completed")] = None
+    in_run: Annotated[bool, Kept("schedule.under_way")] = False
 
     def trial(self, revision: str | None) -> Trial | None:
         """Return the trial of a revision's pod, or None."""

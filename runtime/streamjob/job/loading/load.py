@@ -319,16 +319,26 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
 
 
 def _schedule_problems(spec: Any) -> list[Problem]:
-    """Return problems with the schedule of a StreamJob's savepoints; the API server checks its other fields."""
-    savepoints = spec.get("savepoints") if isinstance(spec, dict) else None
-    schedule = savepoints.get("schedule") if isinstance(savepoints, dict) else None
-    if not isinstance(schedule, str):
-        return []
-    try:
-        next_time(schedule, 0)
-    except BadSchedule as error:
-        return [Problem("spec.savepoints.schedule", str(error), "write a duration like 6h, or cron's five fields")]
-    return []
+    """Return problems with the schedules of a StreamJob; the API server checks its other fields."""
+    spec = spec if isinstance(spec, dict) else {}
+    savepoints, runs = (part if isinstance(part := spec.get(name), dict) else {} for name in ("savepoints", "schedule"))
+    asked = (
+        (
+            "spec.savepoints.schedule",
+            savepoints.get("schedule"),
+            None,
+            "write a duration like 6h, or cron's five fields",
+        ),
+        ("spec.schedule", runs.get("cron"), runs.get("timeZone"), "write cron's five fields, like 0 3 * * *"),
+    )
+    found = []
+    for place, schedule, time_zone, fix in asked:
+        try:
+            if isinstance(schedule, str):
+                next_time(schedule, 0, time_zone if isinstance(time_zone, str) else None)
+        except BadSchedule as error:
+            found.append(Problem(place, str(error), fix))
+    return found
 
 
 def _read_sql(

@@ -252,6 +252,29 @@ def test_a_schedule_that_never_fires_is_told(schedule: str) -> None:
     assert problems[0].startswith("spec.savepoints.schedule: ")
 
 
+@pytest.mark.parametrize(
+    ("schedule", "source", "said"),
+    [
+        ({"cron": "0 0 31 2 *"}, {}, "spec.schedule: schedule '0 0 31 2 *' never fires within 50 years; name a day"),
+        ({"cron": "0 3 * * *", "timeZone": "Europe/Bonn"}, {}, "spec.schedule: there is no time zone 'Europe/Bonn'"),
+        ({"cron": "0 3 * * *"}, {"bounded": True}, "all its sources are bounded"),
+        ({"cron": "0 3 * * *"}, {"format": "rate", "schema": None, "options": {}}, "does not tell what is there now"),
+    ],
+)
+def test_a_schedule_that_cannot_be_kept_is_told(schedule: dict[str, str], source: dict[str, Any], said: str) -> None:
+    files = {"name": "seen", "format": "csv", "schema": "page STRING", "options": {"path": "/data/seen"}, **source}
+    job = {
+        "sources": [{key: value for key, value in files.items() if value is not None}],
+        "sinks": [{"name": "report", "input": "seen", "format": "json", "options": {"path": "/data/report"}}],
+        "checkpointing": {"location": "s3://state/jobs"},
+    }
+    usual, refused = (judge(a_job({"job": job, **more})) for more in ({}, {"schedule": schedule}))
+
+    assert usual[1] == ()
+    assert refused[2] is None
+    assert any(each.startswith("spec.schedule: ") and said in each for each in refused[1]), refused[1]
+
+
 def test_a_preflight_is_read_by_its_own_label_and_is_no_driver() -> None:
     said = json.dumps({"state": "FAILED", "message": "operator 'clean': no such column", "exitCode": 2})
     thing = pod(
