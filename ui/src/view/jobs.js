@@ -83,7 +83,7 @@ function Table({ rows, view, now, picture }) {
     </section>`;
 }
 
-const STATES = { STABLE: ["Running", "good"], DEPLOYED: ["Running", "good"], SUSPENDED: ["Suspended", "still"], FINISHED: ["Finished", "still"], FAILED: ["Failed", "bad"], ROLLED_BACK: ["Rolled back", "warm"] };
+const STATES = { STABLE: ["Running", "good"], DEPLOYED: ["Running", "good"], SUSPENDED: ["Suspended", "still"], SCHEDULED: ["Scheduled", "still"], FINISHED: ["Finished", "still"], FAILED: ["Failed", "bad"], ROLLED_BACK: ["Rolled back", "warm"] };
 
 /** The word for a lifecycle state, and its tone; all the others are on their way to one of these. */
 export const lifecycleOf = (lifecycle) => STATES[lifecycle] ?? [String(lifecycle).charAt(0) + String(lifecycle).slice(1).toLowerCase().replaceAll("_", " "), "busy"];
