@@ -116,7 +116,9 @@ class ChangedRun(ChainsRun[Standing]):
                 own = state.model_copy(update={"uid": chain.uid, "operators": nodes.all})
                 self._finished_before[chain.uid] = FinishedChain(own, nodes, restoration.sources)
             else:
-                for finding in restoration.match_state(_NOT_NEEDED, self.revision.graph, chain, dataflow):
+                for finding in restoration.match_state(
+                    _NOT_NEEDED, self.revision.spec, self.revision.graph, chain, dataflow
+                ):
                     if finding.refusal is not None:
                         raise finding.refusal
             self._place(restoration, workdir, chain.uid)

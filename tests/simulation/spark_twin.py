@@ -25,8 +25,8 @@ from streamjob.ids import BatchId, ChainUid, OperatorUid
 from streamjob.job.planning.plan import ChainPlan
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.restoring import rewriting, state_matching
-from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description
 from streamjob_runtime.spark.checkpoint_dir.logs import PARTITIONS, VOID_OFFSET, last_committed, read_offsets
+from streamjob_runtime.spark.checkpoint_dir.new_state import replace_description
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 
 Counts = dict[int, dict[str, int]]

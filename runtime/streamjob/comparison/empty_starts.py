@@ -43,6 +43,7 @@ def starts(
     former: Mapping[int, Keeper],
     planned: Mapping[int, Keeper],
     causes: Mapping[int, CannotRestore],
+    migrated: Mapping[int, str],
     *,
     allow: bool,
 ) -> Starts:
@@ -53,10 +54,11 @@ def starts(
         former: the operators that have state in the snapshot.
         planned: the operators of the new query.
         causes: by number, the reason why an operator of the new query cannot continue with state.
+        migrated: by number, how the state of an operator of the new query changes.
         allow: whether such an operator may start empty; otherwise the query does not start.
     """
     found: dict[OperatorUid, Finding] = {}
-    for each in _findings(matched, former, planned, causes, allow):
+    for each in _findings(matched, former, planned, causes, migrated, allow):
         uid = OperatorUid(each.uid)
         # An operator may keep several states: the worst finding is the one to show.
         if uid not in found or _WEIGHTS.index(each.verdict) > _WEIGHTS.index(found[uid].verdict):
@@ -71,6 +73,7 @@ def _findings(
     former: Mapping[int, Keeper],
     planned: Mapping[int, Keeper],
     causes: Mapping[int, CannotRestore],
+    migrated: Mapping[int, str],
     allow: bool,
 ) -> Iterator[Finding]:
     for number, cause in causes.items():
@@ -79,6 +82,9 @@ def _findings(
                 yield refused(Kind.OPERATOR, uid, _only_in_a_new_chain(cause, planned[number]))
             else:
                 yield _empty(uid, cause) if allow else refused(Kind.OPERATOR, uid, cause)
+    for number, why in migrated.items():
+        for uid in planned[number].uids:
+            yield Finding(kind=Kind.OPERATOR, uid=uid, verdict=Verdict.MIGRATED, why=why)
     for number, had in matched.numbers.items():
         if number != had and number not in causes:
             for uid in planned[number].uids:

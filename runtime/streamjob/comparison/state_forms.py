@@ -6,6 +6,7 @@ as bytes, and windows as their start times. So it would accept state of other fu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
@@ -26,6 +27,10 @@ _VALID_FOR = "validForUs"
 
 _ON = "on"
 """The columns that are equal in a temporal join; missing in older snapshots."""
+
+
+_COUNTED = re.compile(r"(?<=\w)_\d+\b|#\d+L?")
+"""Ends of the names that Spark gives to variables of lambda functions and to columns that it makes."""
 
 
 def same(former: tuple[StateForm, ...], now: tuple[StateForm, ...]) -> bool:
@@ -55,9 +60,10 @@ def differences(former: StateForm, now: StateForm) -> tuple[str, ...]:
 
 def _comparable(form: StateForm) -> dict[str, Any]:
     fields = form.model_dump()
-    for each in fields["aggregates"]:
-        # Compared without names: the operators that it reads may be renamed.
+    for each, aggregate in zip(fields["aggregates"], form.aggregates, strict=True):
+        # The text has names of operators, which may change.
         del each["sql"]
+        each["of"] = None if aggregate.of is None else arguments(aggregate)
     return fields
 
 
@@ -67,7 +73,7 @@ def _of_keys(former: tuple[KeyForm, ...], now: tuple[KeyForm, ...]) -> Iterator[
     for before, after in zip(former, now, strict=True):
         if before.window is not None and after.window is not None:
             if before.window != after.window:
-                yield f"its windows were {_window(before.window)}, and are {_window(after.window)}"
+                yield f"its windows were {window_in_words(before.window)}, and are {window_in_words(after.window)}"
         elif before.samples and after.samples and before.of != after.of:
             yield f"its key {after.name!r} was made of a column of type {before.of}, and is of one of type {after.of}"
         elif before.samples and after.samples and before.samples != after.samples:
@@ -75,7 +81,8 @@ def _of_keys(former: tuple[KeyForm, ...], now: tuple[KeyForm, ...]) -> Iterator[
             yield f"its key {after.name!r} is computed in another way: where it was {was!r}, it is {is_!r}"
 
 
-def _window(form: WindowForm) -> str:
+def window_in_words(form: WindowForm) -> str:
+    """Return size, slide and start of windows, or the gap of sessions."""
     if form.slide_us == 0:
         return f"sessions with a gap of {_time(form.size_us)}"
     words = f"{_time(form.size_us)} long"
@@ -89,30 +96,32 @@ def _time(microseconds: int) -> str:
 
 
 def _of_aggregates(former: tuple[AggregateForm, ...], now: tuple[AggregateForm, ...]) -> Iterator[str]:
-    texts = [each.sql for each in former]
-    for place, (before, after) in enumerate(zip(former, now, strict=False)):
+    for before, after in zip(former, now, strict=False):
         if before.opaque or after.opaque:
-            if _content(before) != _content(after):
+            if content(before) != content(after):
                 yield f"its {before.sql} has collected {_told(before)}, and its {after.sql} collects {_told(after)}"
                 continue
         elif before.function != after.function:
             yield f"its {before.sql} is now {after.sql}"
             continue
-        if before.sql != after.sql and after.sql in texts and before.sql in [each.sql for each in now]:
-            yield (
-                f"its {after.sql} would continue from {before.sql}: it had number {texts.index(after.sql) + 1} among "
-                f"the aggregates, and has {place + 1}"
-            )
+        if before.of is not None and after.of is not None and arguments(before) != arguments(after):
+            yield f"its {before.sql} is now {after.sql}"
     for missing in former[len(now) :]:
         yield f"it has lost its {missing.sql}"
     for added in now[len(former) :]:
         yield f"it has no state for its {added.sql}"
 
 
-def _content(form: AggregateForm) -> tuple[Any, ...]:
+def content(form: AggregateForm) -> tuple[Any, ...]:
+    """Return what decides whether the bytes of an aggregate's buffer can be taken over."""
     free = FREE.get(form.function, frozenset())
     told = {name: value for name, value in form.parameters.items() if name not in free}
     return form.function, form.buffer, form.inputs, told
+
+
+def arguments(form: AggregateForm) -> tuple[str, ...]:
+    """Return what an aggregate is computed from, without numbers that Spark counts up in each process."""
+    return tuple(_COUNTED.sub("", each) for each in form.of or ())
 
 
 def _told(form: AggregateForm) -> str:

@@ -37,7 +37,7 @@ class AggregateForm(_Form):
 
     `function` is the name of Spark's class, and `sql` the call. `opaque` means that Spark describes the buffer only as
     bytes or numbers that the function alone can read; then `inputs`, the types of its arguments, and `parameters`
-    identify it.
+    identify it. `of` has the columns and expressions that it is computed from; older versions did not write it.
     """
 
     function: str
@@ -46,6 +46,7 @@ class AggregateForm(_Form):
     buffer: tuple[str, ...]
     inputs: tuple[str, ...]
     parameters: dict[str, JsonValue]
+    of: tuple[str, ...] | None = None
 
 
 class StateForm(_Form):

@@ -11,7 +11,15 @@ from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, ChainUid
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
-from streamjob_runtime.spark.gateway import analyzed_plan, execution_of_batch, java_errors, our_java, thrown
+from streamjob_runtime.spark.gateway import (
+    analyzed_plan,
+    execution_of_batch,
+    frame_of,
+    java_errors,
+    java_session,
+    our_java,
+    thrown,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +68,14 @@ def describe_forms(spark: SparkSession, frame: DataFrame, output_mode: str) -> t
     if not forms.mayKeep(analyzed_plan(frame)):
         return ()
     return _FORMS.validate_json(forms.describe(planned.optimizedPlan()))
+
+
+def initial_buffers(spark: SparkSession, dataflow: Dataflow, number: int) -> DataFrame:
+    """Return one row with the buffers of an operator's aggregates before any input; without columns if it has none."""
+    planned = execution_of_batch(
+        spark, dataflow.output, dataflow.output_mode, Path("/nowhere"), 0, _first_batch(spark)
+    ).optimizedPlan()
+    return frame_of(spark, our_java(spark).StateRows.initial(java_session(spark), planned, number))
 
 
 def why_state_does_not_fit(

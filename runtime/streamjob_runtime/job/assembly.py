@@ -185,7 +185,7 @@ class Assembler:
                 finding
                 for chain, dataflow in self._dataflows(spark, tables)
                 for finding in (
-                    *restoration.match_state(spark, self._graph, chain, dataflow),
+                    *restoration.match_state(spark, self._loaded.spec, self._graph, chain, dataflow),
                     *(() if restoration.is_finished(chain.uid) else preview(chain, dataflow.output.schema)),
                 )
             )
@@ -223,7 +223,7 @@ class Assembler:
             yield chain, dataflow
 
     def _take_over(self, spark: SparkSession, chain: ChainPlan, dataflow: Dataflow) -> ChainStart:
-        for finding in self._restoration.match_state(spark, self._graph, chain, dataflow):
+        for finding in self._restoration.match_state(spark, self._loaded.spec, self._graph, chain, dataflow):
             if finding.refusal is not None:
                 raise finding.refusal
             if finding.verdict is Verdict.DROPPED:

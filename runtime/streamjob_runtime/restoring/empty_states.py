@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark.checkpoint_dir.empty_state import put_empty_state
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
+from streamjob_runtime.spark.checkpoint_dir.new_state import put_empty_state
 from streamjob_runtime.spark.gateway import java_session, our_java
 
 if TYPE_CHECKING:

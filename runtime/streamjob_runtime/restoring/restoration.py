@@ -12,6 +12,7 @@ from streamjob.comparison.state_forms import same
 from streamjob.comparison.verdicts import Finding
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
+from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.plan import ChainPlan, Plan
 from streamjob.protocol.emissions.channels import Entry, EntryKind
 from streamjob.protocol.emissions.cuts import Emissions
@@ -113,6 +114,7 @@ class Restoration:
         state_elsewhere: bool = False,
     ) -> None:
         self._state_elsewhere = state_elsewhere
+        self._described_only = False
         self._plan = plan
         self._failed_before = failed_before
         self._restored = restored
@@ -158,6 +160,7 @@ class Restoration:
             SnapshotFileMissing, SnapshotFileCorrupt: the snapshot is unusable.
             StoreError: the store failed.
         """
+        self._described_only = wanted is not None
         for chain in self._plan.chains:
             if (takeover := self._takeovers.get(chain.uid)) is not None:
                 chosen = _without_state if self._state_elsewhere and wanted is None else wanted
@@ -199,7 +202,7 @@ class Restoration:
         ]
 
     def match_state(
-        self, spark: SparkSession, graph: Mapping[str, Any], chain: ChainPlan, dataflow: Dataflow
+        self, spark: SparkSession, spec: JobSpec, graph: Mapping[str, Any], chain: ChainPlan, dataflow: Dataflow
     ) -> tuple[Finding, ...]:
         """Put a chain's state where its query looks for it; return findings about state that may not fit.
 
@@ -225,6 +228,8 @@ class Restoration:
             dataflow,
             checkpoint,
             location,
+            spec,
+            described_only=self._described_only,
             state_elsewhere=self._state_elsewhere,
         )
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamjob.comparison.rewrite_checks import (
     JOIN_FORMAT,
@@ -26,6 +26,7 @@ from streamjob.comparison.rewrite_checks import (
 )
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, ChainUid
+from streamjob_runtime.migrating.stored_rows import contents, key_of, stored_rows, total
 from streamjob_runtime.spark.checkpoint_dir.logs import (
     OperatorMetadata,
     last_committed,
@@ -35,10 +36,10 @@ from streamjob_runtime.spark.checkpoint_dir.logs import (
 )
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names, store_schemas
 from streamjob_runtime.spark.checkpoint_dir.text_files import write_anew
-from streamjob_runtime.spark.gateway import read_as_stored, repartition_state
+from streamjob_runtime.spark.gateway import repartition_state
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
@@ -189,40 +190,18 @@ class _State:
         return f"{self._metadata[number].name} {number} of chain {self.chain.uid!r}"
 
     def _is_keyed(self, number: int, metadata: OperatorMetadata) -> bool:
-        stores = (self._read(number, store, self.chain.batch) for store in metadata.stores)
-        return all(_key(frame) for frame in stores)
+        location, batch = self.chain.location, self.chain.batch
+        stores = (stored_rows(self._spark, location, number, store, batch) for store in metadata.stores)
+        return all(key_of(frame) for frame in stores)
 
     def _contents(self, number: int, batch: BatchId, partitions: int) -> dict[tuple[str, str], Contents]:
-        return {
-            (store, family): contents
-            for store in self._metadata[number].stores
-            for family, contents in _measured(self._read(number, store, batch), partitions).items()
-        }
-
-    def _read(self, number: int, store: str, batch: BatchId) -> DataFrame:
-        """Return a store's rows as stored, with one partition of the frame per state partition."""
-        reader = self._spark.read.format("statestore").option(read_as_stored(self._spark), True)
-        return reader.options(operatorId=number, storeName=store, batchId=batch).load(self.chain.location)
-
-
-def _key(frame: DataFrame) -> list[str]:
-    """Return the columns that decide a row's partition; none for a store with a single row for everything."""
-    kind: Any = frame.schema["partition_key"].dataType
-    names: list[str] = kind.names
-    return names
-
-
-def _measured(frame: DataFrame, partitions: int) -> dict[str, Contents]:
-    from pyspark.sql import functions as f
-
-    row = frame.select(
-        f.col("column_family_name").alias("family"),
-        # The sum of 64-bit numbers does not fit into 64 bits.
-        f.xxhash64("key_bytes", "value_bytes").cast("decimal(20,0)").alias("hash"),
-        f.expr(f"pmod(hash(partition_key.*), {partitions}) <> spark_partition_id()").alias("misplaced"),
-    )
-    measured = row.groupBy("family").agg(f.count("*"), f.sum("hash"), f.count_if("misplaced"))
-    return {family: Contents(rows, int(total), wrong) for family, rows, total, wrong in measured.collect()}
+        # Rows are in other partitions afterwards, so that only what all of a store has can be compared.
+        found: dict[tuple[str, str], Contents] = {}
+        for store in self._metadata[number].stores:
+            measured = contents(stored_rows(self._spark, self.chain.location, number, store, batch), partitions)
+            for family in {family for family, _ in measured}:
+                found[store, family] = total([each for (of, _), each in measured.items() if of == family])
+        return found
 
 
 def _partitions(chain: RestoredChain) -> int | None:

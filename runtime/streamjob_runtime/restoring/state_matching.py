@@ -9,31 +9,33 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
-from streamjob.comparison.empty_starts import EMPTY, starts
+from streamjob.comparison.empty_starts import starts
 from streamjob.comparison.graphs import begins_to_keep
 from streamjob.comparison.operator_matching import Keeper, Matched, match, not_told
 from streamjob.comparison.refusals import StateChanged, StateGone, StateNotTold
-from streamjob.comparison.state_forms import differences, tells_more
+from streamjob.comparison.state_forms import tells_more
 from streamjob.comparison.verdicts import Finding, Kind, refused
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
+from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.snapshot.manifest import ChainState
-from streamjob.snapshot.state_form import StateForm
 from streamjob.stored.state_owners import from_the_output, owners
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import describe_state, why_state_does_not_fit
+from streamjob_runtime.migrating.applying import migrate
 from streamjob_runtime.restoring.empty_states import begin_empty
 from streamjob_runtime.restoring.rewriting import NeedsOneDisk
-from streamjob_runtime.spark.checkpoint_dir.empty_state import replace_description
+from streamjob_runtime.restoring.state_changes import Changes, listed, not_fitting
 from streamjob_runtime.spark.checkpoint_dir.graft import graft_state
-from streamjob_runtime.spark.checkpoint_dir.operator_metadata import Columns, operator_names, store_schemas
+from streamjob_runtime.spark.checkpoint_dir.new_state import replace_description
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 from streamjob_runtime.spark.checkpoint_dir.relocate import relocate
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ def match_state(
     dataflow: Dataflow,
     checkpoint: Path,
     location: str,
+    spec: JobSpec,
     *,
+    described_only: bool = False,
     state_elsewhere: bool = False,
 ) -> tuple[Finding, ...]:
     """Put a restored checkpoint's state where the new query looks for it; return the findings for its owners.
@@ -60,10 +64,13 @@ def match_state(
         state: the state that the chain takes over.
         checkpoint: its checkpoint directory, which already has the query's inputs.
         location: the URI by which Spark opens that.
+        spec: the job, which may say how state is to be migrated.
+        described_only: whether only the descriptions of the state are there, so that no state is migrated.
         state_elsewhere: whether other processes have the state, which must stay as it is.
 
     Raises:
         NeedsOneDisk: the state must be changed, and other processes have it.
+        MigrationQueryRefused, StateNotMigrated, KeysMerged, StateMigratedWrongly: state cannot be migrated.
     """
     former = _former(restored, state, chain, checkpoint)
     with tempfile.TemporaryDirectory(prefix="described-", dir=checkpoint.parent) as scratch:
@@ -85,14 +92,13 @@ def match_state(
         was, now = _ordered(restored.manifest.graph, state.operators), _ordered(graph, chain.uids())
         there = operator_names(checkpoint, state.batch)
         causes: dict[int, CannotRestore] = {}
-        for number, cause in (
-            *_new(matched, planned, restored, chain),
-            *_by_the_graphs(planned, restored, chain),
-            *_differences(matched, planned, dict(zip(there, state.forms, strict=False)), dataflow),
-            *_changed(matched, planned, described, checkpoint),
-        ):
+        for number, cause in (*_new(matched, planned, restored, chain), *_by_the_graphs(planned, restored, chain)):
             causes.setdefault(number, cause)
-        found = starts(matched, former, planned, causes, allow=restored.allow)
+        changes = Changes(spark, chain.uid, dataflow, described, checkpoint, state, restored.strict)
+        planned_changes = changes.plan(matched, planned, spec, causes)
+        causes.update(planned_changes.causes)
+        migrations = planned_changes.migrations
+        found = starts(matched, former, planned, causes, planned_changes.in_words, allow=restored.allow)
         undecided = sorted(not_told(matched, former, was, now))
         refusals = [
             *found.findings,
@@ -102,19 +108,22 @@ def match_state(
         if refused := _first(refusals):
             return refused
         changed = dict(found.numbers) != {number: number for number in there}
-        if state_elsewhere and (changed or found.empty):
-            raise NeedsOneDisk(
-                f"Chain {chain.uid!r} takes over only a part of its state in {restored.uri}, or in another order"
-            )
+        if state_elsewhere and (changed or found.empty or migrations):
+            how = "in another form" if migrations else "only in part, or in another order"
+            raise NeedsOneDisk(f"Chain {chain.uid!r} takes over its state in {restored.uri} {how}")
         if changed:
             graft_state(checkpoint, found.numbers)
         begin_empty(spark, checkpoint, location, state.batch, found.empty, described)
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described)
+        if not described_only:
+            migrate(spark, checkpoint, location, state.batch, migrations.values(), described)
+        elif planned and (reason := ask(migrations)) is None:
+            return found.findings
         reason = ask(()) if planned else None
         if reason is None:
             return found.findings
         if restored.allow and (alone := {*_refused_alone(found.numbers, planned, ask)}):
-            found = starts(matched, former, planned, causes | dict(alone), allow=True)
+            found = starts(matched, former, planned, causes | dict(alone), {}, allow=True)
             if refused := _first(found.findings):
                 return refused
             begin_empty(spark, checkpoint, location, state.batch, [number for number, _ in alone], described)
@@ -122,7 +131,7 @@ def match_state(
             if reason is None:
                 return found.findings
     keepers = frozenset(uid for each in planned.values() for uid in each.uids)
-    return (*_refused(keepers, _not_fitting(keepers, f"Spark: {reason}")),)
+    return (*_refused(keepers, not_fitting(keepers, f"Spark: {reason}")),)
 
 
 def _first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -166,7 +175,7 @@ def _refused_alone(
     """Yield the operators that Spark refuses with their own state, while all others start empty."""
     for number in numbers:
         if (reason := ask([other for other in numbers if other != number])) is not None:
-            yield number, _not_fitting(planned[number].uids, f"Spark: {reason}")
+            yield number, not_fitting(planned[number].uids, f"Spark: {reason}")
 
 
 def describes(path: str) -> bool:
@@ -210,7 +219,7 @@ def _gone(matched: Matched, former: Mapping[int, Keeper], restored: Restored, ch
         keeper = former[number]
         if uids := keeper.uids & frozenset(chain.uids()):
             error = StateGone(
-                f"{_list(uids)} no longer keeps the state of its {keeper.name} in {restored.uri}",
+                f"{listed(uids)} no longer keeps the state of its {keeper.name} in {restored.uri}",
                 "give the state up with --allow-non-restored-state",
             )
             yield from _refused(uids, error)
@@ -223,50 +232,13 @@ def _ordered(graph: Mapping[str, Any], operators: Sequence[OperatorUid]) -> list
 def _not_told(former: Mapping[int, Keeper], uid: OperatorUid, restored: Restored) -> StateNotTold:
     among = {each for keeper in former.values() if uid in keeper.uids for each in keeper.uids}
     return StateNotTold(
-        f"{restored.uri} does not tell which of {_list(among)} each of their states is of, and they are not all there "
+        f"{restored.uri} does not tell which of {listed(among)} each of their states is of, and they are not all there "
         "any more, or not in their order",
         "leave them as they were, or give each that keeps state another uid, and give the state up with "
         "--allow-non-restored-state",
     )
 
 
-def _differences(
-    matched: Matched, planned: Mapping[int, Keeper], former: Mapping[int, StateForm], dataflow: Dataflow
-) -> Iterator[tuple[int, CannotRestore]]:
-    forms = dict(zip(planned, dataflow.forms, strict=False)) if len(dataflow.forms) == len(planned) else {}
-    for number, had in matched.numbers.items():
-        if number in forms and had in former:
-            for reason in differences(former[had], forms[number]):
-                yield number, _not_fitting(planned[number].uids, reason)
-
-
-def _changed(
-    matched: Matched, planned: Mapping[int, Keeper], described: Path, checkpoint: Path
-) -> Iterator[tuple[int, CannotRestore]]:
-    for number, had in matched.numbers.items():
-        now, then = store_schemas(described / "state" / str(number)), store_schemas(checkpoint / "state" / str(had))
-        for store in now.keys() & then.keys():
-            for what, before, after in zip(("key", "value"), then[store], now[store], strict=True):
-                if before != after:
-                    reason = f"its {what} was ({_columns(before)}), and is ({_columns(after)})"
-                    yield number, _not_fitting(planned[number].uids, reason)
-
-
-def _not_fitting(uids: Set[OperatorUid], reason: str) -> StateChanged:
-    return StateChanged(
-        f"The state of {_list(uids)} does not fit what it keeps: {reason}",
-        f"undo the change, or give the state up with --allow-non-restored-state: {EMPTY}",
-    )
-
-
 def _refused(uids: Any, error: StateChanged | Any) -> Iterator[Finding]:
     for uid in sorted(uids):
         yield refused(Kind.OPERATOR, uid, error)
-
-
-def _list(uids: Any) -> str:
-    return " or ".join(repr(uid) for uid in sorted(uids))
-
-
-def _columns(columns: Columns) -> str:
-    return ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in columns)

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.runtime.test_grafted_checkpoints import BATCH, checkpoint, write
 
 from streamjob.ids import BatchId
-from streamjob_runtime.spark.checkpoint_dir.empty_state import put_empty_state
 from streamjob_runtime.spark.checkpoint_dir.files import files_for
 from streamjob_runtime.spark.checkpoint_dir.logs import read_commit, read_operator_metadata
+from streamjob_runtime.spark.checkpoint_dir.new_state import put_empty_state
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 
 __all__ = ["checkpoint"]

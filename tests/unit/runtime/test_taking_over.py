@@ -202,5 +202,5 @@ def test_state_is_compared_again_behind_an_epoch_that_failed_without_a_checkpoin
 
     for failed_before in (False, True):
         restoration = Restoration(planned, start, workdir, failed_before=failed_before)
-        restoration.match_state(nothing, {}, planned.chain(A), dataflow((EVENTS,), {}))
+        restoration.match_state(nothing, nothing, {}, planned.chain(A), dataflow((EVENTS,), {}))
         assert asked == [A] * failed_before

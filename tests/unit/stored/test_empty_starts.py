@@ -23,7 +23,7 @@ TWO = {0: keeper(AGGREGATION, "hours"), 1: keeper(JOIN, "pairs")}
 def started(
     former: dict[int, Keeper], planned: dict[int, Keeper], causes: dict[int, CannotRestore], *, allow: bool
 ) -> Starts:
-    return starts(match(former, planned), former, planned, causes, allow=allow)
+    return starts(match(former, planned), former, planned, causes, {}, allow=allow)
 
 
 def verdicts(found: Starts) -> dict[str, str]:

@@ -36,7 +36,7 @@ _PACKAGES = {
     "protobuf": ("ProtobufDecoder", "ProtobufEncoder", "ProtobufSchemas"),
     "records": ("Codecs", "SchemaRegistry"),
     "rules": ("PlanRules",),
-    "state": ("EmptyStore", "StateCopy", "StateForms", "StatePlacement"),
+    "state": ("EmptyStore", "StateCopy", "StateForms", "StatePlacement", "StateRows"),
     "text": ("CsvDecoder", "FileRecords", "JsonDecoder", "NamedFiles"),
 }
 

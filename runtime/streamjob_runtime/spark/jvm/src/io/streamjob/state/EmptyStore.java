@@ -10,7 +10,7 @@ import scala.Option;
 
 /** A state store without rows: Spark opens a version only from its files, and makes none for a store that is new. */
 public final class EmptyStore {
-  private static final String CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled";
+  static final String CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled";
 
   private EmptyStore() {}
 

@@ -46,7 +46,6 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 import scala.Product;
-import scala.collection.Iterable;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -199,21 +198,45 @@ public final class StateForms {
     }
     ObjectNode form = node(sessions ? "sessions" : "aggregation");
     keys(form, aggregate.groupingExpressions(), definitions);
-    Map<Expression, AggregateFunction> functions = new LinkedHashMap<>();
-    for (NamedExpression each : java(aggregate.aggregateExpressions())) {
-      collect((Expression) each, functions);
-    }
     ArrayNode described = form.putArray("aggregates");
-    for (AggregateFunction each : functions.values()) {
+    for (AggregateExpression each : aggregates(aggregate)) {
       described.add(function(each));
     }
     return form;
   }
 
+  /** Returns the functions of the n-th operator that keeps state, in the order of their buffers. */
+  static List<AggregateFunction> aggregates(LogicalPlan optimized, int number) throws IOException {
+    List<LogicalPlan> keepers = new ArrayList<>();
+    keepers(optimized, new Definitions(optimized), keepers);
+    List<AggregateFunction> found = new ArrayList<>();
+    if (keepers.get(number) instanceof Aggregate aggregate) {
+      aggregates(aggregate).forEach(each -> found.add(each.aggregateFunction()));
+    }
+    return found;
+  }
+
+  private static void keepers(LogicalPlan plan, Definitions definitions, List<LogicalPlan> found) throws IOException {
+    if (form(plan, definitions) != null) {
+      found.add(plan);
+    }
+    for (LogicalPlan child : java(plan.children())) {
+      keepers(child, definitions, found);
+    }
+  }
+
+  private static Iterable<AggregateExpression> aggregates(Aggregate aggregate) {
+    Map<Expression, AggregateExpression> found = new LinkedHashMap<>();
+    for (NamedExpression each : java(aggregate.aggregateExpressions())) {
+      collect((Expression) each, found);
+    }
+    return found.values();
+  }
+
   /** Collects the functions in Spark's order, each as often as Spark keeps a buffer for it: once if it is the same. */
-  private static void collect(Expression expression, Map<Expression, AggregateFunction> found) {
+  private static void collect(Expression expression, Map<Expression, AggregateExpression> found) {
     if (expression instanceof AggregateExpression aggregate) {
-      found.putIfAbsent(aggregate.canonicalized(), aggregate.aggregateFunction());
+      found.putIfAbsent(aggregate.canonicalized(), aggregate);
       return;
     }
     for (Expression child : java(expression.children())) {
@@ -221,8 +244,18 @@ public final class StateForms {
     }
   }
 
-  private static ObjectNode function(AggregateFunction function) throws IOException {
+  private static ObjectNode function(AggregateExpression aggregate) throws IOException {
+    AggregateFunction function = aggregate.aggregateFunction();
     ObjectNode described = JSON.createObjectNode();
+    ArrayNode of = described.putArray("of");
+    for (Expression each : java(function.children())) {
+      if (!each.foldable()) {
+        of.add(unqualified(each).sql());
+      }
+    }
+    if (aggregate.filter().isDefined()) {
+      of.add("where " + unqualified(aggregate.filter().get()).sql());
+    }
     described.put("function", function.getClass().getSimpleName());
     described.put("sql", function.sql());
     described.put("opaque", !(function instanceof DeclarativeAggregate));
@@ -255,6 +288,20 @@ public final class StateForms {
     return described;
   }
 
+  /** Returns an expression whose columns have no names of tables: those are the names of operators. */
+  private static Expression unqualified(Expression expression) {
+    if (expression instanceof Attribute attribute) {
+      return attribute.withQualifier(CollectionConverters.asScala(List.<String>of()).toSeq());
+    }
+    List<Expression> children = new ArrayList<>();
+    for (Expression child : java(expression.children())) {
+      children.add(unqualified(child));
+    }
+    return children.isEmpty()
+        ? expression
+        : expression.withNewChildren(CollectionConverters.asScala(children).toIndexedSeq());
+  }
+
   private static String columns(String type, int count) {
     return count == 1 ? type : type + " x " + count;
   }
@@ -270,7 +317,7 @@ public final class StateForms {
       if (option.isDefined()) {
         element(name, option.get(), inputs, parameters);
       }
-    } else if (value instanceof Iterable<?> values) {
+    } else if (value instanceof scala.collection.Iterable<?> values) {
       int number = 0;
       for (Object each : CollectionConverters.asJava(values)) {
         element(name + "." + number++, each, inputs, parameters);

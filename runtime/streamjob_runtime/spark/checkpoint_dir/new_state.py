@@ -1,8 +1,8 @@
-"""Gives stateful operators of a restored checkpoint empty state, although its query has run.
+"""Gives stateful operators of a restored checkpoint other state, although its query has run.
 
 Spark opens each state store at the version that the last committed batch left, and there is none for an operator that
-is new or keeps state in another form. So the operator gets that version: a snapshot without rows, under a fresh id,
-which the batch's entry in the commit log names. Spark's description of the state is taken from a plan of the new query.
+is new or keeps state in another form. So the operator gets that version: a snapshot under a fresh id, which the batch's
+entry in the commit log names. Spark's description of the state is taken from a plan of the new query.
 """
 
 from __future__ import annotations
@@ -64,6 +64,35 @@ def put_empty_state(
         fresh[str(number)] = [[unique_id] * len(stores) for unique_id in ids]
     relocate(checkpoint, location)
     _name(checkpoint / "commits" / str(batch), fresh)
+
+
+def put_state(checkpoint: Path, location: str, batch: BatchId, number: int, described: Path, partitions: int) -> None:
+    """Replace the state of an operator with the state that was written for it, as of a committed batch.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+        location: the URI by which Spark opens it.
+        batch: the last committed batch.
+        number: the operator.
+        described: a checkpoint directory in which Spark has described the new state, with a snapshot without an id of
+            each store and partition.
+        partitions: the number of state partitions.
+
+    Raises:
+        CheckpointFileMissing, UnreadableCheckpointFile: the checkpoint or the description is not one that Spark 4.3
+            writes.
+    """
+    replace_description(checkpoint, number, described)
+    stores = read_operator_metadata(checkpoint, number, _FIRST).stores
+    ids = [str(uuid.uuid4()) for _ in range(partitions)]
+    for partition, unique_id in enumerate(ids):
+        place = checkpoint / "state" / str(number) / str(partition)
+        for name in stores:
+            store = place if name == "default" else place / name
+            (store / f"{batch + 1}.zip").rename(store / f"{batch + 1}_{unique_id}.zip")
+    relocate(checkpoint, location)
+    # One id for all stores of a partition: Spark has a place in the list for each.
+    _name(checkpoint / "commits" / str(batch), {str(number): [[unique_id] * len(stores) for unique_id in ids]})
 
 
 def replace_description(checkpoint: Path, number: int, described: Path) -> None:

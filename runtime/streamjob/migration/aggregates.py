@@ -1,0 +1,227 @@
+"""Matches the aggregates of an operator with those of its former state, and says how their buffers follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from streamjob.comparison.state_forms import arguments, content
+from streamjob.migration.state import NotCarried
+from streamjob.migration.widening import cast, widens
+from streamjob.snapshot.state_form import AggregateForm
+
+_REPEATED = re.compile(r"(.+) x (\d+)")
+_WIDENING = re.compile(r"CAST\((`?\w+`?) AS (?:DOUBLE|BIGINT|TIMESTAMP|DECIMAL\(\d+, ?\d+\))\)")
+_EXACT = 2**53
+"""Up to here every whole number is a double."""
+
+
+def buffer_types(form: AggregateForm) -> list[str]:
+    """Return the type of each column of an aggregate's buffer."""
+    types: list[str] = []
+    for each in form.buffer:
+        repeated = _REPEATED.fullmatch(each)
+        types += [each] if repeated is None else [repeated[1]] * int(repeated[2])
+    return types
+
+
+def places(forms: Sequence[AggregateForm]) -> list[int]:
+    """Return the place of the first column of each aggregate's buffer, and the number of all columns."""
+    return [0, *accumulate(len(buffer_types(each)) for each in forms)]
+
+
+@dataclass
+class Buffers:
+    """How the buffers of an operator's aggregates follow.
+
+    Args:
+        columns: an expression for each column of the buffers, over `old[n]` and `initial.in`.
+        said: what happens, a sentence each.
+        gaps: what is missing afterwards, a sentence each.
+    """
+
+    columns: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+
+def match_aggregates(
+    before: Sequence[AggregateForm],
+    after: Sequence[AggregateForm],
+    renames: Mapping[str, str],
+    old: Callable[[int], str],
+) -> Buffers:
+    """Return how the buffers follow.
+
+    Args:
+        renames: the present name of a column by its former one.
+        old: names the n-th column of the former buffers in an expression.
+
+    Raises:
+        NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
+    """
+    found, at, starts = Buffers(), places(after), places(before)
+    free = dict(enumerate(before))
+    taken: dict[int, int] = {}
+    for place, each in enumerate(after):
+        same = next((number for number, had in free.items() if _is_same(had, each, renames)), None)
+        if same is not None:
+            taken[place] = same
+            del free[same]
+    for place, each in enumerate(after):
+        if place in taken:
+            had = before[taken[place]]
+            types = zip(buffer_types(had), buffer_types(each), strict=True)
+            columns = [cast(old(starts[taken[place]] + number), was, now) for number, (was, now) in enumerate(types)]
+            found.columns += columns
+            if had.sql != each.sql:
+                found.said.append(f"its {each.sql} continues from {had.sql}")
+            if had.buffer != each.buffer:
+                found.said.append(f"the state of its {each.sql} is widened")
+            continue
+        derived = _derived(each, before, starts, renames, old)
+        if derived is not None:
+            expressions, sources = derived
+            found.columns += expressions
+            found.said.append(
+                f"its {each.sql} is computed from {' and '.join(before[number].sql for number in sources)}"
+            )
+            for number in sources:
+                free.pop(number, None)
+            continue
+        _check_new(place, each, before, after, free)
+        found.columns += [f"initial.i{number}" for number in range(at[place], at[place + 1])]
+        found.gaps.append(
+            f"its {each.sql} begins empty in groups that are open, and covers only the rows from here on in them"
+        )
+    found.said += [f"the state of its {each.sql} is dropped" for each in free.values()]
+    if [taken.get(place) for place in range(len(after))] != list(range(len(before))) and len(taken) == len(after):
+        found.said.append("its aggregates are put into their new order")
+    return found
+
+
+def _is_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, str]) -> bool:
+    if before.function != after.function or _arguments(before, renames) != _arguments(after, {}):
+        return False
+    if before.opaque or after.opaque:
+        return content(before) == content(after)
+    was, now = buffer_types(before), buffer_types(after)
+    return len(was) == len(now) and all(map(widens, was, now))
+
+
+def _arguments(form: AggregateForm, renames: Mapping[str, str]) -> tuple[str, ...]:
+    found = []
+    for each in arguments(form):
+        plain = _WIDENING.sub(r"\1", each)
+        found.append(re.sub(r"\w+", lambda word: renames.get(word[0], word[0]), plain))
+    return tuple(found)
+
+
+def _check_new(
+    place: int,
+    added: AggregateForm,
+    before: Sequence[AggregateForm],
+    after: Sequence[AggregateForm],
+    free: Mapping[int, AggregateForm],
+) -> None:
+    """Refuse an aggregate that may be a former one whose column was renamed, or whose type was changed."""
+    for had in free.values():
+        if had.function == added.function and had.of is None:
+            raise NotCarried(f"the snapshot does not tell what its {had.sql} was computed from")
+        if had.function == added.function and _arguments(had, {}) == _arguments(added, {}):
+            types = f"({', '.join(had.buffer)}), and is ({', '.join(added.buffer)})"
+            raise NotCarried(f"the state of its {added.sql} was {types}")
+    if len(before) == len(after) and place in free and free[place].function == added.function:
+        raise NotCarried(
+            f"its {free[place].sql} is now {added.sql}: whether that is the same column under another name, only you "
+            "know"
+        )
+
+
+def _derived(
+    wanted: AggregateForm,
+    before: Sequence[AggregateForm],
+    starts: Sequence[int],
+    renames: Mapping[str, str],
+    old: Callable[[int], str],
+) -> tuple[list[str], list[int]] | None:
+    """Return the buffer of an aggregate by those of others, and the places of these; None if it does not follow."""
+
+    def of(function: str) -> int | None:
+        same = (
+            number
+            for number, each in enumerate(before)
+            if each.function == function and each.of and _arguments(each, renames) == _arguments(wanted, {})
+        )
+        return next(same, None)
+
+    types = buffer_types(wanted)
+    if wanted.function == "Average":
+        total, count = of("Sum"), of("Count")
+        if total is None or count is None:
+            return None
+        was = buffer_types(before[total])[0]
+        if was != types[0] and not (was == "bigint" and types[0] == "double"):
+            return None
+        return [f"CAST(coalesce({old(starts[total])}, 0) AS {types[0]})", old(starts[count])], [total, count]
+    average = of("Average")
+    if average is None:
+        return None
+    total_of, count_of = old(starts[average]), old(starts[average] + 1)
+    if wanted.function == "Count":
+        return [count_of], [average]
+    if wanted.function != "Sum":
+        return None
+    was = buffer_types(before[average])[0]
+    if types == [was]:
+        return [f"CASE WHEN {count_of} > 0 THEN {total_of} END"], [average]
+    if types == [was, "boolean"]:
+        return [total_of, f"{count_of} = 0"], [average]
+    if types == ["bigint"] and was == "double":
+        exact = f"abs({total_of}) < {_EXACT}D"
+        whole = f"CASE WHEN {exact} THEN CAST({total_of} AS BIGINT) ELSE raise_error('{_NOT_EXACT}') END"
+        return [f"CASE WHEN {count_of} > 0 THEN {whole} END"], [average]
+    return None
+
+
+_NOT_EXACT = f"a sum that was kept for an average is not exact: it is larger than {_EXACT}"
+
+_MERGES: Mapping[str, tuple[str, ...]] = {
+    "Count": ("sum({0})",),
+    "Max": ("max({0})",),
+    "Min": ("min({0})",),
+    "MaxBy": ("max_by({0}, {1})", "max({1})"),
+    "MinBy": ("min_by({0}, {1})", "min({1})"),
+    "BitAndAgg": ("bit_and({0})",),
+    "BitOrAgg": ("bit_or({0})",),
+    "BitXorAgg": ("bit_xor({0})",),
+}
+"""How the buffers of several groups make up that of all: an aggregate for each column, over the columns."""
+
+
+def merged(forms: Sequence[AggregateForm]) -> tuple[str, ...]:
+    """Return how the buffers of several groups make up those of all: aggregates over `v0`, `v1`, ….
+
+    Raises:
+        NotCarried: the buffers of an aggregate cannot be put together.
+    """
+    found: list[str] = []
+    for start, form in zip(places(forms), forms, strict=False):
+        types = buffer_types(form)
+        columns = [f"v{start + number}" for number in range(len(types))]
+        found += [f"CAST({each.format(*columns)} AS {kind})" for each, kind in zip(_merges(form), types, strict=True)]
+    return tuple(found)
+
+
+def _merges(form: AggregateForm) -> tuple[str, ...]:
+    types = buffer_types(form)
+    if form.function == "Sum":
+        # A decimal that has overflowed is null, and stays it.
+        return ("sum({0})",) if len(types) == 1 else ("IF(bool_or({0} IS NULL), NULL, sum({0}))", "bool_and({1})")
+    if form.function == "Average":
+        return ("IF(bool_or({0} IS NULL), NULL, sum({0}))", "sum({1})")
+    if form.function not in _MERGES:
+        raise NotCarried(f"the state of its {form.sql} for several former groups cannot be put together")
+    return _MERGES[form.function]

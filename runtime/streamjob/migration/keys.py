@@ -1,0 +1,96 @@
+"""Matches the key columns of an operator with those of its former state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamjob.comparison.state_forms import window_in_words
+from streamjob.migration.state import NotCarried
+from streamjob.migration.widening import widens
+from streamjob.snapshot.state_form import KeyForm, WindowForm
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedKey:
+    """A key column of the new state.
+
+    Args:
+        place: the place of the former column.
+        before: the former column.
+        after: the new column.
+        window: the new windows if each is the union of several former ones; None if windows stay as they were.
+    """
+
+    place: int
+    before: KeyForm
+    after: KeyForm
+    window: WindowForm | None = None
+
+
+def match_keys(
+    before: Sequence[KeyForm], after: Sequence[KeyForm], renames: Mapping[str, str], watermark_us: int | None
+) -> tuple[MatchedKey, ...]:
+    """Return the former column of each key column.
+
+    Args:
+        renames: the present name of a column by its former one.
+        watermark_us: up to which windows have been closed, in microseconds since 1970; None if none has been.
+
+    Raises:
+        NotCarried: other columns, or other values of them, make up the key.
+    """
+    names = [renames.get(each.name, each.name) for each in before]
+    if sorted(names) != sorted(each.name for each in after) or len(set(names)) < len(names):
+        raise NotCarried(f"its keys were {_listed(before)}, and are {_listed(after)}")
+    return tuple(_matched(names.index(each.name), before, each, watermark_us) for each in after)
+
+
+def _matched(place: int, former: Sequence[KeyForm], after: KeyForm, watermark_us: int | None) -> MatchedKey:
+    before = former[place]
+    if before.window is not None or after.window is not None:
+        if before.window is None or after.window is None:
+            raise NotCarried(f"its key {after.name!r} {'is now' if before.window is None else 'was'} a window")
+        if before.window == after.window:
+            return MatchedKey(place, before, after)
+        _check_union(before.window, after.window, watermark_us)
+        return MatchedKey(place, before, after, after.window)
+    if not widens(before.type, after.type):
+        raise NotCarried(f"its key {after.name!r} was of type {before.type}, and is of type {after.type}")
+    if before.of == after.of and before.samples != after.samples and before.samples and after.samples:
+        if before.type == after.type:
+            was, now = next(each for each in zip(before.samples, after.samples, strict=False) if each[0] != each[1])
+            raise NotCarried(f"its key {after.name!r} is computed in another way: where it was {was!r}, it is {now!r}")
+    elif before.of and after.of and not widens(before.of, after.of):
+        raise NotCarried(
+            f"its key {after.name!r} was made of a column of type {before.of}, and is of one of type {after.of}"
+        )
+    return MatchedKey(place, before, after)
+
+
+def _check_union(before: WindowForm, after: WindowForm, watermark_us: int | None) -> None:
+    changed = f"its windows were {window_in_words(before)}, and are {window_in_words(after)}"
+    if 0 in (before.slide_us, after.slide_us):
+        raise NotCarried(changed)
+    tumbling = before.slide_us == before.size_us and after.slide_us == after.size_us
+    if not tumbling or after.size_us % before.size_us or (after.start_us - before.start_us) % before.size_us:
+        raise NotCarried(f"{changed}: only windows that are made up of former ones can follow from them")
+    if watermark_us is None:
+        return
+    closed = watermark_us - (watermark_us - before.start_us) % before.size_us
+    if (closed - after.start_us) % after.size_us:
+        begin = closed - (closed - after.start_us) % after.size_us
+        raise NotCarried(
+            f"{changed}, and those from {_instant(begin)} to {_instant(closed)} are closed already: their rows would "
+            "be missing in a new one. Take the snapshot while the watermark is in the first former window of a new one"
+        )
+
+
+def _instant(microseconds: int) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
+
+
+def _listed(keys: Sequence[KeyForm]) -> str:
+    return f"({', '.join(f'{each.name} {each.type}' for each in keys)})"

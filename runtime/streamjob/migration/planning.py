@@ -1,0 +1,164 @@
+"""Plans the migration of an operator's state: by inference from both forms, or by the author's query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from streamjob.migration.aggregates import match_aggregates, merged
+from streamjob.migration.keys import MatchedKey, match_keys
+from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
+from streamjob.migration.widening import cast
+from streamjob.snapshot.state_form import StateForm
+
+Planner = Callable[["_Change"], Migration]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The change of an operator's state.
+
+    Args:
+        watermark_us: up to which windows have been closed, in microseconds since 1970; None if none has been.
+    """
+
+    before: KeptState
+    after: KeptState
+    wishes: Wishes
+    watermark_us: int | None
+
+    @property
+    def forms(self) -> tuple[StateForm, StateForm]:
+        before, after = self.before.form, self.after.form
+        if before is None or after is None:
+            raise NotCarried("the snapshot does not say in which form it keeps its state")
+        return before, after
+
+    def keys(self) -> tuple[MatchedKey, ...]:
+        before, after = self.forms
+        return match_keys(before.keys, after.keys, self.wishes.renames, self.watermark_us)
+
+
+def plan(before: KeptState, after: KeptState, wishes: Wishes, watermark_us: int | None) -> Migration:
+    """Return how the state of a changed operator follows from its former state.
+
+    Args:
+        before: the state in the snapshot.
+        after: the state that the operator needs.
+        wishes: what the author says about it.
+        watermark_us: up to which windows have been closed, in microseconds since 1970; None if none has been.
+
+    Raises:
+        NotCarried: it does not follow; the text says why.
+    """
+    if wishes.sql is not None and wishes.of in (None, before.fingerprint):
+        return _by_query(after, wishes.sql)
+    if before.form is not None and after.form is not None and before.form.kind != after.form.kind:
+        raise NotCarried(f"it is of the kind {before.form.kind}, and the operator keeps the kind {after.form.kind}")
+    kind = "" if after.form is None else after.form.kind
+    if kind not in _PLANNERS:
+        raise NotCarried(f"state of the kind {kind or after.operator} is carried over only as it is")
+    return _PLANNERS[kind](_Change(before, after, wishes, watermark_us))
+
+
+def _by_query(after: KeptState, sql: str) -> Migration:
+    families = tuple(FamilyMigration(each, None) for each in after.families)
+    return Migration(families, ("its state is what the query under `migrate` makes of it",), sql=sql)
+
+
+def _aggregation(change: _Change) -> Migration:
+    before, after = change.forms
+    source, target = _only(change.before), _only(change.after)
+    keys = change.keys()
+    buffers = match_aggregates(
+        before.aggregates, after.aggregates, change.wishes.renames, lambda number: f"value.v{number}"
+    )
+    _check_columns(target.value, buffers.columns, change.after)
+    united = any(each.window is not None for each in keys)
+    family = FamilyMigration(
+        target,
+        source,
+        tuple(_key(each, "key.k{}") for each in keys),
+        tuple(buffers.columns),
+        merged(after.aggregates) if united else (),
+    )
+    return Migration((family,), (*_said(keys), *buffers.said), tuple(buffers.gaps))
+
+
+def _sessions(change: _Change) -> Migration:
+    before, after = change.forms
+    source, target = _only(change.before), _only(change.after)
+    keys = change.keys()
+    if any(each.window is not None for each in keys):
+        raise NotCarried("sessions cannot be put together")
+    width = len(before.keys)
+    buffers = match_aggregates(
+        before.aggregates, after.aggregates, change.wishes.renames, lambda number: f"value.v{width + number}"
+    )
+    values = [_key(each, "value.v{}") for each in keys]
+    _check_columns(target.value, [*values, *buffers.columns], change.after)
+    # The key of a session is its other keys and its start.
+    of_key = [value for each, value in zip(keys, values, strict=True) if each.after.window is None]
+    start = f"key.k{len(source.key) - 1}"
+    family = FamilyMigration(target, source, (*of_key, start), (*values, *buffers.columns))
+    return Migration((family,), (*_said(keys), *buffers.said), tuple(buffers.gaps))
+
+
+def _deduplication(change: _Change) -> Migration:
+    source, target = _only(change.before), _only(change.after)
+    keys = change.keys()
+    if [each.type for each in source.value] != [each.type for each in target.value]:
+        raise NotCarried(f"its value was {columns_in_words(source.value)}, and is {columns_in_words(target.value)}")
+    values = tuple(f"value.v{number}" for number in range(len(target.value)))
+    family = FamilyMigration(target, source, tuple(_key(each, "key.k{}") for each in keys), values)
+    return Migration((family,), _said(keys))
+
+
+_PLANNERS: Mapping[str, Planner] = {
+    "aggregation": _aggregation,
+    "sessions": _sessions,
+    "deduplication": _deduplication,
+    "deduplicationWithinWatermark": _deduplication,
+}
+
+
+def _only(state: KeptState) -> Family:
+    if len(state.families) != 1:
+        raise NotCarried(f"it has {len(state.families)} tables of state")
+    return state.families[0]
+
+
+def _key(key: MatchedKey, place: str) -> str:
+    former = place.format(key.place)
+    if key.window is None:
+        return cast(former, key.before.type, key.after.type)
+    size, start = key.window.size_us, key.window.start_us
+    of_start = f"unix_micros({former}.start)"
+    begin = f"{of_start} - pmod({of_start} - {start}, {size})"
+    return f"named_struct('start', timestamp_micros({begin}), 'end', timestamp_micros({begin} + {size}))"
+
+
+def _said(keys: Sequence[MatchedKey]) -> tuple[str, ...]:
+    said = []
+    for place, each in enumerate(keys):
+        if each.before.name != each.after.name:
+            said.append(f"its key {each.before.name!r} is called {each.after.name!r}")
+        if each.before.type != each.after.type:
+            said.append(f"its key {each.after.name!r} of type {each.before.type} becomes {each.after.type}")
+        if each.window is not None:
+            said.append(f"its windows are put together to windows of {each.window.size_us / 1_000_000:g} s")
+        elif each.place != place:
+            said.append(f"its key {each.after.name!r} moves from place {each.place + 1} to {place + 1}")
+    return tuple(said)
+
+
+def _check_columns(columns: Sequence[Column], expressions: Sequence[str], state: KeptState) -> None:
+    if len(columns) != len(expressions):
+        raise NotCarried(
+            f"Spark keeps {len(columns)} columns for its {state.operator}, and its form tells of {len(expressions)}"
+        )
+
+
+def columns_in_words(columns: Sequence[Column]) -> str:
+    """Return columns as in a schema, in parentheses."""
+    return f"({', '.join(f'{each.name} {each.type.upper()}' for each in columns)})"

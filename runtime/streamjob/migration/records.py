@@ -1,0 +1,38 @@
+"""The record of a migration, which the job's checkpoints keep from then on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from streamjob.ids import ChainUid, OperatorUid
+
+
+class MigrationRecord(BaseModel):
+    """What a migration did to the state of an operator, for whoever asks later why the state changed.
+
+    `snapshot` is the one that the state comes from; `operators` may have several if either may own the state.
+    `before` and `after` are fingerprints of the forms. The checksums are sums of the hashes of all rows as stored,
+    modulo 2^64; the one after was compared with what Spark reads back. `migrated` is in seconds since 1970.
+    """
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    snapshot: str
+    chain: ChainUid
+    operators: tuple[OperatorUid, ...]
+    state: str
+    how: Literal["inferred", "sql"]
+    said: tuple[str, ...]
+    gaps: tuple[str, ...] = ()
+    sql: str | None = None
+    before: str
+    after: str
+    rows_before: int
+    rows_after: int
+    checksum_before: int
+    checksum_after: int
+    seconds: float
+    migrated: float

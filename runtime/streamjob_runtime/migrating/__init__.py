@@ -1,0 +1,1 @@
+"""Changes the state of restored chains to the form that their new queries need, by Spark, and verifies it."""

@@ -1,0 +1,159 @@
+"""Writes the new state of operators into a restored checkpoint, and verifies what Spark reads back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.comparison.rewrite_checks import Contents
+from streamjob.errors import CannotRestore
+from streamjob.ids import BatchId
+from streamjob.migration.state import KeptState
+from streamjob_runtime.migrating.stored_rows import contents, stored_rows, total
+from streamjob_runtime.migrating.transforming import OperatorMigration, encode, transform
+from streamjob_runtime.spark.checkpoint_dir.logs import read_commit
+from streamjob_runtime.spark.checkpoint_dir.new_state import put_state
+from streamjob_runtime.spark.gateway import java_errors, java_frame, java_session, our_java, thrown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Stored = Mapping[tuple[str, str, int], Contents]
+"""What state has, by store, column family and partition; what has no rows is left out."""
+
+_UNDO = "undo the change, or give the state up with --allow-non-restored-state; the snapshot is as it was"
+_STORED = "partition INT, key_bytes BINARY, value_bytes BINARY, column_family_name STRING"
+
+log = logging.getLogger("streamjob")
+
+
+class StateNotMigrated(CannotRestore):
+    """Spark cannot compute or write the new state of an operator."""
+
+
+class KeysMerged(CannotRestore):
+    """Several rows of the former state have one key in the new state."""
+
+
+class StateMigratedWrongly(CannotRestore):
+    """Spark reads other state back than a migration wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What a migration did: the content of the state before and after, and the seconds that it took."""
+
+    each: OperatorMigration
+    before: Contents
+    after: Contents
+    seconds: float
+
+
+def migrate(
+    spark: SparkSession,
+    checkpoint: Path,
+    location: str,
+    batch: BatchId,
+    migrations: Iterable[OperatorMigration],
+    described: Path,
+) -> tuple[Migrated, ...]:
+    """Replace the state of operators of a restored checkpoint with what their migrations make of it.
+
+    The new state is a snapshot of the batch's version under fresh ids. It is written beside the checkpoint and put in
+    place as a whole. The checkpoint is local, so that an interrupted migration starts again from the snapshot.
+
+    Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+        location: the URI by which Spark opens it.
+        batch: its last committed batch.
+        described: a checkpoint directory in which Spark has described the new state.
+
+    Raises:
+        MigrationQueryRefused: an author's query is not valid, or returns other columns.
+        StateNotMigrated: Spark cannot compute or write the new state.
+        KeysMerged: the new state has several rows for a key.
+        StateMigratedWrongly: what Spark reads back differs from what was written.
+    """
+    return tuple(_migrate(spark, checkpoint, location, batch, each, described) for each in migrations)
+
+
+def _migrate(
+    spark: SparkSession, checkpoint: Path, location: str, batch: BatchId, each: OperatorMigration, described: Path
+) -> Migrated:
+    log.warning("Migrating %s: %s", each.label, "; ".join(each.migration.said) or "its columns change")
+    begun = time.monotonic()
+    partitions = len((read_commit(checkpoint, batch).state_ids or {})[each.number])
+    try:
+        before = _read(spark, location, each.number, each.before, batch, partitions)
+        rows = encode(spark, each, transform(spark, each, location, batch), described, partitions)
+        written = {
+            (store, *place): content
+            for store in _stores(each.after)
+            for place, content in _write(spark, each, rows.get(store), store, described, batch, partitions).items()
+        }
+        put_state(checkpoint, location, batch, each.number, described, partitions)
+        after = _read(spark, location, each.number, each.after, batch, partitions)
+    except java_errors() as error:
+        reason = str(thrown(error).getMessage()).partition("\n")[0]
+        raise StateNotMigrated(f"Spark cannot migrate {each.label}: {reason}", _UNDO) from error
+    if total(after.values()).rows < total(written.values()).rows:
+        raise KeysMerged(
+            f"Several rows of {each.label} have one key after its migration: {_told(written)} were written, and "
+            f"{total(after.values()).rows} are there",
+            "group the rows by their keys in the query under `migrate`, or undo the change; the snapshot is as it was",
+        )
+    if after != written:
+        raise StateMigratedWrongly(
+            f"{each.label} was migrated wrongly: {_told(written)} were written, and Spark reads {_told(after)}",
+            _UNDO,
+        )
+    found = Migrated(each, total(before.values()), total(after.values()), time.monotonic() - begun)
+    log.warning(
+        "Migrated %s: %d rows became %d, verified, in %.1f s",
+        each.label,
+        found.before.rows,
+        found.after.rows,
+        found.seconds,
+    )
+    return found
+
+
+def _stores(state: KeptState) -> list[str]:
+    return list(dict.fromkeys(each.store for each in state.families))
+
+
+def _read(
+    spark: SparkSession, location: str, number: int, state: KeptState, batch: BatchId, partitions: int
+) -> dict[tuple[str, str, int], Contents]:
+    return {
+        (store, *place): content
+        for store in _stores(state)
+        for place, content in contents(stored_rows(spark, location, number, store, batch), partitions).items()
+    }
+
+
+def _write(
+    spark: SparkSession,
+    each: OperatorMigration,
+    rows: DataFrame | None,
+    store: str,
+    described: Path,
+    batch: BatchId,
+    partitions: int,
+) -> dict[tuple[str, int], Contents]:
+    """Write a store; return what was written by column family and partition."""
+    frame = spark.createDataFrame([], _STORED) if rows is None else rows
+    java, session, found = our_java(spark).StateRows, java_session(spark), {}
+    for line in java.write(session, java_frame(frame), described.as_uri(), each.number, store, batch, partitions):
+        partition, count, checksum, family = line.split(" ", 3)
+        found[family, int(partition)] = Contents(int(count), int(checksum), 0)
+    return found
+
+
+def _told(state: Stored) -> str:
+    found = total(state.values())
+    return f"{found.rows} rows with the checksum {found.checksum}, {found.misplaced} of them in the wrong partition"

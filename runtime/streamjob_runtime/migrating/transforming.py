@@ -1,0 +1,180 @@
+"""Computes the rows of an operator's new state from its former rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.errors import CannotRestore
+from streamjob.ids import BatchId
+from streamjob.migration.planning import columns_in_words
+from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration
+from streamjob.migration.tables import STATE, TableColumn, key_of_table, table_of
+from streamjob.migration.widening import cast, widens
+from streamjob_runtime.spark.gateway import frame_of, java_frame, java_session, our_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class MigrationQueryRefused(CannotRestore):
+    """The query of a migration does not return the state that its operator needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMigration:
+    """The migration of the state of one operator of a restored checkpoint.
+
+    Args:
+        number: the operator's number in the new query, and in the checkpoint.
+        label: its name in messages: `the state of 'counts'`.
+        before: the state that the checkpoint has.
+        after: the state that the query needs.
+        migration: how it follows.
+        initial: the buffers of the new operator's aggregates before any input, in one row.
+    """
+
+    number: int
+    label: str
+    before: KeptState
+    after: KeptState
+    migration: Migration
+    initial: DataFrame
+
+
+def transform(
+    spark: SparkSession, each: OperatorMigration, location: str, batch: BatchId
+) -> Mapping[tuple[str, str], DataFrame]:
+    """Return the rows of the new state by store and column family, with the columns `key` and `value`; not computed.
+
+    Args:
+        location: the URI by which Spark opens the checkpoint with the former state.
+        batch: its last committed batch.
+
+    Raises:
+        MigrationQueryRefused: the author's query is not valid, or returns other columns.
+    """
+    if each.migration.sql is not None:
+        family = each.after.families[0]
+        return {(family.store, family.name): _by_query(spark, each, location, batch)}
+    return {
+        (family.target.store, family.target.name): _inferred(spark, each, family, location, batch)
+        for family in each.migration.families
+        if family.source is not None
+    }
+
+
+def read_rows(spark: SparkSession, location: str, number: int, family: Family, batch: BatchId) -> DataFrame:
+    """Return the rows of a column family of a stopped query, with the columns `key` and `value`."""
+    rows = our_java(spark).StateRows
+    return frame_of(spark, rows.read(java_session(spark), location, number, family.store, family.name, batch))
+
+
+def _inferred(
+    spark: SparkSession, each: OperatorMigration, family: FamilyMigration, location: str, batch: BatchId
+) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    assert family.source is not None
+    rows = read_rows(spark, location, each.number, family.source, batch)
+    if any("initial." in expression for expression in family.value):
+        rows = rows.crossJoin(f.broadcast(each.initial.select(f.struct("*").alias("initial"))))
+    new = rows.select(_struct("k", family.key).alias("key"), _struct("v", family.value).alias("value"))
+    if not family.merged:
+        return new
+    flat = new.select("key", "value.*")
+    names = [f"v{number}" for number in range(len(family.merged))]
+    merged = [f.expr(expression).alias(name) for name, expression in zip(names, family.merged, strict=True)]
+    return flat.groupBy("key").agg(*merged).select("key", f.struct(*names).alias("value"))
+
+
+def _struct(prefix: str, expressions: Sequence[str]) -> SparkColumn:
+    from pyspark.sql import functions as f
+
+    return f.struct(*[f.expr(expression).alias(f"{prefix}{number}") for number, expression in enumerate(expressions)])
+
+
+def _by_query(spark: SparkSession, each: OperatorMigration, location: str, batch: BatchId) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    former, wanted = table_of(each.before), table_of(each.after)
+    # A session of its own: an operator of the job may be called `state`.
+    session = spark.newSession()
+    rows = read_rows(session, location, each.number, each.before.families[0], batch)
+    rows.selectExpr(*[f"{column.place} AS `{column.name}`" for column in former]).createOrReplaceTempView(STATE)
+    try:
+        found = session.sql(each.migration.sql or "")
+    except PySparkException as error:
+        raise _refused(each, f"{str(error).partition(chr(10))[0]}") from error
+    columns = _ordered(each, found, wanted)
+    key, value = key_of_table(each.after), each.after.families[0].value
+    there = {column.place: expression for column, expression in zip(wanted, columns, strict=True)}
+    values = [there.get(f"value.v{number}", "CAST(NULL AS int)") for number in range(len(value))]
+    keys = [_part(there, place) for place in key]
+    from pyspark.sql import functions as f
+
+    new = found.select(_struct("k", keys).alias("key"), _struct("v", values).alias("value"))
+    return frame_of(spark, java_frame(new.select(f.col("key"), f.col("value"))))
+
+
+def _part(there: Mapping[str, str], place: str) -> str:
+    if place in there:
+        return there[place]
+    column, _, field = place.rpartition(".")
+    return f"{there[column]}.{field}"
+
+
+def _ordered(each: OperatorMigration, found: DataFrame, wanted: Sequence[TableColumn]) -> list[str]:
+    """Return the expressions of the wanted columns over those that a query returns."""
+    types = {field.name.lower(): field.dataType.simpleString() for field in found.schema.fields}
+    if len(types) != len(found.columns) or types.keys() != {column.name.lower() for column in wanted}:
+        raise _refused(each, f"it returns ({', '.join(found.columns)})")
+    for column in wanted:
+        had = types[column.name.lower()]
+        if not widens(_plain(had), _plain(column.type)):
+            raise _refused(each, f"its {column.name} is of type {had}, and not {column.type}")
+    return [cast(f"`{column.name}`", types[column.name.lower()], column.type) for column in wanted]
+
+
+def _plain(kind: str) -> str:
+    return kind.replace(" ", "")
+
+
+def _refused(each: OperatorMigration, reason: str) -> MigrationQueryRefused:
+    def words(state: KeptState) -> str:
+        return columns_in_words([Column(column.name, column.type) for column in table_of(state)])
+
+    return MigrationQueryRefused(
+        f"The query that migrates {each.label} cannot be used: {reason}",
+        f"select {words(each.after)} from {STATE} {words(each.before)}",
+    )
+
+
+def encode(
+    spark: SparkSession,
+    each: OperatorMigration,
+    rows: Mapping[tuple[str, str], DataFrame],
+    described: Path,
+    partitions: int,
+) -> Mapping[str, DataFrame]:
+    """Return rows as they are stored, by store; not computed.
+
+    Args:
+        rows: by store and column family; see `transform`.
+        described: a checkpoint directory in which Spark has described the new state.
+        partitions: the number of state partitions.
+    """
+    java = our_java(spark).StateRows
+    found: dict[str, DataFrame] = {}
+    for (store, family), frame in rows.items():
+        encoded = frame_of(
+            spark,
+            java.encode(
+                java_session(spark), java_frame(frame), described.as_uri(), each.number, store, family, partitions
+            ),
+        )
+        found[store] = encoded if store not in found else found[store].unionAll(encoded)
+    return found

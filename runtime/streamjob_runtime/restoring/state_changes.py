@@ -1,0 +1,197 @@
+"""Finds the operators of a chain that need state in another form, and plans how it follows from the former one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.comparison.empty_starts import EMPTY
+from streamjob.comparison.operator_matching import Keeper, Matched
+from streamjob.comparison.refusals import StateChanged
+from streamjob.comparison.state_forms import differences
+from streamjob.errors import CannotRestore
+from streamjob.ids import BatchId, ChainUid, OperatorUid
+from streamjob.job.model.spec import JobSpec
+from streamjob.migration.planning import columns_in_words, plan
+from streamjob.migration.state import Column, Family, KeptState, Migration, NotCarried, Wishes, wishes_of
+from streamjob.migration.tables import STATE, table_of
+from streamjob.snapshot.manifest import ChainState
+from streamjob.snapshot.state_form import StateForm
+from streamjob_runtime.chain.dataflow import Dataflow
+from streamjob_runtime.chain.query_planning import initial_buffers
+from streamjob_runtime.migrating.transforming import OperatorMigration
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import Columns, operator_names, store_schemas
+from streamjob_runtime.spark.gateway import java_session, our_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class PlannedChanges:
+    """The operators that need their state in another form, by their numbers in the new query.
+
+    Args:
+        migrations: those whose state follows from the former one.
+        causes: why the state of the others does not.
+    """
+
+    migrations: dict[int, OperatorMigration] = field(default_factory=dict)
+    causes: dict[int, CannotRestore] = field(default_factory=dict)
+
+    @property
+    def in_words(self) -> dict[int, str]:
+        """How each state changes."""
+        return {number: in_words(each.migration) for number, each in self.migrations.items()}
+
+
+def in_words(migration: Migration) -> str:
+    """Return what a migration does, and what is missing afterwards."""
+    return "; ".join((*migration.said, *migration.gaps)) or "its columns get new names"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of the state of a chain.
+
+    Args:
+        described: a checkpoint directory in which Spark has described the state of the new query's first batch.
+        checkpoint: the restored checkpoint.
+        state: the state that the chain takes over.
+        strict: whether a migration after which something is missing is refused.
+    """
+
+    spark: SparkSession
+    chain: ChainUid
+    dataflow: Dataflow
+    described: Path
+    checkpoint: Path
+    state: ChainState
+    strict: bool
+
+    def plan(
+        self, matched: Matched, planned: Mapping[int, Keeper], spec: JobSpec, decided: Collection[int]
+    ) -> PlannedChanges:
+        """Plan the migration of each operator that needs one.
+
+        Args:
+            matched: the former operator for each operator of the new query.
+            planned: the operators of the new query.
+            spec: the job, which may say how state follows.
+            decided: the numbers of operators that do not take over state.
+        """
+        found, before = PlannedChanges(), self._forms(self.checkpoint, self.state.batch, self.state.forms)
+        after = self._forms(self.described, BatchId(0), self.dataflow.forms)
+        reasons = dict(reversed([*self._differences(matched, before, after), *self._changed(matched)]))
+        changed = {number: had for number, had in matched.numbers.items() if number in reasons.keys() - set(decided)}
+        if not changed:
+            return found
+        former = self._kept(self.checkpoint.absolute().as_uri(), self.state.batch, before)
+        needed = self._kept(self.described.absolute().as_uri(), BatchId(0), after)
+        for number, had in changed.items():
+            uids = planned[number].uids
+            was, now, wishes = former[had], needed[number], wishes_of(spec, uids)
+            try:
+                migration = plan(was, now, wishes, self._closed_us())
+                if self.strict and migration.gaps:
+                    raise NotCarried("; ".join(migration.gaps))
+            except NotCarried as refusal:
+                found.causes[number] = not_fitting(uids, _reason(str(refusal), was, wishes), _ways(uids, was, now))
+                continue
+            initial = initial_buffers(self.spark, self.dataflow, number)
+            label = f"the state of {listed(uids)}"
+            found.migrations[number] = OperatorMigration(number, label, was, now, migration, initial)
+        return found
+
+    def _forms(self, checkpoint: Path, batch: BatchId, forms: tuple[StateForm, ...]) -> dict[int, StateForm]:
+        numbers = operator_names(checkpoint, batch)
+        return dict(zip(numbers, forms, strict=True)) if len(numbers) == len(forms) else {}
+
+    def _differences(
+        self, matched: Matched, before: Mapping[int, StateForm], after: Mapping[int, StateForm]
+    ) -> Iterator[tuple[int, str]]:
+        for number, had in matched.numbers.items():
+            if number in after and had in before:
+                for reason in differences(before[had], after[number]):
+                    yield number, reason
+
+    def _changed(self, matched: Matched) -> Iterator[tuple[int, str]]:
+        for number, had in matched.numbers.items():
+            now = store_schemas(self.described / "state" / str(number))
+            then = store_schemas(self.checkpoint / "state" / str(had))
+            for store in now.keys() & then.keys():
+                for what, was, is_ in zip(("key", "value"), then[store], now[store], strict=True):
+                    if was != is_:
+                        yield number, f"its {what} was ({_columns(was)}), and is ({_columns(is_)})"
+
+    def _kept(self, location: str, batch: BatchId, forms: Mapping[int, StateForm]) -> dict[int, KeptState]:
+        described = json.loads(our_java(self.spark).StateRows.describe(java_session(self.spark), location, batch))
+        return {
+            each["number"]: KeptState(
+                each["name"],
+                forms.get(each["number"]),
+                tuple(
+                    Family(
+                        family["store"],
+                        family["family"],
+                        tuple(Column(**column) for column in family["key"]),
+                        tuple(Column(**column) for column in family["value"]),
+                        family["many"],
+                    )
+                    for family in each["families"]
+                ),
+            )
+            for each in described
+        }
+
+    def _closed_us(self) -> int | None:
+        # The watermark by which the last batch has dropped state: the next one has not dropped any yet.
+        watermark_ms = int(read_offsets(self.checkpoint, self.state.batch).metadata.get("batchWatermarkMs", 0))
+        return watermark_ms * 1000 if watermark_ms > 0 else None
+
+
+def not_fitting(uids: Set[OperatorUid], reason: str, ways: str = "undo the change") -> StateChanged:
+    """Return the refusal of state that an operator cannot continue with."""
+    return StateChanged(
+        f"The state of {listed(uids)} does not fit what it keeps: {reason}",
+        f"{ways}, or give the state up with --allow-non-restored-state: {EMPTY}",
+    )
+
+
+def listed(uids: Set[OperatorUid]) -> str:
+    """Return uids in words."""
+    return " or ".join(repr(uid) for uid in sorted(uids))
+
+
+def _reason(refusal: str, before: KeptState, wishes: Wishes) -> str:
+    if wishes.sql is None:
+        return refusal
+    return f"{refusal}; the query under `migrate` is for the form {wishes.of}, and this is {before.fingerprint}"
+
+
+def _ways(uids: Set[OperatorUid], before: KeptState, after: KeptState) -> str:
+    """Return what makes the state fit: the job as it was, names of renamed columns, or a query."""
+    ways = "undo the change; if a column was renamed, give the operator `renames: {former: present}`"
+    try:
+        was, now = (
+            columns_in_words([Column(each.name, each.type) for each in table_of(state)]) for state in (before, after)
+        )
+    except NotCarried:
+        return ways
+    uid = min(uids)
+    return (
+        f"{ways}; or give the job `migrate: {{{uid}: {{from: {before.fingerprint}, sql: …}}}}` with a query that "
+        f"selects {now} from {STATE} {was}"
+    )
+
+
+def _table(state: KeptState) -> str:
+    return columns_in_words([Column(each.name, each.type) for each in table_of(state)])
+
+
+def _columns(columns: Columns) -> str:
+    return ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in columns)
