@@ -1,0 +1,123 @@
+"""The buffers of changed aggregates follow from the former ones, or the change is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.migration.aggregates import match_aggregates, merged
+from streamjob.migration.state import NotCarried
+from streamjob.snapshot.state_form import AggregateForm
+
+
+def aggregate(call: str, *buffer: str, opaque: bool = False, **parameters: str) -> AggregateForm:
+    """Return the form of a call such as `Sum(x)`."""
+    function, _, of = call.removesuffix(")").partition("(")
+    return AggregateForm(
+        function=function,
+        sql=f"{function.lower()}({of})",
+        opaque=opaque,
+        buffer=buffer,
+        inputs=(),
+        parameters=dict(parameters),
+        of=tuple(filter(None, of.split(", "))),
+    )
+
+
+COUNT = aggregate("Count()", "bigint")
+COUNT_X = aggregate("Count(x)", "bigint")
+SUM_X = aggregate("Sum(x)", "bigint")
+SUM_DOUBLE = aggregate("Sum(x)", "double")
+SUM_DECIMAL = aggregate("Sum(x)", "decimal(20,2)", "boolean")
+AVG_X = aggregate("Average(x)", "double", "bigint")
+AVG_DECIMAL = aggregate("Average(x)", "decimal(20,2)", "bigint")
+MAX_X = aggregate("Max(x)", "int")
+MAX_Y = aggregate("Max(y)", "int")
+LIST = aggregate("CollectList(x)", "binary", opaque=True)
+
+
+def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: str) -> list[str]:
+    return match_aggregates(before, after, renames, lambda number: f"v{number}").columns
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([COUNT, MAX_X], [MAX_X, COUNT], ["v1", "v0"]),
+        ([COUNT, AVG_X, MAX_X], [COUNT, MAX_X], ["v0", "v3"]),
+        ([COUNT], [COUNT, AVG_X], ["v0", "initial.i1", "initial.i2"]),
+        ([COUNT], [AVG_X, COUNT], ["initial.i0", "initial.i1", "v0"]),
+        ([LIST, COUNT], [COUNT, LIST], ["v1", "v0"]),
+        ([MAX_X], [aggregate("Max(x)", "bigint")], ["CAST(v0 AS bigint)"]),
+        ([SUM_DECIMAL], [aggregate("Sum(x)", "decimal(24,4)", "boolean")], ["CAST(v0 AS decimal(24,4))", "v1"]),
+        (
+            [aggregate("StddevPop(CAST(x AS DOUBLE))", "double x 3")],
+            [aggregate("StddevPop(x)", "double x 3")],
+            ["v0", "v1", "v2"],
+        ),
+        ([SUM_X, COUNT_X], [AVG_X], ["CAST(coalesce(v0, 0) AS double)", "v1"]),
+        ([SUM_DECIMAL, COUNT_X], [AVG_DECIMAL], ["CAST(coalesce(v0, 0) AS decimal(20,2))", "v2"]),
+        ([AVG_X], [SUM_DOUBLE, COUNT_X], ["CASE WHEN v1 > 0 THEN v0 END", "v1"]),
+        ([AVG_DECIMAL], [SUM_DECIMAL, COUNT_X], ["v0", "v1 = 0", "v1"]),
+        ([AVG_X, MAX_X], [AVG_X, SUM_DOUBLE, MAX_X], ["v0", "v1", "CASE WHEN v1 > 0 THEN v0 END", "v2"]),
+    ],
+)
+def test_buffers_follow_from_former_ones(
+    before: list[AggregateForm], after: list[AggregateForm], expected: list[str]
+) -> None:
+    assert columns(before, after) == expected
+
+
+def test_a_sum_of_whole_numbers_follows_from_an_average_only_while_it_is_exact() -> None:
+    (total,) = columns([AVG_X], [SUM_X])
+
+    assert "abs(v0) < 9007199254740992D THEN CAST(v0 AS BIGINT) ELSE raise_error(" in total
+
+
+def test_a_renamed_column_is_known_by_what_the_author_says() -> None:
+    assert columns([COUNT, MAX_X], [COUNT, MAX_Y], x="y") == ["v0", "v1"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ([MAX_X], [MAX_Y], "its max(x) is now max(y): whether that is the same column"),
+        ([aggregate("Max(x)", "bigint")], [MAX_X], "the state of its max(x) was (bigint), and is (int)"),
+        ([LIST], [aggregate("CollectList(x)", "binary", opaque=True, ignoreNulls="false")], "the state of its"),
+        ([MAX_X.model_copy(update={"of": None})], [MAX_X, COUNT], "does not tell what its max(x) was computed from"),
+    ],
+)
+def test_an_aggregate_that_may_be_a_former_one_is_not_begun_empty(
+    before: list[AggregateForm], after: list[AggregateForm], words: str
+) -> None:
+    with pytest.raises(NotCarried) as refused:
+        columns(before, after)
+
+    assert words in str(refused.value)
+
+
+def test_a_count_of_all_rows_does_not_make_an_average() -> None:
+    found = match_aggregates([SUM_X, COUNT], [AVG_X, COUNT], {}, lambda number: f"v{number}")
+
+    assert found.columns == ["initial.i0", "initial.i1", "v1"]
+    assert "its average(x) begins empty in groups that are open" in found.gaps[0]
+    assert found.said == ["the state of its sum(x) is dropped"]
+
+
+def test_buffers_of_several_groups_are_put_together_by_aggregates_of_their_columns() -> None:
+    best = aggregate("MaxBy(x, y)", "string", "int")
+
+    assert merged([COUNT, SUM_DECIMAL, best]) == (
+        "CAST(sum(v0) AS bigint)",
+        "CAST(IF(bool_or(v1 IS NULL), NULL, sum(v1)) AS decimal(20,2))",
+        "CAST(bool_and(v2) AS boolean)",
+        "CAST(max_by(v3, v4) AS string)",
+        "CAST(max(v4) AS int)",
+    )
+
+
+@pytest.mark.parametrize(
+    "form", [LIST, aggregate("First(x)", "int", "boolean"), aggregate("StddevPop(x)", "double x 3")]
+)
+def test_buffers_that_depend_on_an_order_are_not_put_together(form: AggregateForm) -> None:
+    with pytest.raises(NotCarried):
+        merged([form])

@@ -1,0 +1,78 @@
+"""The key columns of a changed operator are matched with the former ones by name, type, and how they are computed."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.migration.keys import match_keys
+from streamjob.migration.state import NotCarried
+from streamjob.snapshot.state_form import KeyForm, WindowForm
+
+MINUTE = 60_000_000
+WINDOW = "struct<start:timestamp,end:timestamp>"
+
+
+def key(name: str, kind: str = "string", of: str | None = None, samples: tuple[str, ...] = ()) -> KeyForm:
+    return KeyForm(name=name, type=kind, of=of, samples=samples)
+
+
+def window(size: int, slide: int | None = None, start: int = 0) -> KeyForm:
+    form = WindowForm(size_us=size, slide_us=size if slide is None else slide, start_us=start)
+    return KeyForm(name="window", type=WINDOW, window=form)
+
+
+def test_columns_are_matched_by_name_in_any_order_and_by_their_former_names() -> None:
+    found = match_keys(
+        [key("k"), key("day", "date")], [key("day", "timestamp"), key("airport")], {"k": "airport"}, None
+    )
+
+    assert [(each.place, each.before.name, each.after.name) for each in found] == [
+        (1, "day", "day"),
+        (0, "k", "airport"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ([key("k")], [key("j")], "its keys were (k string), and are (j string)"),
+        ([key("k")], [key("k"), key("j")], "and are (k string, j string)"),
+        ([key("k"), key("j")], [key("k")], "its keys were (k string, j string)"),
+        ([key("k", "bigint")], [key("k", "int")], "was of type bigint, and is of type int"),
+        ([key("k", of="string", samples=("A",))], [key("k", of="string", samples=("a",))], "where it was 'A'"),
+        ([key("k", of="string")], [key("k", of="int")], "of a column of type string, and is of one of type int"),
+        ([window(MINUTE)], [key("window", WINDOW)], "its key 'window' was a window"),
+        ([key("window", WINDOW)], [window(MINUTE)], "its key 'window' is now a window"),
+        ([window(MINUTE)], [window(90_000_000)], "only windows that are made up of former ones"),
+        ([window(MINUTE)], [window(5 * MINUTE, start=1)], "only windows that are made up of former ones"),
+        ([window(2 * MINUTE, MINUTE)], [window(4 * MINUTE)], "only windows that are made up of former ones"),
+        ([window(MINUTE)], [window(4 * MINUTE, MINUTE)], "only windows that are made up of former ones"),
+        ([window(MINUTE, 0)], [window(2 * MINUTE, 0)], "its windows were sessions with a gap of 60 s"),
+    ],
+)
+def test_other_keys_are_refused(before: list[KeyForm], after: list[KeyForm], words: str) -> None:
+    with pytest.raises(NotCarried) as refused:
+        match_keys(before, after, {}, None)
+
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("closed", [None, 0, 5 * MINUTE, 5 * MINUTE + 1, 6 * MINUTE - 1, -5 * MINUTE])
+def test_windows_are_put_together_while_none_of_a_new_one_is_closed(closed: int | None) -> None:
+    (found,) = match_keys([window(MINUTE)], [window(5 * MINUTE)], {}, closed)
+
+    assert found.window == WindowForm(size_us=5 * MINUTE, slide_us=5 * MINUTE, start_us=0)
+
+
+@pytest.mark.parametrize("closed", [6 * MINUTE, 9 * MINUTE + 1, -1])
+def test_windows_are_not_put_together_behind_a_part_of_a_new_one(closed: int) -> None:
+    with pytest.raises(NotCarried, match="are closed already: their rows would be missing"):
+        match_keys([window(MINUTE)], [window(5 * MINUTE)], {}, closed)
+
+
+def test_windows_with_an_offset_are_compared_with_its_windows() -> None:
+    before, after = [window(MINUTE, start=10)], [window(5 * MINUTE, start=10)]
+
+    assert match_keys(before, after, {}, 5 * MINUTE + 10)
+    with pytest.raises(NotCarried):
+        match_keys(before, after, {}, 5 * MINUTE + 9)
