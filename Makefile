@@ -26,7 +26,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-buckets bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate golden hooks lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-buckets bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-migrations bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate golden hooks lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +67,9 @@ bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's
 
 bench-load: $(READY) ## Measure the rate behind a backlog, and latency by load (ARGS="--help")
 	$(BIN)/python -m bench.load $(ARGS)
+
+bench-migrations: $(READY) ## Measure the migration of state to the form of a changed query (ARGS="--help")
+	$(BIN)/python -m bench.migrations $(ARGS)
 
 bench-nexmark: $(READY) ## Measure Nexmark's queries against Flink and plain Spark (ARGS="--help")
 	$(BIN)/python -m bench.nexmark $(ARGS)

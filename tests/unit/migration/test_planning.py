@@ -1,0 +1,139 @@
+"""A migration says for each column of the new state how it follows; what does not follow is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamjob.migration.planning import plan
+from streamjob.migration.state import Column, Family, KeptState, NotCarried, Wishes
+from streamjob.migration.tables import key_of_table, table_of
+from streamjob.snapshot.state_form import AggregateForm, KeyForm, StateForm, WindowForm
+
+MINUTE = 60_000_000
+WINDOW = "struct<start:timestamp,end:timestamp>"
+COUNT = AggregateForm(
+    function="Count", sql="count(1)", opaque=False, buffer=("bigint",), inputs=(), parameters={}, of=()
+)
+
+
+def columns(*each: str) -> tuple[Column, ...]:
+    return tuple(Column(*column.split(" ")) for column in each)
+
+
+def kept(
+    kind: str, keys: tuple[KeyForm, ...], key: tuple[str, ...], value: tuple[str, ...], *of: AggregateForm
+) -> KeptState:
+    form = StateForm(kind=kind, keys=keys, aggregates=of, parameters={})
+    return KeptState(kind, form, (Family("default", "default", columns(*key), columns(*value)),))
+
+
+def key(name: str, kind: str = "string") -> KeyForm:
+    return KeyForm(name=name, type=kind)
+
+
+def window(minutes: int, slide: int | None = None) -> KeyForm:
+    size = minutes * MINUTE
+    form = WindowForm(size_us=size, slide_us=size if slide is None else slide, start_us=0)
+    return KeyForm(name="window" if slide is None else "session_window", type=WINDOW, window=form)
+
+
+def test_columns_of_keys_move_and_are_cast() -> None:
+    before = kept("deduplication", (key("k"), key("n", "int")), ("k string", "n int"), ("__dummy__ void",))
+    after = kept("deduplication", (key("n", "bigint"), key("j")), ("n bigint", "j string"), ("__dummy__ void",))
+
+    found = plan(before, after, Wishes({"k": "j"}), None)
+
+    assert found.families[0].key == ("CAST(key.k1 AS bigint)", "key.k0")
+    assert found.families[0].value == ("value.v0",)
+    assert found.said == (
+        "its key 'n' of type int becomes bigint",
+        "its key 'n' moves from place 2 to 1",
+        "its key 'k' is called 'j'",
+        "its key 'j' moves from place 1 to 2",
+    )
+    assert not found.gaps
+
+
+def test_windows_are_put_together_in_the_new_windows() -> None:
+    before = kept("aggregation", (window(1), key("k")), (f"window {WINDOW}", "k string"), ("count bigint",), COUNT)
+    after = kept("aggregation", (window(5), key("k")), (f"window {WINDOW}", "k string"), ("count bigint",), COUNT)
+
+    family = plan(before, after, Wishes(), None).families[0]
+
+    begin = "unix_micros(key.k0.start) - pmod(unix_micros(key.k0.start) - 0, 300000000)"
+    assert family.key[0].startswith(f"named_struct('start', timestamp_micros({begin})")
+    assert family.merged == ("CAST(sum(v0) AS bigint)",)
+
+
+def sessions(*keys: str, of: tuple[AggregateForm, ...] = (COUNT,)) -> KeptState:
+    forms = (window(1, 0), *map(key, keys))
+    counts = [f"{'count'} bigint" for _ in of]
+    value = (f"session_window {WINDOW}", *[f"{each} string" for each in keys], *counts)
+    return kept("sessions", forms, (*[f"{each} string" for each in keys], "sessionStartTime timestamp"), value, *of)
+
+
+def test_the_keys_of_sessions_are_in_their_values_too() -> None:
+    found = plan(sessions("k", "j"), sessions("j", "k"), Wishes(), None).families[0]
+
+    assert found.key == ("value.v2", "value.v1", "key.k2")
+    assert found.value == ("value.v0", "value.v2", "value.v1", "value.v3")
+
+
+def test_sessions_are_one_table_without_their_keys_twice() -> None:
+    state = sessions("k", of=(COUNT, COUNT))
+
+    assert [(each.name, each.place) for each in table_of(state)] == [
+        ("session_window", "value.v0"),
+        ("k", "value.v1"),
+        ("count", "value.v2"),
+        ("count_2", "value.v3"),
+    ]
+    assert key_of_table(state) == ("value.v1", "value.v0.start")
+
+
+def test_a_query_is_used_for_the_form_that_it_names_only() -> None:
+    before = kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT)
+    after = kept("aggregation", (key("j"),), ("j string",), ("count bigint",), COUNT)
+
+    assert plan(before, after, Wishes(sql="SELECT 1", of=before.fingerprint), None).sql == "SELECT 1"
+    assert plan(before, after, Wishes(sql="SELECT 1"), None).sql == "SELECT 1"
+    with pytest.raises(NotCarried):
+        plan(before, after, Wishes(sql="SELECT 1", of="12345678"), None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (
+            sessions("k"),
+            kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT),
+            "of the kind sessions",
+        ),
+        (kept("limit", (), (), ("n bigint",)), kept("limit", (), (), ("n int",)), "only as it is"),
+        (
+            kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT),
+            kept("aggregation", (key("k"),), ("k string",), ("a bigint", "b bigint"), COUNT),
+            "Spark keeps 2 columns",
+        ),
+        (
+            kept("deduplication", (key("k"),), ("k string",), ("a bigint",)),
+            kept("deduplication", (key("k"),), ("k string",), ("a int",)),
+            "its value was (a bigint)",
+        ),
+    ],
+)
+def test_what_does_not_follow_is_refused(before: KeptState, after: KeptState, words: str) -> None:
+    with pytest.raises(NotCarried) as refused:
+        plan(before, after, Wishes(), None)
+
+    assert words in str(refused.value).replace("BIGINT", "bigint")
+
+
+def test_a_snapshot_without_forms_is_refused() -> None:
+    before: Any = KeptState("stateStoreSave", None, ())
+    after = kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT)
+
+    with pytest.raises(NotCarried, match="does not say in which form"):
+        plan(before, after, Wishes(), None)
