@@ -44,6 +44,11 @@ def tells_more(form: StateForm) -> bool:
     return any(each.opaque for each in form.aggregates) or any(each.window or each.samples for each in form.keys)
 
 
+def tells_all(form: StateForm) -> bool:
+    """Return whether equal forms are equal state: the variables that a Python operator declares are not in its form."""
+    return form.kind != "transformWithState" or _ON in form.parameters
+
+
 def differences(former: StateForm, now: StateForm) -> tuple[str, ...]:
     """Return why an operator cannot take over state of a form, apart from Spark's own checks; empty if it can.
 

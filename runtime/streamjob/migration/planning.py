@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from streamjob.comparison.state_forms import differences
+from streamjob.migration import kinds
 from streamjob.migration.aggregates import match_aggregates, merged
 from streamjob.migration.keys import MatchedKey, match_keys
 from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
@@ -114,11 +116,40 @@ def _deduplication(change: _Change) -> Migration:
     return Migration((family,), _said(keys))
 
 
+def _deduplication_within_watermark(change: _Change) -> Migration:
+    was, now = (each.model_copy(update={"keys": ()}) for each in change.forms)
+    for reason in differences(was, now):
+        raise NotCarried(reason)
+    return _deduplication(change)
+
+
+def _join(change: _Change) -> Migration:
+    return kinds.join(change.before, change.after, change.wishes.renames)
+
+
+def _group_state(change: _Change) -> Migration:
+    _check_no_windows(change.keys())
+    return kinds.group_state(change.before, change.after, change.wishes.renames)
+
+
+def _variables(change: _Change) -> Migration:
+    _check_no_windows(change.keys())
+    return kinds.variables(change.before, change.after, change.wishes.renames)
+
+
+def _check_no_windows(keys: Sequence[MatchedKey]) -> None:
+    if any(each.window is not None for each in keys):
+        raise NotCarried("what a function keeps for several windows cannot be put together")
+
+
 _PLANNERS: Mapping[str, Planner] = {
     "aggregation": _aggregation,
     "sessions": _sessions,
     "deduplication": _deduplication,
-    "deduplicationWithinWatermark": _deduplication,
+    "deduplicationWithinWatermark": _deduplication_within_watermark,
+    "groupState": _group_state,
+    "join": _join,
+    "transformWithState": _variables,
 }
 
 

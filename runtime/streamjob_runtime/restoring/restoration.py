@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
-from streamjob.comparison.state_forms import same
+from streamjob.comparison.state_forms import same, tells_all
 from streamjob.comparison.verdicts import Finding
 from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.connectors.kafka_source import FORMAT as KAFKA
@@ -241,7 +241,9 @@ class Restoration:
             # State that does not fit is to be dropped now, and not behind a failure that Spark's first batch would be.
             return True
         # This process has run the same job, and has created the held files itself.
-        return self._workdir.held is None and bool(state.forms) and not same(state.forms, dataflow.forms)
+        if self._workdir.held is not None or not state.forms:
+            return False
+        return not same(state.forms, dataflow.forms) or not all(map(tells_all, dataflow.forms))
 
     def start(self, chain: ChainUid, dataflow: Dataflow) -> ChainStart:
         """Return the starting point of a chain."""

@@ -15,6 +15,7 @@ from streamjob.comparison.state_forms import differences
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, ChainUid, OperatorUid
 from streamjob.job.model.spec import JobSpec
+from streamjob.migration.kinds import WITH_VARIABLES, continues
 from streamjob.migration.planning import columns_in_words, plan
 from streamjob.migration.state import Column, Family, KeptState, Migration, NotCarried, Wishes, wishes_of
 from streamjob.migration.tables import STATE, table_of
@@ -86,12 +87,14 @@ class Changes:
         """
         found, before = PlannedChanges(), self._forms(self.checkpoint, self.state.batch, self.state.forms)
         after = self._forms(self.described, BatchId(0), self.dataflow.forms)
-        reasons = dict(reversed([*self._differences(matched, before, after), *self._changed(matched)]))
-        changed = {number: had for number, had in matched.numbers.items() if number in reasons.keys() - set(decided)}
-        if not changed:
+        reasons = {number for number, _ in (*self._differences(matched, before, after), *self._changed(matched))}
+        with_variables = {number for number in matched.numbers if planned[number].name == WITH_VARIABLES}
+        if not reasons | with_variables:
             return found
         former = self._kept(self.checkpoint.absolute().as_uri(), self.state.batch, before)
         needed = self._kept(self.described.absolute().as_uri(), BatchId(0), after)
+        reasons |= {each for each in with_variables if not continues(former[matched.numbers[each]], needed[each])}
+        changed = {number: had for number, had in matched.numbers.items() if number in reasons - set(decided)}
         for number, had in changed.items():
             uids = planned[number].uids
             was, now, wishes = former[had], needed[number], wishes_of(spec, uids)

@@ -1,0 +1,173 @@
+"""Matches the columns of a table of state with those of its former form by their names, also inside of structs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from streamjob.migration.state import Column, NotCarried
+from streamjob.migration.widening import cast, widens
+
+_STRUCT = "struct<"
+
+
+class Columns(Enum):
+    """How the columns of a table may change, apart from names, wider types and their order."""
+
+    SAME = "none is added or removed: they are a key"
+    FEWER = "some are removed"
+    OTHERS = "some are removed, and some are added, which are NULL at first"
+
+
+@dataclass
+class Fitted:
+    """How the columns of a table follow.
+
+    Args:
+        expressions: one for each new column.
+        said: what happens, a sentence each.
+        gaps: what is missing afterwards, a sentence each.
+    """
+
+    expressions: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+
+def fit(
+    what: str,
+    before: Sequence[Column],
+    after: Sequence[Column],
+    place: str,
+    renames: Mapping[str, str],
+    may: Columns,
+) -> Fitted:
+    """Return how columns follow from the former ones.
+
+    Args:
+        what: whose columns they are, in messages: `its variable 'open'`.
+        place: the place of a former column by its number: `value.v{}`.
+        renames: the present name of a column by its former one.
+
+    Raises:
+        NotCarried: a column does not follow, or nothing says whether it has only another name.
+    """
+    found, places = Fitted(), [place.format(each) for each in range(len(before))]
+    # Names need not differ, as where a side of a join is a join itself.
+    same = tuple(before) == tuple(after)
+    found.expressions += places if same else _fitted(what, before, after, places, renames, may, found)
+    return found
+
+
+def matched(what: str, before: Sequence[str], after: Sequence[str], renames: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the former name by the present one, of what was there before.
+
+    Raises:
+        NotCarried: two former names would become one.
+    """
+    found: dict[str, str] = {}
+    for name in before:
+        present = renames.get(name, name)
+        # Another table may have a column of that name, which is the one that is renamed.
+        if present not in after or (name in after and name not in renames.values()):
+            present = name
+        if present in found:
+            raise NotCarried(f"{what} has both {found[present]!r} and {name!r}, which would become {present!r}")
+        found[present] = name
+    return {present: name for present, name in found.items() if present in after}
+
+
+def fields(kind: str) -> tuple[Column, ...] | None:
+    """Return the fields of a struct, by the type's text in Spark's catalogs; None for another type."""
+    if not (kind.startswith(_STRUCT) and kind.endswith(">")):
+        return None
+    return tuple(Column(name, of) for name, _, of in (each.partition(":") for each in _parts(kind[len(_STRUCT) : -1])))
+
+
+def _parts(text: str) -> Iterator[str]:
+    depth = start = 0
+    for at, letter in enumerate(text):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            yield text[start:at]
+            start = at + 1
+    if text:
+        yield text[start:]
+
+
+def _fitted(
+    what: str,
+    before: Sequence[Column],
+    after: Sequence[Column],
+    places: Sequence[str],
+    renames: Mapping[str, str],
+    may: Columns,
+    found: Fitted,
+) -> list[str]:
+    former = matched(what, [each.name for each in before], [each.name for each in after], renames)
+    there = {each.name: (each.type, place) for each, place in zip(before, places, strict=True)}
+    gone = [each for each in before if each.name not in former.values()]
+    added = [each for each in after if each.name not in former]
+    _check(what, before, after, gone, added, may)
+    expressions = []
+    for each in after:
+        if each.name not in former:
+            expressions.append(f"CAST(NULL AS {each.type})")
+            found.gaps.append(f"{each.name!r} of {what} is NULL in the state that is there")
+            continue
+        kind, place = there[former[each.name]]
+        if former[each.name] != each.name:
+            found.said.append(f"{former[each.name]!r} of {what} is called {each.name!r}")
+        expressions.append(_cast(what, each, kind, place, renames, may, found))
+    found.said += [f"{each.name!r} of {what} is dropped" for each in gone]
+    kept = [each.name for each in before if each not in gone]
+    if kept != [former[each.name] for each in after if each.name in former]:
+        found.said.append(f"the columns of {what} are put into their new order")
+    return expressions
+
+
+def _check(
+    what: str,
+    before: Sequence[Column],
+    after: Sequence[Column],
+    gone: Sequence[Column],
+    added: Sequence[Column],
+    may: Columns,
+) -> None:
+    for lost in gone:
+        for new in added:
+            if widens(lost.type, new.type):
+                raise NotCarried(
+                    f"{lost.name!r} of {what} is gone, and {new.name!r} is there: whether it is the same under another "
+                    "name, only you know"
+                )
+    if may is Columns.SAME and (gone or added):
+        raise NotCarried(f"{what} had the columns {_listed(before)}, and has {_listed(after)}")
+    if may is Columns.FEWER and added:
+        raise NotCarried(f"{', '.join(repr(each.name) for each in added)} was not kept in {what}")
+
+
+def _cast(
+    what: str, column: Column, kind: str, place: str, renames: Mapping[str, str], may: Columns, found: Fitted
+) -> str:
+    was, now = fields(kind), fields(column.type)
+    if kind == column.type:
+        return place
+    if was is not None and now is not None:
+        places = [f"{place}.{_quoted(each.name)}" for each in was]
+        inner = _fitted(what, was, now, places, renames, may, found)
+        parts = ", ".join(f"'f{number}', {each}" for number, each in enumerate(inner))
+        return f"IF({place} IS NULL, NULL, named_struct({parts}))"
+    if not widens(kind, column.type):
+        raise NotCarried(f"{column.name!r} of {what} was of type {kind}, and is of type {column.type}")
+    found.said.append(f"{column.name!r} of {what} of type {kind} becomes {column.type}")
+    return cast(place, kind, column.type)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _listed(columns: Sequence[Column]) -> str:
+    return f"({', '.join(f'{each.name} {each.type}' for each in columns)})"

@@ -1,0 +1,200 @@
+"""Plans the migration of joins of streams, and of the state that Python functions keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from streamjob.comparison.state_forms import differences
+from streamjob.migration.by_name import Columns, Fitted, fit, matched
+from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried
+from streamjob.snapshot.state_form import StateForm
+
+WITH_VARIABLES = "transformWithStateInPySparkExec"
+"""Spark's name of an operator with variables that a Python function declares."""
+
+_TIMEOUT = "timeoutTimestamp"
+_NO_TIMEOUT = "NoTimeout"
+_NO_TIME = "NoTime"
+_OF_VARIABLES = ("$ttl_", "$min_", "$count_", "$rowCounter_")
+"""How the names of the column families begin that Spark keeps for a variable, beside its own."""
+_TTL, _TIMERS = "$ttl_", ("$eventTimers_", "$procTimers_")
+
+
+def continues(before: KeptState, after: KeptState) -> bool:
+    """Return whether the tables of an operator are those of its former state, apart from new ones without rows.
+
+    Spark makes tables of state variables that a Python operator gets. It leaves those of variables that are gone, and
+    compares no names of their columns.
+    """
+    return set(before.families) <= set(after.families)
+
+
+@dataclass
+class _Tables:
+    """The tables of the new state, and what is said of them, each sentence once."""
+
+    families: list[FamilyMigration] = field(default_factory=list)
+    said: dict[str, None] = field(default_factory=dict)
+    gaps: dict[str, None] = field(default_factory=dict)
+
+    def add(self, target: Family, source: Family, key: Fitted, value: Fitted) -> None:
+        self.families.append(FamilyMigration(target, source, tuple(key.expressions), tuple(value.expressions)))
+        self.note(key, value)
+
+    def note(self, *fitted: Fitted) -> None:
+        for each in fitted:
+            self.said |= dict.fromkeys(each.said)
+            self.gaps |= dict.fromkeys(each.gaps)
+
+    def migration(self) -> Migration:
+        return Migration(tuple(self.families), tuple(self.said), tuple(self.gaps))
+
+
+def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
+    """Return how the four tables of a join of streams follow: for each side the rows, and how many each key has.
+
+    With narrower bounds rows stay as they are: Spark drops what is too old in the first batch, and compares the times
+    of each pair.
+
+    Raises:
+        NotCarried: the rows of a side lack a column, or rows have been dropped that the join needs.
+    """
+    was, now = _forms(before, after)
+    for reason in differences(was, now):
+        raise NotCarried(reason)
+    former, tables = {(each.store, each.name): each for each in before.families}, _Tables()
+    for target in after.families:
+        source = former.get((target.store, target.name))
+        if source is None:
+            raise NotCarried(f"it has no state of the kind {target.store!r}")
+        side = f"the rows of its {target.store.partition('-')[0]} side"
+        # The columns of keys are numbered, so that they have the same names.
+        key = fit("its key", source.key, target.key, "key.k{}", {}, Columns.SAME)
+        tables.add(target, source, key, fit(side, source.value, target.value, "value.v{}", renames, Columns.FEWER))
+    return tables.migration()
+
+
+def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
+    """Return how the state of `applyInPandasWithState` follows.
+
+    Raises:
+        NotCarried: a column does not follow, or its timeouts are of another clock.
+    """
+    was, now = (str(each.parameters.get("timeout")) for each in _forms(before, after))
+    if was != now and _NO_TIMEOUT not in (was, now):
+        raise NotCarried(f"its timeout was {was}, and is {now}: the times are those of another clock")
+    (source,), (target,) = before.families, after.families
+    tables = _Tables()
+    key = fit("its key", source.key, target.key, "key.k{}", renames, Columns.SAME)
+    value = fit("its state", _timeless(source), _timeless(target), "value.v{}", renames, Columns.OTHERS)
+    if len(_timeless(target)) < len(target.value):
+        kept = len(_timeless(source)) < len(source.value)
+        value.expressions.append("value.v1" if kept else "-1L")
+    if was != now:
+        value.said.append(f"its timeout was {was}, and is {now}: " + _timeouts(now))
+    tables.add(target, source, key, value)
+    return tables.migration()
+
+
+def _timeless(family: Family) -> tuple[Column, ...]:
+    return tuple(each for each in family.value if each.name != _TIMEOUT)
+
+
+def _timeouts(now: str) -> str:
+    return "timeouts that are set are dropped" if now == _NO_TIMEOUT else "none is set in the state that is there"
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """A state variable with its tables, by how their names begin: those of its own, and an index, say.
+
+    A list has several values for a key, and a map has `userKey` in its key.
+    """
+
+    name: str
+    families: Mapping[str, Family]
+
+    @property
+    def kind(self) -> str:
+        own = self.families[""]
+        kind = "list" if own.many else "map" if any(each.name == "userKey" for each in own.key) else "value"
+        return f"{kind} that expires" if _TTL in self.families else kind
+
+
+def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
+    """Return how the variables and timers of `transformWithState` follow.
+
+    Raises:
+        NotCarried: a variable is of another kind, a column of it does not follow, or nothing says whether it has only
+            another name.
+    """
+    if {before.operator, after.operator} != {WITH_VARIABLES}:
+        raise NotCarried(f"state of {after.operator} is carried over only as it is")
+    modes = [str(each.parameters.get("timeMode")) for each in _forms(before, after)]
+    if modes[0] != modes[1] and modes[0] != _NO_TIME:
+        raise NotCarried(f"its time mode was {modes[0]}, and is {modes[1]}: its timers would not be the same")
+    was, now = ({each.name: each for each in _variables(state)} for state in (before, after))
+    former = matched("it", list(was), list(now), renames)
+    gone = [each for name, each in was.items() if name not in former.values()]
+    added = [each for name, each in now.items() if name not in former]
+    _check_names(gone, added)
+    tables = _Tables()
+    for name, variable in now.items():
+        if name not in former:
+            tables.families += [FamilyMigration(each, None) for each in variable.families.values()]
+            tables.said[f"its variable {name!r} is new"] = None
+            continue
+        _fit_variable(was[former[name]], variable, renames, tables)
+    for each in gone:
+        tables.said[f"its variable {each.name!r} is dropped"] = None
+    timers = {each.name: each for each in before.families if each.name.startswith(_TIMERS)}
+    for family in after.families:
+        if family.name.startswith(_TIMERS):
+            _fit_timers(timers.get(family.name), family, renames, tables)
+    return tables.migration()
+
+
+def _fit_variable(before: _Variable, after: _Variable, renames: Mapping[str, str], tables: _Tables) -> None:
+    what = f"its variable {after.name!r}"
+    if before.kind != after.kind:
+        raise NotCarried(f"{what} was a {before.kind}, and is a {after.kind}")
+    if before.name != after.name:
+        tables.said[f"its variable {before.name!r} is called {after.name!r}"] = None
+    for prefix, target in after.families.items():
+        source = before.families[prefix]
+        key = fit("its key", source.key, target.key, "key.k{}", renames, Columns.SAME)
+        tables.add(target, source, key, fit(what, source.value, target.value, "value.v{}", renames, Columns.OTHERS))
+
+
+def _fit_timers(source: Family | None, target: Family, renames: Mapping[str, str], tables: _Tables) -> None:
+    if source is None:
+        tables.families.append(FamilyMigration(target, None))
+        return
+    key = fit("its key", source.key, target.key, "key.k{}", renames, Columns.SAME)
+    tables.add(target, source, key, fit("its timers", source.value, target.value, "value.v{}", {}, Columns.SAME))
+
+
+def _variables(state: KeptState) -> Iterator[_Variable]:
+    families = {each.name: each for each in state.families if not each.name.startswith(_TIMERS)}
+    for name, own in families.items():
+        if not name.startswith(_OF_VARIABLES):
+            others = {prefix: families[prefix + name] for prefix in _OF_VARIABLES if prefix + name in families}
+            yield _Variable(name, {"": own, **others})
+
+
+def _check_names(gone: list[_Variable], added: list[_Variable]) -> None:
+    for lost in gone:
+        for new in added:
+            alike = lost.families[""].value == new.families[""].value
+            if lost.kind == new.kind and alike:
+                raise NotCarried(
+                    f"its variable {lost.name!r} is gone, and {new.name!r} of its form is there: whether it is the "
+                    "same under another name, only you know"
+                )
+
+
+def _forms(before: KeptState, after: KeptState) -> tuple[StateForm, StateForm]:
+    if before.form is None or after.form is None:
+        raise NotCarried("the snapshot does not say in which form it keeps its state")
+    return before.form, after.form
