@@ -10,6 +10,7 @@ from streamjob.migration import kinds
 from streamjob.migration.aggregates import match_aggregates, merged
 from streamjob.migration.keys import MatchedKey, match_keys
 from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
+from streamjob.migration.tables import table_of
 from streamjob.migration.widening import cast
 from streamjob.snapshot.state_form import StateForm
 
@@ -54,7 +55,7 @@ def plan(before: KeptState, after: KeptState, wishes: Wishes, watermark_us: int 
         NotCarried: it does not follow; the text says why.
     """
     if wishes.sql is not None and wishes.of in (None, before.fingerprint):
-        return _by_query(after, wishes.sql)
+        return _by_query(before, after, wishes.sql)
     if before.form is not None and after.form is not None and before.form.kind != after.form.kind:
         raise NotCarried(f"it is of the kind {before.form.kind}, and the operator keeps the kind {after.form.kind}")
     kind = "" if after.form is None else after.form.kind
@@ -63,7 +64,9 @@ def plan(before: KeptState, after: KeptState, wishes: Wishes, watermark_us: int 
     return _PLANNERS[kind](_Change(before, after, wishes, watermark_us))
 
 
-def _by_query(after: KeptState, sql: str) -> Migration:
+def _by_query(before: KeptState, after: KeptState, sql: str) -> Migration:
+    for each in (before, after):
+        table_of(each)
     families = tuple(FamilyMigration(each, None) for each in after.families)
     return Migration(families, ("its state is what the query under `migrate` makes of it",), sql=sql)
 

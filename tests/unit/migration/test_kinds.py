@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from streamjob.migration.kinds import continues, group_state, join, variables
-from streamjob.migration.state import Column, Family, KeptState, Migration, NotCarried
-from streamjob.snapshot.state_form import StateForm
+from streamjob.migration.planning import plan
+from streamjob.migration.state import Column, Family, KeptState, Migration, NotCarried, Wishes
+from streamjob.snapshot.state_form import KeyForm, StateForm, WindowForm
 
 
 def columns(text: str) -> tuple[Column, ...]:
@@ -391,3 +392,38 @@ def test_a_processor_goes_on_as_it_is_only_if_all_that_it_had_is_there() -> None
     assert continues(before, kept(value("a", "n int"), listed("b", "n int")))
     assert not continues(before, kept(listed("b", "n int")))
     assert not continues(before, kept(value("a", "m int")))
+
+
+def test_a_query_is_refused_where_the_state_is_several_tables() -> None:
+    with pytest.raises(NotCarried, match="its state is not one table"):
+        plan(joined(), joined(key="bigint"), Wishes(sql="SELECT * FROM state"), None)
+
+
+@pytest.mark.parametrize(("now", "fits"), [(9, True), (11, False)])
+def test_other_keys_of_a_deduplication_do_not_hide_a_longer_delay(now: int, fits: bool) -> None:
+    def state(kind: str, delay: int) -> KeptState:
+        name = "deduplicationWithinWatermark"
+        key = KeyForm(name="k", type=kind)
+        described = StateForm(kind=name, keys=(key,), aggregates=(), parameters={"delayMs": delay})
+        family = Family("default", "default", columns(f"k {kind}"), columns("expiresAtMicros bigint"))
+        return KeptState("dedupeWithinWatermark", described, (family,))
+
+    before, after = state("int", 10), state("bigint", now)
+
+    if fits:
+        assert expressions(plan(before, after, Wishes(), None)) == (("CAST(key.k0 AS bigint)",), ("value.v0",))
+    else:
+        with pytest.raises(NotCarried, match="duplicates of those that end earlier would pass"):
+            plan(before, after, Wishes(), None)
+
+
+def test_other_windows_are_not_carried_over_for_a_function() -> None:
+    def state(minutes: int) -> KeptState:
+        size = minutes * 60_000_000
+        key = KeyForm(name="w", type="struct<…>", window=WindowForm(size_us=size, slide_us=size, start_us=0))
+        found = grouped("n:int", key="w struct<start:timestamp,end:timestamp>")
+        assert found.form is not None
+        return KeptState(found.operator, found.form.model_copy(update={"keys": (key,)}), found.families)
+
+    with pytest.raises(NotCarried, match="cannot be put together"):
+        plan(state(1), state(5), Wishes(), None)
