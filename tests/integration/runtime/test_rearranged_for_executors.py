@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LONG = 300.0
+KINDS = "tests.integration.runtime.kinds_of_state"
 ON_TWO = ("--executors", "2", "--executor-memory", "600m")
 REARRANGED = "another process on this machine rearranges it first"
 
@@ -38,6 +39,24 @@ def test_state_gets_another_number_of_partitions_on_executors(spark: SparkSessio
     expected = made.batch(spark)
     assert table_rows(spark, tmp_path / "table") == expected
     assert line_rows(spark, tmp_path / "lines") == expected
+
+
+@pytest.mark.timeout(600)
+def test_executors_continue_a_changed_query_with_its_migrated_state(tmp_path: Path) -> None:
+    environment = {"PYTHONPATH": str(ROOT)}
+    with job_runs(state_job(tmp_path, "session windows"), tmp_path / "snapshots", "state") as runs:
+        first = runs.start(*ON_TWO, environment=environment)
+        runs.wait(lambda: runs.furthest() > 0, "checkpoint with state", first, LONG)
+        first.kill()
+        by_number = {"name": "held_events", "inputs": ["events"], "python": f"{KINDS}:without_copies_by_number"}
+        state_job(tmp_path, "session windows", held=by_number)
+        last = runs.start(*ON_TWO, environment=environment)
+
+        assert last.wait(LONG) == 0, last.output()
+        assert REARRANGED in last.output()
+        assert "Migrated the state of 'held_events'" in last.output()
+
+    assert sessions_of(tmp_path / "out") == all_sessions()
 
 
 @pytest.mark.thorough
