@@ -57,6 +57,36 @@ def test_other_keys_are_refused(before: list[KeyForm], after: list[KeyForm], wor
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (key("k", of="string", samples=("A",)), key("k")),
+        (key("k"), key("k", of="string", samples=("A",))),
+        (key("k", of="string", samples=("A",)), key("k", of="string", samples=("A",))),
+        (key("n", "int", "int", ("7",)), key("n", "bigint", "bigint", ("8",))),
+        (key("n", "int", "int", ("7",)), key("n", "bigint", "int", ("8",))),
+        (window(MINUTE), window(MINUTE)),
+        (window(2 * MINUTE, MINUTE), window(2 * MINUTE, MINUTE)),
+        (window(MINUTE, 0), window(MINUTE, 0)),
+    ],
+)
+def test_keys_that_are_computed_as_before_or_cannot_be_compared_are_matched(before: KeyForm, after: KeyForm) -> None:
+    (found,) = match_keys([before], [after], {}, None)
+
+    assert found.window is None
+
+
+def test_windows_whose_offset_differs_by_former_windows_are_put_together() -> None:
+    assert match_keys([window(MINUTE)], [window(5 * MINUTE, start=2 * MINUTE)], {}, 7 * MINUTE)[0].window
+    with pytest.raises(NotCarried, match="from 1970-01-01T00:02:00Z to 1970-01-01T00:05:00Z are closed already"):
+        match_keys([window(MINUTE)], [window(5 * MINUTE, start=2 * MINUTE)], {}, 5 * MINUTE)
+
+
+def test_two_columns_cannot_get_one_name() -> None:
+    with pytest.raises(NotCarried):
+        match_keys([key("k"), key("j")], [key("j"), key("j")], {"k": "j"}, None)
+
+
 @pytest.mark.parametrize("closed", [None, 0, 5 * MINUTE, 5 * MINUTE + 1, 6 * MINUTE - 1, -5 * MINUTE])
 def test_windows_are_put_together_while_none_of_a_new_one_is_closed(closed: int | None) -> None:
     (found,) = match_keys([window(MINUTE)], [window(5 * MINUTE)], {}, closed)
