@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamjob.schedules import next_time
+from streamjob_operator.decisions.values import health
 from streamjob_operator.decisions.values.actions import Emit
 from streamjob_operator.decisions.values.memory import Memory
 from streamjob_operator.decisions.values.situation import Situation, Step
@@ -23,7 +24,8 @@ def kept(s: Situation) -> Step | None:
     A changed schedule counts from now on, as does that of a job that is resumed: no time before is made up for.
     """
     memory = s.memory
-    if s.spec is None or s.resource.deleted:
+    if s.spec is None or s.resource.deleted or (memory.lifecycle in health.RUNS and not s.driver_is_live):
+        # The end of a driver comes first: whoever reads the status must not take the job for one that runs.
         return None
     schedule = None if s.spec.suspend or memory.lifecycle in _WITHOUT_TIMES else s.spec.schedule
     if schedule is None:

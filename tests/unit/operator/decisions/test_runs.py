@@ -112,6 +112,15 @@ def test_a_time_passes_while_a_run_is_under_way() -> None:
     user.wait(lambda: len(runs_begun(user)) == 2, seconds=60)
 
 
+def test_the_end_of_a_run_is_seen_before_a_time_that_has_passed_with_it() -> None:
+    user = during_a_run(schedule={"cron": "* * * * *"})
+    user.world.tick(120)
+
+    user.wait_for(LifecycleState.SCHEDULED, seconds=5)
+
+    assert skipped(user) == []
+
+
 def test_times_that_were_missed_are_made_up_for_by_one_run() -> None:
     user = scheduled()
     user.world.tick(5 * PERIOD)
