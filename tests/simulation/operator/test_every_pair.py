@@ -38,6 +38,7 @@ from streamjob_operator.decisions.values.revision import revision_of
 from streamjob_operator.resources.status import LifecycleState, PreflightState, StreamJobStatus
 from streamjob_operator.resources.streamjob import StreamJobSpec
 
+EACH_MINUTE = {"cron": "* * * * *"}
 INTENTS = 8
 """Maximum number of intents stored in a row while nothing happens."""
 
@@ -55,9 +56,12 @@ CHANGES: dict[str, dict[str, Any]] = {
     "savepoint nonce": {"savepointTriggerNonce": 9},
     "location": {"checkpointing": {"location": "s3://elsewhere/snapshots"}},
     "dispose": {"deletionPolicy": "Delete"},
+    "schedule": {"schedule": {"cron": "30 * * * *"}},
+    "no schedule": {"schedule": None},
+    "run at once": {"schedule": {"cron": "* * * * *", "runNonce": 9}},
 }
 ASKED = ("as it is", "invalid", "deleted")
-EXIT_CODES = (0, 2, 3, 4, 5, 137)
+EXIT_CODES = (0, 2, 3, 4, 5, 6, 137)
 
 
 def run_until(state: LifecycleState, world: ClusterWorld, limit: int = 600) -> ClusterWorld:
@@ -145,9 +149,13 @@ SITUATIONS: dict[str, Callable[[], ClusterWorld]] = {
     LifecycleState.ROLLED_BACK: lambda: run_until(
         LifecycleState.ROLLED_BACK, edited(stable(upgrade={"preflight": False}), job={"behaviour": "invalid"})
     ),
+    LifecycleState.SCHEDULED: lambda: run_until(LifecycleState.SCHEDULED, started(schedule=EACH_MINUTE)),
     LifecycleState.FINISHED: lambda: run_until(LifecycleState.FINISHED, started(job={"behaviour": "finite"})),
     LifecycleState.FAILED: lambda: run_until(LifecycleState.FAILED, started(job={"behaviour": "invalid"})),
     LifecycleState.DELETING: lambda: run_until(LifecycleState.DELETING, deleted(stable())),
+    "run under way": lambda: stable(schedule=EACH_MINUTE),
+    "run over": lambda: run_until(LifecycleState.SCHEDULED, stable(schedule=EACH_MINUTE)),
+    "run failed": lambda: run_until(LifecycleState.FAILED, started(job={"behaviour": "invalid"}, schedule=EACH_MINUTE)),
     "preflight under way": lambda: with_preflight(lambda world: bool(world.preflights.pods)),
     "preflight failed": lambda: with_preflight(has_failed),
     "successor decided on": lambda: with_successor(lambda world: world.status.reconciliation.successor is not None),
@@ -257,7 +265,7 @@ def judge(resource: Resource, decision: Decision) -> None:
             assert memory.stop is not None
             assert action.trigger_id == memory.stop.trigger_id
         if isinstance(action, DeleteDriver) and action.name == f"job-driver-{memory.attempt}":
-            resting = (LifecycleState.SUSPENDED, LifecycleState.DELETING)
+            resting = (LifecycleState.SUSPENDED, LifecycleState.SCHEDULED, LifecycleState.DELETING)
             assert memory.stop is not None or memory.lifecycle in resting
         if isinstance(action, DisposeCheckpoints | RemoveFinalizer):
             assert memory.lifecycle is LifecycleState.DELETING
