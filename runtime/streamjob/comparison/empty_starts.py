@@ -104,8 +104,8 @@ def _may_start_empty(keeper: Keeper) -> bool:
 def _only_in_a_new_chain(cause: CannotRestore, keeper: Keeper) -> CannotRestore:
     return type(cause)(
         f"{cause.what}; its {keeper.name} cannot start empty in a chain that has run",
-        "undo the change; if a variable or a column was renamed, give the operator `renames: {former: present}`; or give "
-        "it another uid and `chain: false`, and drop its state with --allow-non-restored-state",
+        "undo the change; if a variable or a column was renamed, give the operator `renames: {former: present}`; or "
+        "give it another uid and `chain: false`, and drop its state with --allow-non-restored-state",
     )
 
 

@@ -97,7 +97,8 @@ def match_aggregates(
             f"its {each.sql} begins empty in groups that are open, and covers only the rows from here on in them"
         )
     found.said += [f"the state of its {each.sql} is dropped" for each in free.values()]
-    if [taken.get(place) for place in range(len(after))] != list(range(len(before))) and len(taken) == len(after):
+    order = [taken[place] for place in sorted(taken)]
+    if order != sorted(order):
         found.said.append("its aggregates are put into their new order")
     return found
 
@@ -129,7 +130,10 @@ def _check_new(
     """Refuse an aggregate that may be a former one whose column was renamed, or whose type was changed."""
     for had in free.values():
         if had.function == added.function and had.of is None:
-            raise NotCarried(f"the snapshot does not tell what its {had.sql} was computed from")
+            raise NotCarried(
+                f"the snapshot does not tell what its {had.sql} was computed from: take a savepoint of the unchanged "
+                "job first"
+            )
         if had.function == added.function and _arguments(had, {}) == _arguments(added, {}):
             types = f"({', '.join(had.buffer)}), and is ({', '.join(added.buffer)})"
             raise NotCarried(f"the state of its {added.sql} was {types}")

@@ -23,12 +23,14 @@ class _Change:
 
     Args:
         watermark_us: up to which windows have been closed, in microseconds since 1970; None if none has been.
+        alone: whether no other operator of its query keeps state.
     """
 
     before: KeptState
     after: KeptState
     wishes: Wishes
     watermark_us: int | None
+    alone: bool
 
     @property
     def forms(self) -> tuple[StateForm, StateForm]:
@@ -39,10 +41,18 @@ class _Change:
 
     def keys(self) -> tuple[MatchedKey, ...]:
         before, after = self.forms
-        return match_keys(before.keys, after.keys, self.wishes.renames, self.watermark_us)
+        keys = match_keys(before.keys, after.keys, self.wishes.renames, self.watermark_us)
+        if not self.alone and any(each.window is not None for each in keys):
+            raise NotCarried(
+                "its windows are to be put together, and which of them are closed is only known in a query without "
+                "other state"
+            )
+        return keys
 
 
-def plan(before: KeptState, after: KeptState, wishes: Wishes, watermark_us: int | None) -> Migration:
+def plan(
+    before: KeptState, after: KeptState, wishes: Wishes, watermark_us: int | None, *, alone: bool = True
+) -> Migration:
     """Return how the state of a changed operator follows from its former state.
 
     Args:
@@ -50,6 +60,7 @@ def plan(before: KeptState, after: KeptState, wishes: Wishes, watermark_us: int 
         after: the state that the operator needs.
         wishes: what the author says about it.
         watermark_us: up to which windows have been closed, in microseconds since 1970; None if none has been.
+        alone: whether no other operator of its query keeps state, so that the watermark is its own.
 
     Raises:
         NotCarried: it does not follow; the text says why.
@@ -61,7 +72,7 @@ def plan(before: KeptState, after: KeptState, wishes: Wishes, watermark_us: int 
     kind = "" if after.form is None else after.form.kind
     if kind not in _PLANNERS:
         raise NotCarried(f"state of the kind {kind or after.operator} is carried over only as it is")
-    return _PLANNERS[kind](_Change(before, after, wishes, watermark_us))
+    return _PLANNERS[kind](_Change(before, after, wishes, watermark_us, alone))
 
 
 def _by_query(before: KeptState, after: KeptState, sql: str) -> Migration:
@@ -195,4 +206,4 @@ def _check_columns(columns: Sequence[Column], expressions: Sequence[str], state:
 
 def columns_in_words(columns: Sequence[Column]) -> str:
     """Return columns as in a schema, in parentheses."""
-    return f"({', '.join(f'{each.name} {each.type.upper()}' for each in columns)})"
+    return f"({', '.join(f'{each.name} {each.type}' for each in columns)})"

@@ -99,7 +99,7 @@ class Changes:
             uids = planned[number].uids
             was, now, wishes = former[had], needed[number], wishes_of(spec, uids)
             try:
-                migration = plan(was, now, wishes, self._closed_us())
+                migration = plan(was, now, wishes, self._closed_us(), alone=len(needed) == 1)
                 if self.strict and migration.gaps:
                     raise NotCarried("; ".join(migration.gaps))
             except NotCarried as refusal:

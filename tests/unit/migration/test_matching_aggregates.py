@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.migration.aggregates import match_aggregates, merged
+from streamjob.migration.aggregates import buffer_types, match_aggregates, merged
 from streamjob.migration.state import NotCarried
 from streamjob.snapshot.state_form import AggregateForm
 
@@ -65,6 +65,19 @@ def test_buffers_follow_from_former_ones(
     before: list[AggregateForm], after: list[AggregateForm], expected: list[str]
 ) -> None:
     assert columns(before, after) == expected
+
+
+def test_a_buffer_of_many_columns_of_a_type_has_them_all() -> None:
+    assert buffer_types(aggregate("HyperLogLogPlusPlus(x)", "bigint x 3", "binary")) == ["bigint"] * 3 + ["binary"]
+
+
+def test_a_new_order_is_said_and_an_old_one_is_not() -> None:
+    def said(*after: AggregateForm) -> list[str]:
+        return match_aggregates([COUNT, MAX_X], after, {}, lambda number: f"v{number}").said
+
+    assert said(MAX_X, COUNT) == ["its aggregates are put into their new order"]
+    assert said(COUNT, MAX_X) == []
+    assert said(MAX_X) == ["the state of its count() is dropped"]
 
 
 def test_a_sum_of_whole_numbers_follows_from_an_average_only_while_it_is_exact() -> None:
