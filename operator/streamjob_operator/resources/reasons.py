@@ -20,6 +20,8 @@ ON_ITS_WAY: Mapping[str, str] = {
     "CreatingDriver": "The driver's pod is being created.",
     "Deploying": "The controller has decided to start the driver, and has not seen it running.",
     "Starting": "The driver's pod exists, and the job is not running yet.",
+    "MigratingState": "The driver changes state to the form that the job needs, before the job runs. This counts "
+    "towards `upgrade.rollback.readinessTimeout`: increase it for large state.",
     "RewritingState": "The driver rewrites the state for another `maxParallelism`, before the job runs. This counts "
     "towards `upgrade.rollback.readinessTimeout`: increase it for large state.",
     "Running": "The job runs.",

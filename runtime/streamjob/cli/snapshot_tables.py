@@ -13,6 +13,8 @@ from rich.text import Text
 
 from streamjob.client import formatting
 from streamjob.client.console import console_for
+from streamjob.comparison.snapshot_job import MIGRATIONS
+from streamjob.migration.records import MigrationRecord
 from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import ChannelSegment, ChannelState, Manifest
 from streamjob.stored.reading import JobSnapshots, StoredSnapshot
@@ -125,7 +127,8 @@ def print_details(snapshot: StoredSnapshot, console: Console | None = None) -> N
     if finished:
         facts.add_row("finished", ", ".join(finished))
     target.print(facts)
-    for table in (_chains(manifest), _channels(manifest), _sources(manifest), _sinks(manifest)):
+    tables = (_chains(manifest), _channels(manifest), _sources(manifest), _sinks(manifest), _migrations(manifest))
+    for table in tables:
         if table.row_count:
             target.print(table)
 
@@ -192,6 +195,23 @@ def _sources(manifest: Manifest) -> Table:
             "ended" if state is not None and state.ended else reached,
             _short(source.position),
             formatting.ABSENT if source.end is None else _short(source.end),
+        )
+    return table
+
+
+def _migrations(manifest: Manifest) -> Table:
+    """Return why the state has another form than it began with, oldest change first."""
+    table = table_of(
+        ("state changed (UTC)", False), ("operator", False), ("how", False), ("rows", False), ("checksum", False)
+    )
+    for each in map(MigrationRecord.model_validate, manifest.graph.get(MIGRATIONS, ())):
+        said = f"{each.how}: {'; '.join((*each.said, *each.gaps))}"
+        table.add_row(
+            formatting.date_time(each.migrated),
+            " or ".join(each.operators),
+            f"{said}\n{each.sql}" if each.sql else said,
+            f"{each.rows_before} → {each.rows_after}",
+            f"{each.checksum_before} → {each.checksum_after}",
         )
     return table
 

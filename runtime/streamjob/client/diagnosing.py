@@ -167,6 +167,9 @@ def _start(job: JobView, since: float, so_far: str) -> Reason:
     if (rewriting := job.rewriting) is not None:
         partitions = f"from {rewriting.partitions} to {rewriting.max_parallelism} partitions"
         return _reason("rewriting", "ok", f"Rewriting the state {partitions} for {so_far}")
+    if (migrating := job.migrating) is not None:
+        whose = ", ".join(migrating.operators)
+        return _reason("migrating", "ok", f"Migrating the state of {whose} for {so_far}: {migrating.told}")
     if job.waiting is not None:
         does = "Preparing" if job.waiting == "preparing" else "Prepared, and waiting"
         return _reason("waiting", "ok", f"{does} for the request to start, for {so_far}")

@@ -33,7 +33,7 @@ def load_of(job: JobView, *, now: float, interval: float | None, slots: int | No
         sources=tuple(_source(each) for chain in job.chains for each in _sources(chain)),
         running=job.state is JobState.RUNNING,
         process=f"{job.start_time:.3f}",
-        busy_with="a rewrite of its state" if job.rewriting is not None else "",
+        busy_with=_busy_with(job),
         executor_slots=_executor_slots(job),
         slots_in_use=in_use,
         max_parallelism=job.graph.get("maxParallelism"),
@@ -70,6 +70,12 @@ def _stateful(job: JobView) -> bool | None:
 
 def _sources(chain: ChainView) -> list[InputView]:
     return [each for each in chain.inputs if each.chain is None and not each.ended]
+
+
+def _busy_with(job: JobView) -> str:
+    if job.rewriting is not None:
+        return "a rewrite of its state"
+    return "a migration of its state" if job.migrating is not None else ""
 
 
 def _source(source: InputView) -> SourceLoad:

@@ -55,6 +55,7 @@ __all__ = [
     "JobView",
     "LastCheckpointView",
     "LastPublishedView",
+    "MigratingView",
     "NewSession",
     "OperatorView",
     "PartitionView",
@@ -252,6 +253,22 @@ class RewritingView(View):
     max_parallelism: int = Field(description="State partitions that the job is to have.")
 
 
+class MigratingView(View):
+    """A change of the state of some operators to the form that their queries need, before the job runs."""
+
+    operators: tuple[OperatorUid, ...] = Field(description="The operator that keeps the state; several if either may.")
+    step: Literal["reading", "writing", "verifying"] = Field(
+        description="Whether the former state is counted, the new one is written, or what was written is read back."
+    )
+    done: int = Field(description="Partitions that the step has done.")
+    partitions: int = Field(description="Partitions that the step has to do; 0 until that is known.")
+
+    @property
+    def told(self) -> str:
+        """The step and how far it is, in words."""
+        return f"{self.step}, {self.done} of {self.partitions} partitions" if self.partitions else self.step
+
+
 class JobView(View):
     """The current state of the job."""
 
@@ -300,6 +317,9 @@ class JobView(View):
     restored_from: RestoredFromView | None = None
     rewriting: RewritingView | None = Field(
         default=None, description="The rewrite of the state in progress; null at all other times."
+    )
+    migrating: MigratingView | None = Field(
+        default=None, description="The change of state to a new form in progress; null at all other times."
     )
     spark_page: bool = Field(
         default=False, description="Whether Spark has its own page, which `POST /v1/spark-page` opens."

@@ -26,6 +26,7 @@ ReasonCode = Literal[
     "watermark-held-back",
     "files-changed",
     "rewriting",
+    "migrating",
     "restoring",
     "starting",
     "waiting",

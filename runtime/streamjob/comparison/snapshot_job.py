@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,11 @@ TAKEN_FROM = "takenFrom"
 
 CONTINUES = "continues"
 """The graph's field with the batch of a plain query behind which the job has continued it."""
+
+MIGRATIONS = "migrations"
+"""The graph's field with the changes of state to new forms, oldest first: `streamjob.migration.records`."""
+
+_MOST_MIGRATIONS = 100
 
 _STATE = re.compile(r"state/(\d+)/")
 _PARTS = {Kind.SOURCE: "sources", Kind.OPERATOR: "operators", Kind.SINK: "sinks"}
@@ -49,6 +54,18 @@ def inputs_read(manifest: Manifest, chain: ChainState) -> tuple[tuple[OperatorUi
     """Return a chain's inputs in order, each with the position up to which it was read; None for a source."""
     consumed = {each.source: each.consumed for each in manifest.channels if each.target == chain.uid}
     return tuple((each.uid, consumed.get(ChainUid(each.uid))) for each in chain.inputs)
+
+
+def kept_notes(former: Mapping[str, Any], migrations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the snapshots of a restored job say of its state's past, as fields of their graphs.
+
+    Args:
+        former: the graph of the snapshot that it was restored from.
+        migrations: the changes of its state since, as JSON.
+    """
+    notes = {CONTINUES: former[CONTINUES]} if CONTINUES in former else {}
+    changes = [*former.get(MIGRATIONS, ()), *migrations][-_MOST_MIGRATIONS:]
+    return {**notes, MIGRATIONS: changes} if changes else notes
 
 
 class SnapshotJob:

@@ -20,6 +20,7 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     LookupView,
+    MigratingView,
     RestoredFromView,
     RewritingView,
     SinkView,
@@ -248,6 +249,7 @@ class RunningJob:
             if restored
             else None,
             rewriting=_rewriting(epoch),
+            migrating=_migrating(epoch),
             spark_page=self._has_spark_page,
             failure=status.failure,
             waiting=self.gate.waiting,
@@ -431,6 +433,14 @@ def _savepoint_location(location: str | None) -> str | None:
 def _rewriting(epoch: EpochView | None) -> RewritingView | None:
     rewriting = None if epoch is None else epoch.rewriting
     return None if rewriting is None else RewritingView(partitions=rewriting[0], max_parallelism=rewriting[1])
+
+
+def _migrating(epoch: EpochView | None) -> MigratingView | None:
+    migrating = None if epoch is None else epoch.migrating
+    if migrating is None:
+        return None
+    done, partitions = migrating.partitions()
+    return MigratingView(operators=migrating.operators, step=migrating.step.value, done=done, partitions=partitions)
 
 
 def _with_partitions(graph: dict[str, Any], partitions: int | None) -> dict[str, Any]:

@@ -18,12 +18,13 @@ from pydantic import JsonValue
 from streamjob.clock import Clock
 from streamjob.comparison.compatibility import Restored
 from streamjob.comparison.graphs import compare
-from streamjob.comparison.snapshot_job import CONTINUES
+from streamjob.comparison.snapshot_job import kept_notes
 from streamjob.errors import CannotRestore, ProcessUnfit, StreamJobError
 from streamjob.ids import ChainUid, CheckpointId, OperatorUid, TriggerId
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import Plan
+from streamjob.migration.records import MigrationRecord
 from streamjob.protocol.coordination import messages as m
 from streamjob.protocol.coordination.triggers import SnapshotKind
 from streamjob.protocol.lifecycle import JobState
@@ -50,6 +51,7 @@ from streamjob_runtime.job.targets import check_targets
 from streamjob_runtime.job.what_is_there import LOOK_SECONDS, WhatIsThere
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources, known_topics
+from streamjob_runtime.migrating.watching import Migrating, MigrationWatch
 from streamjob_runtime.monitoring.query_progress import Positions
 from streamjob_runtime.monitoring.traces.recorder import TraceRecorder
 from streamjob_runtime.monitoring.traces.starts import StartPhases
@@ -137,6 +139,7 @@ class EpochView:
     Args:
         restored: the snapshot that it was restored from; None for a fresh start.
         rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
+        migrating: the step of the change of state to a new form; None at other times.
         partitions: the number of state partitions; None until it is known.
         tables: the job's tables; None until they are read.
         begun: where its Kafka sources continue, and the ends of their partitions at that time.
@@ -146,12 +149,13 @@ class EpochView:
     emission: EmissionLock | None = None
     restored: Restored | None = None
     rewriting: tuple[int, int] | None = None
+    migrating: Migrating | None = None
     partitions: int | None = None
     tables: StaticTables | None = None
     begun: Mapping[OperatorUid, Positions] = field(default_factory=dict)
 
 
-class Epoch(ChainListener, CheckpointListener):
+class Epoch(ChainListener, CheckpointListener, MigrationWatch):
     """One epoch. `run` blocks until it ends; all other methods may be called from other threads meanwhile.
 
     Args:
@@ -182,6 +186,7 @@ class Epoch(ChainListener, CheckpointListener):
         self._start = StartPhases(ledger.epoch, job.clock)
         self._what_is_there: WhatIsThere | None = None
         self._positions: Mapping[OperatorUid, JsonValue] = {}
+        self._migrations: list[MigrationRecord] = []
 
     @property
     def held(self) -> Path | None:
@@ -281,7 +286,7 @@ class Epoch(ChainListener, CheckpointListener):
         failed_before = self._held is None and self._coordination.has_run
         executors = job.executors
         restoration = Restoration(
-            job.plan, restored, workdir, failed_before=failed_before, state_elsewhere=executors is not None
+            job.plan, restored, workdir, failed_before=failed_before, state_elsewhere=executors is not None, watch=self
         )
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             # Spark takes seconds to start; download the files meanwhile.
@@ -321,7 +326,10 @@ class Epoch(ChainListener, CheckpointListener):
             available_now=job.available_now,
         )
         with self._start.part("assemble"):
-            assembled = assembler.build(spark, outputs, self)
+            try:
+                assembled = assembler.build(spark, outputs, self)
+            finally:
+                self._view = replace(self._view, migrating=None)
         if executors is not None:
             continued = restoration.state_files().items()
             restored_state = {uid: RestoredState(chain, home, refs) for uid, (chain, refs) in continued}
@@ -346,6 +354,14 @@ class Epoch(ChainListener, CheckpointListener):
             restoration.rewrite_state(spark, max_parallelism)
         finally:
             self._view = replace(self._view, rewriting=None)
+
+    def migrating(self, step: Migrating) -> None:
+        """Show a step of a change of state."""
+        self._view = replace(self._view, migrating=step)
+
+    def migrated(self, record: MigrationRecord) -> None:
+        """Keep the record of a change of state, for the graph of the checkpoints that follow it."""
+        self._migrations.append(record)
 
     def _run_assembled(
         self,
@@ -457,9 +473,10 @@ class Epoch(ChainListener, CheckpointListener):
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)
 
     def _manifests(self, max_parallelism: int, targets: Mapping[OperatorUid, str]) -> ManifestAssembler:
-        graph, job, restored = {**self._graph(), "maxParallelism": max_parallelism}, self._job, self._view.restored
-        if restored is not None and CONTINUES in restored.manifest.graph:
-            graph[CONTINUES] = restored.manifest.graph[CONTINUES]
+        job, restored = self._job, self._view.restored
+        migrations = [each.model_dump(mode="json", by_alias=True) for each in self._migrations]
+        notes = kept_notes({} if restored is None else restored.manifest.graph, migrations)
+        graph = {**self._graph(), "maxParallelism": max_parallelism, **notes}
         return ManifestAssembler(job.namespace, job.name, self._ledger.epoch, graph, job.clock, targets)
 
     def _loop(self) -> EpochOutcome:

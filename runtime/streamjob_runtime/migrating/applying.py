@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId
 from streamjob.migration.state import KeptState
 from streamjob_runtime.migrating.stored_rows import contents, stored_rows, total
-from streamjob_runtime.migrating.transforming import OperatorMigration, encode, transform
+from streamjob_runtime.migrating.transforming import OperatorMigration, encode, read_rows, transform
+from streamjob_runtime.migrating.watching import Migrating, MigrationWatch, Step, tasks_of
 from streamjob_runtime.spark.checkpoint_dir.logs import read_commit
 from streamjob_runtime.spark.checkpoint_dir.new_state import put_state
 from streamjob_runtime.spark.gateway import java_errors, java_frame, java_session, our_java, thrown
@@ -60,6 +62,7 @@ def migrate(
     batch: BatchId,
     migrations: Iterable[OperatorMigration],
     described: Path,
+    watch: MigrationWatch,
 ) -> tuple[Migrated, ...]:
     """Replace the state of operators of a restored checkpoint with what their migrations make of it.
 
@@ -71,6 +74,7 @@ def migrate(
         location: the URI by which Spark opens it.
         batch: its last committed batch.
         described: a checkpoint directory in which Spark has described the new state.
+        watch: is told of each step.
 
     Raises:
         MigrationQueryRefused: an author's query is not valid, or returns other columns.
@@ -78,17 +82,31 @@ def migrate(
         KeysMerged: the new state has several rows for a key.
         StateMigratedWrongly: what Spark reads back differs from what was written.
     """
-    return tuple(_migrate(spark, checkpoint, location, batch, each, described) for each in migrations)
+    return tuple(_migrate(spark, checkpoint, location, batch, each, described, watch) for each in migrations)
 
 
 def _migrate(
-    spark: SparkSession, checkpoint: Path, location: str, batch: BatchId, each: OperatorMigration, described: Path
+    spark: SparkSession,
+    checkpoint: Path,
+    location: str,
+    batch: BatchId,
+    each: OperatorMigration,
+    described: Path,
+    watch: MigrationWatch,
 ) -> Migrated:
     log.warning("Migrating %s: %s", each.label, "; ".join(each.migration.said) or "its columns change")
     begun = time.monotonic()
     partitions = len((read_commit(checkpoint, batch).state_ids or {})[each.number])
+
+    def begins(step: Step) -> None:
+        state = each.after if step is Step.VERIFYING else each.before
+        rows = partial(read_rows, spark, location, each.number, state.families[0], batch)
+        watch.migrating(Migrating(tuple(sorted(each.uids)), step, rows, partial(tasks_of, spark)))
+
     try:
+        begins(Step.READING)
         before = _read(spark, location, each.number, each.before, batch, partitions)
+        begins(Step.WRITING)
         rows = encode(spark, each, transform(spark, each, location, batch), described, partitions)
         written = {
             (store, *place): content
@@ -96,6 +114,7 @@ def _migrate(
             for place, content in _write(spark, each, rows.get(store), store, described, batch, partitions).items()
         }
         put_state(checkpoint, location, batch, each.number, described, partitions)
+        begins(Step.VERIFYING)
         after = _read(spark, location, each.number, each.after, batch, partitions)
     except java_errors() as error:
         reason = str(thrown(error).getMessage()).partition("\n")[0]

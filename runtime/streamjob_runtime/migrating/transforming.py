@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.errors import CannotRestore
-from streamjob.ids import BatchId
+from streamjob.ids import BatchId, OperatorUid
 from streamjob.migration.planning import columns_in_words
 from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration
 from streamjob.migration.tables import STATE, TableColumn, key_of_table, table_of
@@ -30,6 +30,7 @@ class OperatorMigration:
 
     Args:
         number: the operator's number in the new query, and in the checkpoint.
+        uids: the operator that keeps it; several if either may.
         label: its name in messages: `the state of 'counts'`.
         before: the state that the checkpoint has.
         after: the state that the query needs.
@@ -38,6 +39,7 @@ class OperatorMigration:
     """
 
     number: int
+    uids: Set[OperatorUid]
     label: str
     before: KeptState
     after: KeptState

@@ -21,6 +21,7 @@ from streamjob.store.effects import Locate
 from streamjob_runtime.chain.chain import ChainStart
 from streamjob_runtime.chain.channels.in_flight import RestoredLog, restored_log, segment_folder
 from streamjob_runtime.chain.dataflow import Dataflow, FilesRead, SourcesBefore
+from streamjob_runtime.migrating.watching import MigrationWatch
 from streamjob_runtime.restoring.download import download
 from streamjob_runtime.restoring.rewriting import RestoredChain, check_beforehand, keep_partitions, rewrite_state
 from streamjob_runtime.restoring.state_matching import match_state
@@ -102,6 +103,7 @@ class Restoration:
             reason.
         state_elsewhere: whether other processes bring the files of state and the segments of channels, so that this
             one has none of them.
+        watch: is told of the changes of state to new forms.
     """
 
     def __init__(
@@ -112,7 +114,9 @@ class Restoration:
         *,
         failed_before: bool = False,
         state_elsewhere: bool = False,
+        watch: MigrationWatch | None = None,
     ) -> None:
+        self._watch = watch or MigrationWatch()
         self._state_elsewhere = state_elsewhere
         self._described_only = False
         self._plan = plan
@@ -229,6 +233,7 @@ class Restoration:
             checkpoint,
             location,
             spec,
+            watch=self._watch,
             described_only=self._described_only,
             state_elsewhere=self._state_elsewhere,
         )

@@ -107,7 +107,7 @@ class Changes:
                 continue
             initial = initial_buffers(self.spark, self.dataflow, number)
             label = f"the state of {listed(uids)}"
-            found.migrations[number] = OperatorMigration(number, label, was, now, migration, initial)
+            found.migrations[number] = OperatorMigration(number, uids, label, was, now, migration, initial)
         return found
 
     def _forms(self, checkpoint: Path, batch: BatchId, forms: tuple[StateForm, ...]) -> dict[int, StateForm]:

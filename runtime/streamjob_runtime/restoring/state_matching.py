@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,11 +26,13 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.plan import ChainPlan
+from streamjob.migration.records import MigrationRecord
 from streamjob.snapshot.manifest import ChainState
 from streamjob.stored.state_owners import from_the_output, owners
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import describe_state, why_state_does_not_fit
-from streamjob_runtime.migrating.applying import migrate
+from streamjob_runtime.migrating.applying import Migrated, migrate
+from streamjob_runtime.migrating.watching import MigrationWatch
 from streamjob_runtime.restoring.empty_states import begin_empty
 from streamjob_runtime.restoring.rewriting import NeedsOneDisk
 from streamjob_runtime.restoring.state_changes import Changes, listed, not_fitting
@@ -55,6 +58,7 @@ def match_state(
     location: str,
     spec: JobSpec,
     *,
+    watch: MigrationWatch,
     described_only: bool = False,
     state_elsewhere: bool = False,
 ) -> tuple[Finding, ...]:
@@ -65,6 +69,7 @@ def match_state(
         checkpoint: its checkpoint directory, which already has the query's inputs.
         location: the URI by which Spark opens that.
         spec: the job, which may say how state is to be migrated.
+        watch: is told of the changes of state to new forms.
         described_only: whether only the descriptions of the state are there, so that no state is migrated.
         state_elsewhere: whether other processes have the state, which must stay as it is.
 
@@ -116,7 +121,8 @@ def match_state(
         begin_empty(spark, checkpoint, location, state.batch, found.empty, described)
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described)
         if not described_only:
-            migrate(spark, checkpoint, location, state.batch, migrations.values(), described)
+            for done in migrate(spark, checkpoint, location, state.batch, migrations.values(), described, watch):
+                watch.migrated(_record(done, restored, chain))
         elif planned and (reason := ask(migrations)) is None:
             return found.findings
         reason = ask(()) if planned else None
@@ -132,6 +138,28 @@ def match_state(
                 return found.findings
     keepers = frozenset(uid for each in planned.values() for uid in each.uids)
     return (*_refused(keepers, not_fitting(keepers, f"Spark: {reason}")),)
+
+
+def _record(done: Migrated, restored: Restored, chain: ChainPlan) -> MigrationRecord:
+    each = done.each
+    return MigrationRecord(
+        snapshot=restored.uri,
+        chain=chain.uid,
+        operators=tuple(sorted(each.uids)),
+        state=each.after.operator,
+        how="inferred" if each.migration.sql is None else "sql",
+        said=each.migration.said,
+        gaps=each.migration.gaps,
+        sql=each.migration.sql,
+        before=each.before.fingerprint,
+        after=each.after.fingerprint,
+        rows_before=done.before.rows,
+        rows_after=done.after.rows,
+        checksum_before=done.before.checksum,
+        checksum_after=done.after.checksum,
+        seconds=round(done.seconds, 3),
+        migrated=time.time(),
+    )
 
 
 def _first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -72,6 +72,7 @@ def orders(**changes: Any) -> Json:
         "lastCheckpoint": last_checkpoint(checkpoint(806, names)),
         "restoredFrom": {"id": 640, "kind": "savepoint", "path": f"{ROOT}/savepoints/640-2f/manifest.json"},
         "rewriting": None,
+        "migrating": None,
         "failure": None,
     } | changes
 

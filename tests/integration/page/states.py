@@ -182,6 +182,21 @@ def rewriting() -> Json:
     return state(job, verdict, history=[], figures=[])
 
 
+def migrating() -> Json:
+    """The state of an operator is changed to the form that its query needs."""
+    job = orders(
+        state="RESTORING",
+        stateSince=NOW - 95,
+        chains=[],
+        channels=[],
+        migrating={"operators": ["minutes"], "step": "writing", "done": 5, "partitions": 16},
+    )
+    verdict = diagnosis(
+        "ok", "Migrating the state of minutes for 1m 35s: writing, 5 of 16 partitions", code="migrating"
+    )
+    return state(job, verdict, history=[], figures=[])
+
+
 _TRACE = (
     "The sink alerts raised KafkaTimeoutError: 3 message(s) were not delivered within 30 s\n"
     + 'Traceback (most recent call last):\n  File "sink.py", line 84, in write\n    producer.flush(30)\n' * 6
@@ -456,6 +471,7 @@ STATES: dict[str, Callable[[], Json]] = {
     "no-data": no_data,
     "restoring": restoring,
     "rewriting": rewriting,
+    "migrating": migrating,
     "restarting": restarting,
     "failed": failing,
     "checkpoints-failing": checkpoints_failing,

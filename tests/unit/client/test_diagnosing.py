@@ -15,6 +15,7 @@ from streamjob.client.models import (
     CheckpointsView,
     JobState,
     JobView,
+    MigratingView,
     PartitionView,
     RewritingView,
 )
@@ -85,6 +86,16 @@ def held_up_by_the_report(seconds: float) -> JobView:
             {},
             "ok",
             "Rewriting the state from 8 to 16 partitions for 40 s",
+        ),
+        (
+            {
+                "state": JobState.RESTORING,
+                "state_since": NOW - 40,
+                "migrating": MigratingView(operators=(OperatorUid("counts"),), step="writing", done=3, partitions=8),
+            },
+            {},
+            "ok",
+            "Migrating the state of counts for 40 s: writing, 3 of 8 partitions",
         ),
         ({"state": JobState.FAILED, "failure": "disk full\nTraceback"}, {}, "critical", "Failed: disk full"),
         (

@@ -163,6 +163,7 @@ class FakeRuntime:
             chains=self.chains,
             emission=emission,
             rewriting=None,
+            migrating=None,
             partitions=None,
             tables=None,
             begun={},

@@ -32,10 +32,12 @@ from streamjob.client.models import (
     JobState,
     JobView,
     LastCheckpointView,
+    MigratingView,
     RewritingView,
     SnapshotKind,
 )
 from streamjob.client.terminal import Canvas, draw, draw_status
+from streamjob.ids import OperatorUid
 from streamjob_runtime.control.terminal import Quiet, StandardErrorHandler, open_view
 from streamjob_runtime.control.terminal.live import LiveView
 from streamjob_runtime.control.terminal.plain import PlainView, progress_line
@@ -148,6 +150,15 @@ CASES = {
     "a job that rewrites its state": Case(
         a_job(
             **_NOT_BEGUN, state=JobState.RESTORING, restarts=0, rewriting=RewritingView(partitions=4, max_parallelism=8)
+        ),
+        (),
+    ),
+    "a job that migrates its state": Case(
+        a_job(
+            **_NOT_BEGUN,
+            state=JobState.RESTORING,
+            restarts=0,
+            migrating=MigratingView(operators=(OperatorUid("counts"),), step="writing", done=3, partitions=8),
         ),
         (),
     ),

@@ -56,6 +56,7 @@ _LET_GO = (
 _NEXT_RUN = "; the next run does"
 _NO_ANSWER = "NoAnswer"
 _REWRITING = "RewritingState"
+_MIGRATING = "MigratingState"
 _NO_CHECKPOINT = "WaitingForCheckpoint"
 _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
     ConditionType.RUNNING: {_NO_ANSWER: "Warning"},
@@ -76,6 +77,7 @@ _WORTH_AN_EVENT: Mapping[ConditionType, Mapping[str, EventType]] = {
         "InvalidImageName": "Warning",
         "Unschedulable": "Warning",
         _REWRITING: "Normal",
+        _MIGRATING: "Normal",
     },
     ConditionType.STORE_IN_REACH: dict.fromkeys(StoreProblem, "Warning"),
 }
@@ -206,6 +208,9 @@ def _reconciling(
         told = s.job.rewriting
         counts = f"from {told.partitions} partitions to {told.max_parallelism}"
         return "True", _REWRITING, f"the state is rewritten {counts}, which takes a while if there is much of it"
+    if s.job is not None and s.job.migrating is not None:
+        whose, how_far = ", ".join(s.job.migrating.operators), s.job.migrating.told
+        return "True", _MIGRATING, f"the state of {whose} is changed to the form that the job needs: {how_far}"
     rejected = _pod_rejected(s)
     if rejected is not None:
         return rejected

@@ -162,6 +162,8 @@ def _header(job: JobView, now: float, canvas: Canvas) -> RenderableType:
     if job.rewriting is not None:
         to = job.rewriting.max_parallelism
         facts.append(f"rewriting the state, from {job.rewriting.partitions} partitions to {to}")
+    if (migrating := job.migrating) is not None:
+        facts.append(f"migrating the state of {', '.join(migrating.operators)}: {migrating.told}")
     lines = [Text("  ·  ".join(facts), style="dim", no_wrap=True, overflow="ellipsis")]
     if job.failure and canvas.whole:
         lines.append(Text(job.failure, style="red"))

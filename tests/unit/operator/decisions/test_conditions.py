@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import cycle
+from typing import Any
 
 import pytest
 from tests.simulation.operator.conditions import is_true
 from tests.simulation.operator.objects import Stored
 from tests.unit.operator.decisions.user import User
 
-from streamjob.client.models import JobState, RewritingView
+from streamjob.client.models import JobState, MigratingView, RewritingView
+from streamjob.ids import OperatorUid
 from streamjob_operator.decisions import Decision, decide
 from streamjob_operator.decisions.values.actions import CreateDriver, Emit
 from streamjob_operator.decisions.values.observation import Compatibility, Observation
@@ -333,27 +335,40 @@ def test_checkpoints_that_fail_are_told_once_for_each_time_that_they_begin_to() 
     assert user.reasons().count("CheckpointsFail") == 2
 
 
-def test_a_rewrite_of_the_state_is_told_by_conditions_and_once_by_an_event() -> None:
+@pytest.mark.parametrize(
+    ("step", "reason", "told_as"),
+    [
+        ({"rewriting": RewritingView(partitions=4, max_parallelism=8)}, "RewritingState", "from 4 partitions to 8"),
+        (
+            {"migrating": MigratingView(operators=(OperatorUid("counts"),), step="writing", done=3, partitions=8)},
+            "MigratingState",
+            "the state of counts is changed to the form that the job needs: writing, 3 of 8 partitions",
+        ),
+    ],
+)
+def test_what_is_done_to_the_state_is_told_by_conditions_and_once_by_an_event(
+    step: dict[str, Any], reason: str, told_as: str
+) -> None:
     user = User()
     user.wait(lambda: user.world.observe(user.world.stored).job is not None)
     stored = user.world.stored
     seen, resource = user.world.observe(stored), user.world.resource(stored)
     assert seen.job is not None
     starting = seen.job.model_copy(update={"state": JobState.RESTORING})
-    rewriting = starting.model_copy(update={"rewriting": RewritingView(partitions=4, max_parallelism=8)})
+    busy = starting.model_copy(update=step)
 
-    first = decide(resource, replace(seen, job=rewriting))
-    second = decide(replace(resource, status=first.status), replace(seen, job=rewriting, now=seen.now + 2))
+    first = decide(resource, replace(seen, job=busy))
+    second = decide(replace(resource, status=first.status), replace(seen, job=busy, now=seen.now + 2))
     third = decide(replace(resource, status=second.status), replace(seen, job=starting, now=seen.now + 4))
 
     told = [[each for each in decision.actions if isinstance(each, Emit)] for decision in (first, second, third)]
-    assert [(each.type, each.reason) for each in told[0]] == [("Normal", "RewritingState")]
+    assert [(each.type, each.reason) for each in told[0]] == [("Normal", reason)]
     assert [*told[1], *told[2]] == []
     for kind, status in ((ConditionType.RECONCILING, "True"), (ConditionType.READY, "False")):
         found = find_condition(second.status.conditions, kind)
         assert found is not None
-        assert (found.status, found.reason) == (status, "RewritingState")
-        assert "from 4 partitions to 8" in found.message
+        assert (found.status, found.reason) == (status, reason)
+        assert told_as in found.message
     after = find_condition(third.status.conditions, ConditionType.RECONCILING)
     assert after is not None
-    assert after.reason != "RewritingState"
+    assert after.reason != reason
