@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from streamjob_runtime.inspection import read_tables as read_tables
     from streamjob_runtime.process.checking.commits import check_rows_file as check_rows_file
     from streamjob_runtime.process.checking.commits import opened_commits as opened_commits
+    from streamjob_runtime.process.checking.migration import MigrationReport as MigrationReport
+    from streamjob_runtime.process.checking.migration import Migrator as Migrator
     from streamjob_runtime.process.checking.start_check import embedded_spark as embedded_spark
     from streamjob_runtime.process.checking.start_check import examine as examine
     from streamjob_runtime.process.checking.validation import validate as validate
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "JobFiles": "spark.job_files:JobFiles",
     "JobTest": "testing.job_test:JobTest",
+    "Migrator": "process.checking.migration:Migrator",
     "Session": "testing.session:Session",
     "SessionSettings": "spark.session:SessionSettings",
     "TerminationLog": "process.termination:TerminationLog",

@@ -209,7 +209,8 @@ def _examiner(
     return partial(runtime.examine, ask=ask, location=location, strict=strict)
 
 
-def _print(compared: Comparison, uri: str) -> None:
+def print_findings(compared: Comparison, uri: str) -> None:
+    """Print a table of the findings, and the refusals."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -228,5 +229,10 @@ def _print(compared: Comparison, uri: str) -> None:
     for chain, names in compared.undecided.items():
         what = f"chain {chain}: whether its state fits {names} only Spark can check this, and it was not asked"
         target.print(what, soft_wrap=True)
+
+
+def _print(compared: Comparison, uri: str) -> None:
+    print_findings(compared, uri)
     if not compared.refusals:
+        target = console_for()
         target.print(f"the job can start from here{', as far as the graphs show' if compared.undecided else ''}")

@@ -54,6 +54,10 @@ LAZY: dict[str, Lazy] = {
         "Record where a running job spends its CPU time, as a flame graph.", "streamjob.cli.profile:profile_command"
     ),
     "check": Lazy("Show what a start from a snapshot would restore and refuse.", "streamjob.cli.check:check_command"),
+    "migrate": Lazy(
+        "Write a savepoint with the state that a changed job needs.",
+        "streamjob.cli.migrate:migrate_command",
+    ),
     "advise": Lazy("Advise on the number of task slots of a job.", "streamjob.cli.advise:advise_command"),
     "commits": Lazy(
         "Show the commits of a job's newest checkpoint, and give up one that fails.",
@@ -158,6 +162,7 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
 
 for _name in ("init", "run", "executor", "validate", "plan", "convert", "import", "test", "preview", "check"):
     _register(_name, _placeholder, help=LAZY[_name].help)
+_register("migrate", _placeholder, help=LAZY["migrate"].help)
 _register("status", control.status)
 _register("ui", control.ui)
 _register("checkpoint", control.checkpoint)

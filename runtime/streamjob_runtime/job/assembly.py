@@ -35,7 +35,6 @@ from streamjob_runtime.tables.static import StaticTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
     from streamjob_runtime.executors.driver.state import StateOnExecutors
 
@@ -166,12 +165,12 @@ class Assembler:
         return lambda query, batch: state.place(spark, query, chain.uid, checkpoint, location, batch)
 
     def judge(
-        self, spark: SparkSession, preview: Callable[[ChainPlan, StructType], Iterable[Finding]]
+        self, spark: SparkSession, preview: Callable[[ChainPlan, Dataflow], Iterable[Finding]]
     ) -> tuple[Finding, ...]:
         """Return Spark's findings about the state that the chains take over; the epoch is unusable afterwards.
 
         Args:
-            preview: returns the sinks' findings about the columns of a chain's rows.
+            preview: returns the sinks' findings about the columns of the rows of a chain's query.
 
         Raises:
             InvalidInput: Spark refuses a part of the job; the error names it.
@@ -186,7 +185,7 @@ class Assembler:
                 for chain, dataflow in self._dataflows(spark, tables)
                 for finding in (
                     *restoration.match_state(spark, self._loaded.spec, self._graph, chain, dataflow),
-                    *(() if restoration.is_finished(chain.uid) else preview(chain, dataflow.output.schema)),
+                    *(() if restoration.is_finished(chain.uid) else preview(chain, dataflow)),
                 )
             )
         finally:

@@ -23,6 +23,7 @@ COMMANDS = [
     "validate",
     "plan",
     "check",
+    "migrate",
     "status",
     "checkpoint",
     "savepoint",

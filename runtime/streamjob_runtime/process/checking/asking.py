@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def spark_to_ask(command: str, loaded: LoadedJob, max_parallelism: int) -> Iterator[tuple[SparkSession, Path]]:
+def spark_to_ask(
+    command: str, loaded: LoadedJob, max_parallelism: int, slots: int = 1
+) -> Iterator[tuple[SparkSession, Path]]:
     """Yield a session with the job's settings, and a directory for its chains; both are removed afterwards.
 
     Args:
         command: the calling command, for the session's name.
         max_parallelism: the number of state partitions.
+        slots: how many tasks run at once.
 
     Raises:
         NoJava: no suitable Java was found.
@@ -35,7 +38,7 @@ def spark_to_ask(command: str, loaded: LoadedJob, max_parallelism: int) -> Itera
         spark = start_session(
             SessionSettings(
                 name=f"{command} {loaded.spec.name}",
-                parallelism=1,
+                parallelism=slots,
                 max_parallelism=max_parallelism,
                 workdir=Path(scratch),
                 conf=loaded.spark_conf(),

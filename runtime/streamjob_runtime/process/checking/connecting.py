@@ -30,7 +30,8 @@ from streamjob_runtime.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
+
+    from streamjob_runtime.chain.dataflow import Dataflow
 
 
 _TIMES = 3
@@ -73,8 +74,8 @@ def connect(
         spark=lambda: spark,
     )
 
-    def rehearse(chain: ChainPlan, columns: StructType) -> Iterator[Finding]:
-        rows = frame_without_rows(spark, columns)
+    def rehearse(chain: ChainPlan, dataflow: Dataflow) -> Iterator[Finding]:
+        rows = frame_without_rows(spark, dataflow.output.schema)
         for spec in chain.sinks:
             sink, context = make_sink(spec, surroundings)
             rehearse_sink(sink, context, rows)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
-from streamjob.comparison.verdicts import Comparison, Kind, refused
+from streamjob.comparison.verdicts import Comparison, Finding, Kind, refused
 from streamjob.errors import StreamJobError
-from streamjob.ids import Epoch
+from streamjob.ids import ChainUid, Epoch
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.graph import graph_of
-from streamjob.job.planning.plan import plan
+from streamjob.job.planning.plan import ChainPlan, plan
 from streamjob.protocol.log.records import JobId, read
 from streamjob.sink import StagedRowsGone
 from streamjob.store.effects import drive
@@ -32,6 +33,10 @@ from streamjob_runtime.sinks.factory import SinkSurroundings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from streamjob_runtime.chain.dataflow import Dataflow
+    from streamjob_runtime.migrating.watching import MigrationWatch
+    from streamjob_runtime.restoring.restoration import Restoration
 
 AskSpark = Callable[[LoadedJob, int], "tuple[SparkSession, Path]"]
 """Returns a session for a job with a number of state partitions, and a directory that does not exist yet."""
@@ -55,9 +60,9 @@ class SparkToAsk:
         return spark, scratch / str(self._asked)
 
 
-def embedded_spark(stack: ExitStack) -> SparkToAsk:
-    """Return an embedded Spark that the stack stops. Asking it raises as `spark_to_ask`."""
-    return SparkToAsk(lambda loaded, partitions: stack.enter_context(spark_to_ask("check", loaded, partitions)))
+def embedded_spark(stack: ExitStack, command: str = "check", slots: int = 1) -> SparkToAsk:
+    """Return an embedded Spark that the stack stops, for a command. Asking it raises as `spark_to_ask`."""
+    return SparkToAsk(lambda loaded, partitions: stack.enter_context(spark_to_ask(command, loaded, partitions, slots)))
 
 
 def examine(
@@ -156,15 +161,55 @@ def examine_with(
     strict: bool = False,
 ) -> Comparison:
     """Do the same as `examine`, with a running Spark and a scratch directory."""
+    return judged(spark, scratch, loaded, found, compared, allow, job, strict=strict).compared
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A job that Spark has planned from a snapshot, with its chains' checkpoints in a scratch directory.
+
+    Args:
+        compared: the comparison with Spark's findings.
+        restoration: the state that the chains take over; None if a sink refuses the job, so that Spark was not asked.
+        dataflows: the queries of the chains that are not finished.
+    """
+
+    compared: Comparison
+    restoration: Restoration | None = None
+    dataflows: Mapping[ChainUid, Dataflow] = field(default_factory=dict)
+
+
+def judged(
+    spark: SparkSession,
+    scratch: Path,
+    loaded: LoadedJob,
+    found: Found | None,
+    compared: Comparison,
+    allow: bool,
+    job: JobId,
+    *,
+    strict: bool = False,
+    whole: bool = False,
+    watch: MigrationWatch | None = None,
+) -> Judged:
+    """Do the same as `examine_with`, and return what it has made.
+
+    Args:
+        whole: whether to do with the state itself what a start does: it is downloaded, rewritten, and changed. Else its
+            description is enough.
+        watch: is told of the changes of state to new forms.
+    """
     from streamjob_runtime.job.assembly import Assembler
     from streamjob_runtime.kafka.source_checks import check_sources
     from streamjob_runtime.restoring.restoration import Restoration, Workdir
+    from streamjob_runtime.spark.gateway import java_of
     from streamjob_runtime.spark.job_files import JobFiles
+    from streamjob_runtime.spark.jvm import JOB_FILES
 
     surroundings = _surroundings(loaded, job, lambda: spark)
     compared = compared.noting(preview_sinks(loaded.spec.sinks, surroundings))
     if compared.refusals:
-        return compared
+        return Judged(compared)
     restored = None
     if found is not None:
         restored = Restored(
@@ -177,19 +222,28 @@ def examine_with(
             strict=strict,
         )
     planned = plan(loaded.spec)
-    workdir = Workdir(scratch, None, JobFiles(scratch))
-    restoration = Restoration(planned, restored, workdir)
+    # Only whole checkpoints are opened by their locations.
+    root = Path(java_of(spark).java.lang.System.getProperty(JOB_FILES)) if whole else scratch
+    workdir = Workdir(scratch, None, JobFiles(root))
+    restoration = Restoration(planned, restored, workdir, watch=watch)
     if found is not None:
         try:
-            restoration.download(found.locate, wanted=describes)
+            restoration.download(found.locate, wanted=None if whole else describes)
         except (SnapshotFileMissing, SnapshotFileCorrupt) as error:
             raise found.explain(error.what) or error from error
     check_sources(spark, loaded, planned, restored)
-    restoration.check_rewriting(compared.max_parallelism)
+    if whole:
+        restoration.rewrite_state(spark, compared.max_parallelism)
+    else:
+        restoration.check_rewriting(compared.max_parallelism)
+    dataflows: dict[ChainUid, Dataflow] = {}
+
+    def preview(chain: ChainPlan, dataflow: Dataflow) -> Iterable[Finding]:
+        dataflows[chain.uid] = dataflow
+        return preview_sinks(chain.sinks, surroundings, dataflow.output.schema)
+
     assembler = Assembler(loaded, planned, restoration, workdir, time.time)
-    return compared.decided(
-        assembler.judge(spark, lambda chain, schema: preview_sinks(chain.sinks, surroundings, schema))
-    )
+    return Judged(compared.decided(assembler.judge(spark, preview)), restoration, dataflows)
 
 
 def _left_staged(loaded: LoadedJob, found: Found, surroundings: SinkSurroundings) -> dict[str, str]:
