@@ -1,0 +1,43 @@
+"""A process that is killed while it migrates state leaves nothing harmful, and the next one does it again."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from tests.integration.core import core
+from tests.integration.migrations.cells import CELLS
+from tests.integration.migrations.events import STATES
+from tests.integration.migrations.lives import Lives, difference, files_of, final, published
+from tests.integration.runtime.killing import killer
+from tests.integration.runtime.processes import job_runs
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+STEPS = {
+    "before it is planned": "streamjob_runtime.restoring.state_changes Changes.plan 0",
+    "before it is written": "streamjob_runtime.migrating.applying _write 0",
+    "before it is put in place": "streamjob_runtime.migrating.applying put_state 0",
+    "before it is verified": "streamjob_runtime.migrating.applying _read 1",
+}
+"""The step before which the process is killed."""
+
+
+@pytest.mark.parametrize("step", core(STEPS, "before it is verified", kept=["before it is written"]))
+def test_a_start_that_is_killed_on_the_way_is_done_again(lives: Lives, tmp_path: Path, step: str) -> None:
+    (cell,) = (each for each in CELLS if (each.operator, each.change) == ("window", "all of it at once"))
+    stopped = lives.before(cell.then, STATES["half full"])
+    file = lives.after(stopped, tmp_path, cell.now).file
+    before = files_of(stopped.directory)
+
+    with job_runs(file, tmp_path / "snapshots", "job") as runs:
+        start = ("--from", stopped.uri, "--available-now")
+        killed = runs.start(*start, environment={**killer(tmp_path), "KILLED_AT": STEPS[step]})
+        assert killed.wait() == -signal.SIGKILL, killed.output()
+        assert published(tmp_path, cell.now) == []
+        again = runs.start(*start)
+        assert again.wait() == 0, again.output()
+
+    assert files_of(stopped.directory) == before
+    assert difference(lives.expected(stopped, cell.now), final(cell.now, published(tmp_path, cell.now))) == ""
