@@ -166,10 +166,12 @@ def _derived(
         total, count = of("Sum"), of("Count")
         if total is None or count is None:
             return None
-        was = buffer_types(before[total])[0]
+        was, *is_empty = buffer_types(before[total])
         if was != types[0] and not (was == "bigint" and types[0] == "double"):
             return None
-        return [f"CAST(coalesce({old(starts[total])}, 0) AS {types[0]})", old(starts[count])], [total, count]
+        # A sum of decimals is not NULL before its first row, but once it has overflowed, as that of an average.
+        summed = old(starts[total]) if is_empty else f"coalesce({old(starts[total])}, 0)"
+        return [f"CAST({summed} AS {types[0]})", old(starts[count])], [total, count]
     average = of("Average")
     if average is None:
         return None

@@ -55,7 +55,7 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
             ["v0", "v1", "v2"],
         ),
         ([SUM_X, COUNT_X], [AVG_X], ["CAST(coalesce(v0, 0) AS double)", "v1"]),
-        ([SUM_DECIMAL, COUNT_X], [AVG_DECIMAL], ["CAST(coalesce(v0, 0) AS decimal(20,2))", "v2"]),
+        ([SUM_DECIMAL, COUNT_X], [AVG_DECIMAL], ["CAST(v0 AS decimal(20,2))", "v2"]),
         ([AVG_X], [SUM_DOUBLE, COUNT_X], ["CASE WHEN v1 > 0 THEN v0 END", "v1"]),
         ([AVG_DECIMAL], [SUM_DECIMAL, COUNT_X], ["v0", "v1 = 0", "v1"]),
         ([AVG_X, MAX_X], [AVG_X, SUM_DOUBLE, MAX_X], ["v0", "v1", "CASE WHEN v1 > 0 THEN v0 END", "v2"]),
