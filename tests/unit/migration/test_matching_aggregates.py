@@ -43,6 +43,7 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
     ("before", "after", "expected"),
     [
         ([COUNT, MAX_X], [MAX_X, COUNT], ["v1", "v0"]),
+        ([COUNT, MAX_X.model_copy(update={"of": None})], [COUNT, LIST], ["v0", "initial.i1"]),
         ([COUNT, AVG_X, MAX_X], [COUNT, MAX_X], ["v0", "v3"]),
         ([COUNT], [COUNT, AVG_X], ["v0", "initial.i1", "initial.i2"]),
         ([COUNT], [AVG_X, COUNT], ["initial.i0", "initial.i1", "v0"]),
@@ -97,6 +98,11 @@ def test_a_renamed_column_is_known_by_what_the_author_says() -> None:
         ([aggregate("Max(x)", "bigint")], [MAX_X], "the state of its max(x) was (bigint), and is (int)"),
         ([LIST], [aggregate("CollectList(x)", "binary", opaque=True, ignoreNulls="false")], "the state of its"),
         ([MAX_X.model_copy(update={"of": None})], [MAX_X, COUNT], "does not tell what its max(x) was computed from"),
+        (
+            [aggregate("MaxBy(x, y)", "int", "bigint")],
+            [aggregate("MaxBy(x, y)", "bigint", "int")],
+            "was (int, bigint), and is (bigint, int)",
+        ),
     ],
 )
 def test_an_aggregate_that_may_be_a_former_one_is_not_begun_empty(
