@@ -26,7 +26,7 @@ _VALID_FOR = "validForUs"
 """For how long a temporal join keeps a version; missing if until the next one."""
 
 _ON = "on"
-"""The columns that are equal in a temporal join; missing in older snapshots."""
+"""The columns that are equal in a join; missing in older snapshots."""
 
 
 _COUNTED = re.compile(r"(?<=\w)_\d+\b|#\d+L?")
@@ -148,6 +148,7 @@ def _of_parameters(kind: str, former: Mapping[str, Any], now: Mapping[str, Any])
                         f"rows of its {side} side were kept until the watermark was {before} ms past them, and are to "
                         f"be kept {longer}: rows dropped since would be missing"
                     )
+            yield from _of_equal_columns(former, now)
         case "deduplicationWithinWatermark":
             before, after = former.get("delayMs"), now.get("delayMs")
             if before is not None and after is not None and after > before:
@@ -163,8 +164,12 @@ def _of_parameters(kind: str, former: Mapping[str, Any], now: Mapping[str, Any])
                     f"versions were valid for {_time(before)}, and are to be valid {longer}: versions "
                     "dropped since would be missing"
                 )
-            if _ON in former and _ON in now and former[_ON] != now[_ON]:
-                yield f"its key was {former[_ON]}, and is {now[_ON]}"
+            yield from _of_equal_columns(former, now)
             for name in sorted((former.keys() | now.keys()) - {_VALID_FOR, _ON}):
                 if former.get(name) != now.get(name):
                     yield f"its {name} was {former.get(name)}, and is {now.get(name)}"
+
+
+def _of_equal_columns(former: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if _ON in former and _ON in now and former[_ON] != now[_ON]:
+        yield f"its key was {former[_ON]}, and is {now[_ON]}"

@@ -113,11 +113,12 @@ def _is_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, 
 
 
 def _arguments(form: AggregateForm, renames: Mapping[str, str]) -> tuple[str, ...]:
-    found = []
-    for each in arguments(form):
-        plain = _WIDENING.sub(r"\1", each)
-        found.append(re.sub(r"\w+", lambda word: renames.get(word[0], word[0]), plain))
-    return tuple(found)
+    return tuple(renamed(each, renames) for each in arguments(form))
+
+
+def renamed(expression: str, renames: Mapping[str, str]) -> str:
+    """Return an expression with the present names of its columns, whose types may be wider."""
+    return re.sub(r"\w+", lambda word: renames.get(word[0], word[0]), _WIDENING.sub(r"\1", expression))
 
 
 def _check_new(

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pydantic import JsonValue
+
 from streamjob.comparison.state_forms import differences
+from streamjob.migration.aggregates import renamed
 from streamjob.migration.by_name import Columns, Fitted, fit, matched
 from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried
+from streamjob.migration.widening import cast, widens
 from streamjob.snapshot.state_form import StateForm
 
 WITH_VARIABLES = "transformWithStateInPySparkExec"
 """Spark's name of an operator with variables that a Python function declares."""
 
+_ON, _EQUALS = "on", " = "
 _TIMEOUT = "timeoutTimestamp"
 _NO_TIMEOUT = "NoTimeout"
 _NO_TIME = "NoTime"
@@ -40,10 +45,7 @@ class _Tables:
 
     def add(self, target: Family, source: Family, key: Fitted, value: Fitted) -> None:
         self.families.append(FamilyMigration(target, source, tuple(key.expressions), tuple(value.expressions)))
-        self.note(key, value)
-
-    def note(self, *fitted: Fitted) -> None:
-        for each in fitted:
+        for each in (key, value):
             self.said |= dict.fromkeys(each.said)
             self.gaps |= dict.fromkeys(each.gaps)
 
@@ -61,18 +63,61 @@ def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Mig
         NotCarried: the rows of a side lack a column, or rows have been dropped that the join needs.
     """
     was, now = _forms(before, after)
-    for reason in differences(was, now):
+    for reason in differences(*(each.model_copy(update={"parameters": _without_keys(each)}) for each in (was, now))):
         raise NotCarried(reason)
+    places = _places_of_keys(was, now, min(len(each.key) for each in before.families), renames)
     former, tables = {(each.store, each.name): each for each in before.families}, _Tables()
     for target in after.families:
         source = former.get((target.store, target.name))
         if source is None:
             raise NotCarried(f"it has no state of the kind {target.store!r}")
         side = f"the rows of its {target.store.partition('-')[0]} side"
-        # The columns of keys are numbered, so that they have the same names.
-        key = fit("its key", source.key, target.key, "key.k{}", {}, Columns.SAME)
+        key = _key_of_join(source, target, places)
         tables.add(target, source, key, fit(side, source.value, target.value, "value.v{}", renames, Columns.FEWER))
     return tables.migration()
+
+
+def _without_keys(form: StateForm) -> dict[str, JsonValue]:
+    return {name: each for name, each in form.parameters.items() if name != _ON}
+
+
+def _places_of_keys(was: StateForm, now: StateForm, width: int, renames: Mapping[str, str]) -> list[int]:
+    """Return the former place of each column of the keys, which Spark calls by their numbers only."""
+    former, present = was.parameters.get(_ON), now.parameters.get(_ON)
+    if not isinstance(former, list) or not isinstance(present, list):
+        return [*range(width)]
+    free, places = dict(enumerate(map(str, former))), []
+    for each in map(str, present):
+        place = next((number for number, had in free.items() if _is_same(had, each, renames)), None)
+        if place is None or len(former) != len(present):
+            raise NotCarried(f"its key was {former}, and is {present}")
+        places.append(place)
+        del free[place]
+    return places
+
+
+def _is_same(former: str, present: str, renames: Mapping[str, str]) -> bool:
+    """Return whether two pairs of equal columns are the same; a column may have another name on one side only."""
+    was, now = former.split(_EQUALS), present.split(_EQUALS)
+    return len(was) == len(now) and all(
+        renamed(each, {}) in (renamed(had, {}), renamed(had, renames)) for had, each in zip(was, now, strict=True)
+    )
+
+
+def _key_of_join(source: Family, target: Family, places: list[int]) -> Fitted:
+    # Behind the key itself, the store of rows has their number.
+    former = [*places, *range(len(places), len(source.key))]
+    if len(former) != len(target.key):
+        raise NotCarried(f"its key had {len(source.key)} columns, and has {len(target.key)}")
+    found = Fitted()
+    for place, column in zip(former, target.key, strict=True):
+        had = source.key[place].type
+        if not widens(had, column.type):
+            raise NotCarried(f"its key was of type {had}, and is of type {column.type}")
+        if had != column.type:
+            found.said.append(f"its key of type {had} becomes {column.type}")
+        found.expressions.append(cast(f"key.k{place}", had, column.type))
+    return found
 
 
 def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
@@ -186,8 +231,7 @@ def _variables(state: KeptState) -> Iterator[_Variable]:
 def _check_names(gone: list[_Variable], added: list[_Variable]) -> None:
     for lost in gone:
         for new in added:
-            alike = lost.families[""].value == new.families[""].value
-            if lost.kind == new.kind and alike:
+            if (lost.kind, lost.families[""].value) == (new.kind, new.families[""].value):
                 raise NotCarried(
                     f"its variable {lost.name!r} is gone, and {new.name!r} of its form is there: whether it is the "
                     "same under another name, only you know"

@@ -313,6 +313,14 @@ def test_a_join_that_would_miss_rows_is_other_state(
     assert (words is None and not found) or (words is not None and words in found[0])
 
 
+def test_a_join_on_another_column_of_the_same_type_is_other_state(forms: Any) -> None:
+    sql = JOIN.format("", "5 minutes")
+    (before,) = forms(sql, "append")
+    (after,) = forms(sql.replace("events.n", "events.m"), "append")
+
+    assert differences(before, after) == ("its key was ['n = n'], and is ['m = n']",)
+
+
 @pytest.mark.parametrize(("was", "now", "fits"), [("10 seconds", "1 hour", False), ("1 hour", "10 seconds", True)])
 def test_keys_that_are_to_be_kept_longer_than_they_were_are_other_state(
     spark: SparkSession, tmp_path: Path, was: str, now: str, fits: bool

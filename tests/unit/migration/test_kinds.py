@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamjob.comparison.state_forms import differences
 from streamjob.migration.kinds import continues, group_state, join, variables
 from streamjob.migration.planning import plan
 from streamjob.migration.state import Column, Family, KeptState, Migration, NotCarried, Wishes
@@ -193,7 +194,7 @@ def test_a_wider_key_is_wider_in_all_tables_of_a_join() -> None:
 
     keys = [each.key for each in found.families]
     assert keys == [("CAST(key.k0 AS bigint)",), ("CAST(key.k0 AS bigint)", "key.k1")] * 2
-    assert found.said == ("'field0' of its key of type int becomes bigint",)
+    assert found.said == ("its key of type int becomes bigint",)
 
 
 def test_sides_whose_columns_have_one_name_may_stay_as_they_are() -> None:
@@ -209,12 +210,46 @@ def test_sides_whose_columns_have_one_name_may_stay_as_they_are() -> None:
         (joined(kind="LEFT OUTER"), "of the kind LEFT OUTER"),
         (joined(keeps=61), "rows dropped since would be missing"),
         (joined(keeps=None), "to be kept for good"),
-        (joined(key="bigint"), "'field0' of its key was of type string, and is of type bigint"),
+        (joined(key="bigint"), "its key was of type string, and is of type bigint"),
     ],
 )
 def test_a_join_that_needs_what_was_not_kept_is_not_carried_over(after: KeptState, reason: str) -> None:
     with pytest.raises(NotCarried, match=reason):
         join(joined(), after, {})
+
+
+def on(*equal: str) -> KeptState:
+    """Return a join whose key has columns of the same type."""
+    key = columns("; ".join(f"field{number} string" for number in range(len(equal))))
+    families = tuple(
+        Family(each.store, "default", (*key, *each.key[1:]), each.value)
+        for each in joined("k string; j string").families
+    )
+    return KeptState("symmetricHashJoin", form("join", type="INNER", on=list(equal)), families)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "renames", "places"),
+    [
+        (["k = k", "j = j"], ["j = j", "k = k"], {}, (1, 0)),
+        (["k = k", "j = j"], ["CAST(k AS BIGINT) = k", "j = i"], {"j": "i"}, (0, 1)),
+        (["lower(k) = k"], ["lower(name) = name"], {"k": "name"}, (0,)),
+    ],
+)
+def test_the_columns_of_a_joins_key_follow_by_what_is_equal(
+    before: list[str], after: list[str], renames: Mapping[str, str], places: tuple[int, ...]
+) -> None:
+    found = join(on(*before), on(*after), renames)
+
+    key = tuple(f"key.k{each}" for each in places)
+    assert [each.key for each in found.families] == [key, (*key, f"key.k{len(places)}")] * 2
+
+
+@pytest.mark.parametrize("after", [["j = j"], ["k = k", "j = j"], ["lower(k) = k"]])
+def test_other_equal_columns_are_another_key(after: list[str]) -> None:
+    assert differences(*(each.form for each in (on("k = k"), on(*after)) if each.form))
+    with pytest.raises(NotCarried, match="its key was"):
+        join(on("k = k"), on(*after), {})
 
 
 def test_narrower_bounds_of_a_join_leave_its_rows_as_they_are() -> None:

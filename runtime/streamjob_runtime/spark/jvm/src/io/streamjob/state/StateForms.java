@@ -28,6 +28,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
 import org.apache.spark.sql.catalyst.plans.logical.DeduplicateWithinWatermark;
@@ -341,6 +342,16 @@ public final class StateForms {
     parameters.put("type", join.joinType().sql());
     parameters.set("leftKeepsMs", keeps(join, join.left(), join.right()));
     parameters.set("rightKeepsMs", keeps(join, join.right(), join.left()));
+    var equal = ExtractEquiJoinKeys$.MODULE$.unapply(join);
+    if (equal.isDefined()) {
+      // Spark calls the columns of the keys by their numbers only.
+      ArrayNode on = parameters.putArray("on");
+      List<Expression> left = java(equal.get()._2());
+      List<Expression> right = java(equal.get()._3());
+      for (int key = 0; key < left.size(); key++) {
+        on.add(unqualified(left.get(key)).sql() + " = " + unqualified(right.get(key)).sql());
+      }
+    }
     return form;
   }
 
