@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamjob.comparison.state_forms import window_in_words
 from streamjob.migration.state import NotCarried
-from streamjob.migration.widening import widens
+from streamjob.migration.widening import same_values, widens
 from streamjob.snapshot.state_form import KeyForm, WindowForm
 
 
@@ -57,8 +57,8 @@ def _matched(place: int, former: Sequence[KeyForm], after: KeyForm, watermark_us
         return MatchedKey(place, before, after, after.window)
     if not widens(before.type, after.type):
         raise NotCarried(f"its key {after.name!r} was of type {before.type}, and is of type {after.type}")
-    if before.of == after.of and before.samples != after.samples and before.samples and after.samples:
-        if before.type == after.type:
+    if before.of == after.of and before.samples and after.samples:
+        if not same_values(before.type, after.type, before.samples, after.samples):
             was, now = next(each for each in zip(before.samples, after.samples, strict=False) if each[0] != each[1])
             raise NotCarried(f"its key {after.name!r} is computed in another way: where it was {was!r}, it is {now!r}")
     elif before.of and after.of and not widens(before.of, after.of):

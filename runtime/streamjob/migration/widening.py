@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Sequence
+from decimal import Decimal, DecimalException
 
 _WIDER = {
     "tinyint": {"smallint", "int", "bigint"},
@@ -28,3 +31,36 @@ def widens(before: str, after: str) -> bool:
 def cast(expression: str, before: str, after: str) -> str:
     """Return an expression of a type as one of a wider type."""
     return expression if before == after else f"CAST({expression} AS {after})"
+
+
+_NULL = "null"
+_DAY_US = 86_400_000_000
+
+
+def same_values(before: str, after: str, was: Sequence[str], now: Sequence[str]) -> bool:
+    """Return whether values of a type are the same ones of a wider type; also if their texts cannot be compared.
+
+    Args:
+        before: the type.
+        after: the wider type.
+        was: the values of the first type, as Java's texts of how Spark has them.
+        now: those of the wider type.
+    """
+    pairs = [each for each in zip(was, now, strict=False) if each != (_NULL, _NULL)]
+    if any(_NULL in each for each in pairs):
+        return False
+    try:
+        if (before, after) == ("date", "timestamp"):
+            # Days begin at midnight, which is the same time of the day in UTC for all the values.
+            return len({int(time) - int(day) * _DAY_US for day, time in pairs}) <= 1
+        if (before, after) == ("float", "double"):
+            return all(_single(one) == _single(other) for one, other in pairs)
+        if before != after and _DECIMAL.fullmatch(before):
+            return all(Decimal(one) == Decimal(other) for one, other in pairs)
+    except (ValueError, OverflowError, DecimalException):
+        return True
+    return all(one == other for one, other in pairs)
+
+
+def _single(text: str) -> bytes:
+    return struct.pack("f", float(text))
