@@ -27,12 +27,11 @@ _TTL, _TIMERS = "$ttl_", ("$eventTimers_", "$procTimers_")
 
 
 def continues(before: KeptState, after: KeptState) -> bool:
-    """Return whether the tables of an operator are those of its former state, apart from new ones without rows.
+    """Return whether the variables of a Python operator are those of its former state.
 
-    Spark makes tables of state variables that a Python operator gets. It leaves those of variables that are gone, and
-    compares no names of their columns.
+    Spark accepts more: it leaves the tables of variables that are gone, and compares no names of their columns.
     """
-    return set(before.families) <= set(after.families)
+    return set(before.families) == set(after.families)
 
 
 @dataclass
@@ -188,7 +187,7 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
     for name, variable in now.items():
         if name not in former:
             tables.families += [FamilyMigration(each, None) for each in variable.families.values()]
-            tables.said[f"its variable {name!r} is new"] = None
+            tables.gaps[f"its variable {name!r} is new, and has no value in the state that is there"] = None
             continue
         _fit_variable(was[former[name]], variable, renames, tables)
     for each in gone:

@@ -339,7 +339,8 @@ def test_a_variable_that_is_new_begins_without_rows_beside_others_that_change() 
     found = variables(before, kept(value("n", "n bigint"), listed("more", "s string")), {})
 
     assert sources(found) == {"n": "n", "more": None, "$rowCounter_more": None}
-    assert found.said == ("'n' of its variable 'n' of type int becomes bigint", "its variable 'more' is new")
+    assert found.said == ("'n' of its variable 'n' of type int becomes bigint",)
+    assert found.gaps == ("its variable 'more' is new, and has no value in the state that is there",)
 
 
 def test_a_column_of_a_variable_that_expires_follows_inside_of_its_value() -> None:
@@ -421,12 +422,13 @@ def test_a_name_may_be_given_in_one_table_and_stay_in_another() -> None:
     assert expressions(found, family="b")[1] == ("value.v0", "value.v1")
 
 
-def test_a_processor_goes_on_as_it_is_only_if_all_that_it_had_is_there() -> None:
-    before = kept(value("a", "n int"))
+def test_a_processor_goes_on_as_it_is_only_with_all_that_it_had_and_no_more() -> None:
+    before = kept(value("a", "n int"), timers())
 
-    assert continues(before, kept(value("a", "n int"), listed("b", "n int")))
-    assert not continues(before, kept(listed("b", "n int")))
-    assert not continues(before, kept(value("a", "m int")))
+    assert continues(before, kept(timers(), value("a", "n int")))
+    assert not continues(before, kept(value("a", "n int"), timers(), listed("b", "n int")))
+    assert not continues(before, kept(timers()))
+    assert not continues(before, kept(value("a", "m int"), timers()))
 
 
 def test_a_query_is_refused_where_the_state_is_several_tables() -> None:
