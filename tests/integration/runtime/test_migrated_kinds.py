@@ -45,7 +45,7 @@ def carried(
 
     def spec(place: Path, operator: Operator, **more: Any) -> dict[str, Any]:
         inputs = [source(name, directory / name, delay="10s") for name in sources]
-        return job(place, inputs, [operator], ["out"], checkpointing={"interval": "1h"}, **more)
+        return job(place, inputs, [operator], ["out"], **more)
 
     for name in sources:
         add_rows(directory / name, 0, BEFORE)
