@@ -112,7 +112,7 @@ def _aggregates() -> Iterator[Cell]:
         base = BASES[operator]
         had = base.aggregates
         first, *others = had.items()
-        more = {"low": "min({v})", "known": "count({x})"}
+        more = {"low": "min({v})", "known": "count({w})"}
         names = list(had)
         yield Cell(
             operator,
