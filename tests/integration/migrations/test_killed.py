@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.integration.runtime.processes import job_runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
+ROOT = Path(__file__).resolve().parents[3]
 STEPS = {
     "before it is planned": "streamjob_runtime.restoring.state_changes Changes.plan 0",
     "before it is written": "streamjob_runtime.migrating.applying _write 0",
@@ -33,10 +35,11 @@ def test_a_start_that_is_killed_on_the_way_is_done_again(lives: Lives, tmp_path:
 
     with job_runs(file, tmp_path / "snapshots", "job") as runs:
         start = ("--from", stopped.uri, "--available-now")
-        killed = runs.start(*start, environment={**killer(tmp_path), "KILLED_AT": STEPS[step]})
+        paths = {"PYTHONPATH": os.pathsep.join((*killer(tmp_path).values(), str(ROOT)))}
+        killed = runs.start(*start, environment={**paths, "KILLED_AT": STEPS[step]})
         assert killed.wait() == -signal.SIGKILL, killed.output()
         assert published(tmp_path, cell.now) == []
-        again = runs.start(*start)
+        again = runs.start(*start, environment=paths)
         assert again.wait() == 0, again.output()
 
     assert files_of(stopped.directory) == before
