@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.core import core
 from tests.integration.runtime.embedded import life_in, running
 from tests.integration.runtime.graphs import BEGIN, Row, add_rows, job, manifests, output, rows_of, source
+from tests.jobs import sql
 
 from streamjob.errors import ExitCode
 from streamjob.protocol.log.restore import ClaimMode
@@ -48,7 +50,8 @@ def carried(
         return job(place, inputs, [operator], ["out"], **more)
 
     for name in sources:
-        add_rows(directory / name, 0, BEFORE)
+        # A row of the first side has no partner.
+        add_rows(directory / name, 0, BEFORE if name == "a" else BEFORE[:-1])
     with running(spark, life_in(first, spec(first, before))) as one:
         one.wait_for_batches()
         assert one.stop() is ExitCode.OK
@@ -180,3 +183,74 @@ def test_variables_and_timers_of_a_processor_are_carried_over(spark: SparkSessio
     expected = Counter((f"k{key}", *found, at) for key in range(KEYS) for at in range(3, number, 4))
     assert before.total() == 0
     assert after == expected + Counter([("old", 1, "[7]", 49, 7)])
+
+
+def pairs(columns: str, kind: str = "", seconds: int = 20) -> Operator:
+    return sql(
+        "out",
+        ["a", "b"],
+        f"SELECT {columns} FROM a {kind} JOIN b ON a.k = b.k AND b.n BETWEEN a.n AND a.n + 4 "
+        f"AND b.at BETWEEN a.at - INTERVAL {seconds} SECONDS AND a.at + INTERVAL {seconds} SECONDS",
+    )
+
+
+@pytest.mark.parametrize("kind", core(["", "LEFT"], "LEFT"))
+def test_the_rows_that_wait_in_a_join_are_carried_over(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    before, after = carried(
+        spark,
+        tmp_path,
+        pairs("a.k, a.n, b.n AS m, a.gate, b.gate AS other", kind),
+        pairs("a.k, a.n, b.n AS m", kind, 10),
+        lambda rows: all(rows[f"k{key}", 15, 15] for key in range(KEYS)) and (kind == "" or rows["old", 7, None] > 0),
+        sources=("a", "b"),
+    )
+
+    def within(seconds: int, numbers: range) -> Rows:
+        return Counter(
+            (f"k{key}", n, m)
+            for key in range(KEYS)
+            for n in range(ROWS // KEYS)
+            for m in numbers
+            if 0 <= m - n <= 4 and (m - n) * KEYS <= seconds
+        )
+
+    alone = Counter([("old", 7, None)] if kind else [])
+    assert Counter(row[:3] for row in before.elements()) == within(20, range(HALF // KEYS))
+    found = Counter(row for row in after.elements() if row[0] != "end")
+    assert found == within(10, range(HALF // KEYS, ROWS // KEYS)) + alone
+
+
+def unique_then(a: DataFrame) -> DataFrame:
+    return a.selectExpr("k", "CAST(n AS INT) AS n", "at").dropDuplicates(["n", "k", "at"])
+
+
+def unique_now(a: DataFrame) -> DataFrame:
+    return a.selectExpr("k AS name", "n", "at").dropDuplicates(["name", "n", "at"])
+
+
+def unique_for_a_while_then(a: DataFrame) -> DataFrame:
+    return a.selectExpr("k", "CAST(n AS INT) AS n", "at").dropDuplicatesWithinWatermark(["n", "k"])
+
+
+def unique_for_a_while_now(a: DataFrame) -> DataFrame:
+    return a.selectExpr("k AS name", "n", "at").dropDuplicatesWithinWatermark(["name", "n"])
+
+
+@pytest.mark.parametrize("kind", core(["unique", "unique_for_a_while"], "unique_for_a_while"))
+def test_what_was_there_before_is_told_after_other_names_and_types(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    before, after = carried(
+        spark,
+        tmp_path,
+        function(f"{kind}_then"),
+        function(f"{kind}_now", renames={"k": "name"}),
+        lambda rows: any(row[0] == "end" for row in rows),
+        behind=tuple(BEFORE[-9:]),
+    )
+
+    def named(rows: list[Row]) -> Counter[tuple[str, int]]:
+        return Counter((row.k, row.n) for row in rows)
+
+    assert Counter(row[:2] for row in before.elements()) == named(BEFORE)
+    assert Counter(row[:2] for row in after.elements()) == named([*BEHIND, END])
