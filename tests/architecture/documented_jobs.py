@@ -12,7 +12,7 @@ from tests.architecture.documents import Block
 from streamjob.job.loading.yaml_file import read_documents
 
 PARTS = ("sources", "tables", "operators", "sinks")
-OF_JOBS = {*PARTS, "name", "parallelism", "checkpointing", "channels", "sparkConf", "tests"}
+OF_JOBS = {*PARTS, "name", "parallelism", "checkpointing", "channels", "migrate", "sparkConf", "tests"}
 
 COLUMNS = "id BIGINT, at TIMESTAMP"
 """The columns of a source that a fragment reads and does not show, unless KNOWN has them."""
@@ -63,6 +63,12 @@ CHANGED: Mapping[tuple[str, str], dict[str, Any]] = {
 """By page and first key of a fragment of a part: the rest of that part. It is a sink if it has an input."""
 
 
+def _migrated(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return operators for the changes of state that a fragment shows alone."""
+    missing = job.get("migrate", {}).keys() - {each["name"] for each in job["operators"]}
+    return [{"name": uid, "inputs": ["rows"], "sql": "SELECT id FROM rows"} for uid in sorted(missing)]
+
+
 def whole_job(block: Block) -> dict[str, Any]:
     """Return the job that a block shows, with what is missing in it.
 
@@ -73,7 +79,7 @@ def whole_job(block: Block) -> dict[str, Any]:
     if not shown.keys() <= OF_JOBS:
         raise ValueError(f"{block.document}:{block.line}: no job has {sorted(shown.keys() - OF_JOBS)}")
     job = {"name": "documented", **{part: [] for part in PARTS}, **shown}
-    job["operators"] = [*job["operators"], *_readers_of_tables(job)]
+    job["operators"] = [*job["operators"], *_readers_of_tables(job), *_migrated(job)]
     job["sinks"] = [*job["sinks"], *_sinks_of_tests(job)]
     names = {each["name"] for part in PARTS for each in job[part] if part != "sinks"}
     letters = {f"{name}_dead_letters": name for name in names}
