@@ -105,6 +105,11 @@ class FamilyMigration:
     value: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
 
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether keys stay as they are."""
+        return self.key == tuple(f"key.k{number}" for number in range(len(self.key))) and not self.merged
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -122,6 +127,16 @@ class Migration:
     said: tuple[str, ...]
     gaps: tuple[str, ...] = ()
     sql: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """What happens, and what is missing afterwards."""
+        return "; ".join((*self.said, *self.gaps)) or "its columns get new names"
+
+    def keeps_places(self, store: str) -> bool:
+        """Return whether each row of a store stays in its partition: then no rows need to be exchanged."""
+        families = [each for each in self.families if each.target.store == store and each.source is not None]
+        return len(families) == 1 and families[0].keeps_keys
 
 
 class NotCarried(Exception):

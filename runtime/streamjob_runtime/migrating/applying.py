@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 Stored = Mapping[tuple[str, str, int], Contents]
 """What state has, by store, column family and partition; what has no rows is left out."""
 
-_UNDO = "undo the change, or give the state up with --allow-non-restored-state; the snapshot is as it was"
+_UNDO = (
+    "undo the change, or give the operator another uid, and its state up with --allow-non-restored-state; the snapshot "
+    "is as it was"
+)
 _STORED = "partition INT, key_bytes BINARY, value_bytes BINARY, column_family_name STRING"
 
 log = logging.getLogger("streamjob")
@@ -94,7 +97,7 @@ def _migrate(
     described: Path,
     watch: MigrationWatch,
 ) -> Migrated:
-    log.warning("Migrating %s: %s", each.label, "; ".join(each.migration.said) or "its columns change")
+    log.warning("Migrating %s: %s", each.label, each.migration.in_words)
     begun = time.monotonic()
     partitions = len((read_commit(checkpoint, batch).state_ids or {})[each.number])
 
@@ -167,7 +170,8 @@ def _write(
     """Write a store; return what was written by column family and partition."""
     frame = spark.createDataFrame([], _STORED) if rows is None else rows
     java, session, found = our_java(spark).StateRows, java_session(spark), {}
-    for line in java.write(session, java_frame(frame), described.as_uri(), each.number, store, batch, partitions):
+    place, in_place = described.as_uri(), each.migration.keeps_places(store)
+    for line in java.write(session, java_frame(frame), place, each.number, store, batch, partitions, in_place):
         partition, count, checksum, family = line.split(" ", 3)
         found[family, int(partition)] = Contents(int(count), int(checksum), 0)
     return found

@@ -17,7 +17,7 @@ from streamjob.ids import BatchId, ChainUid, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.migration.kinds import WITH_VARIABLES, continues
 from streamjob.migration.planning import columns_in_words, plan
-from streamjob.migration.state import Column, Family, KeptState, Migration, NotCarried, Wishes, wishes_of
+from streamjob.migration.state import Column, Family, KeptState, NotCarried, Wishes, wishes_of
 from streamjob.migration.tables import STATE, table_of
 from streamjob.snapshot.manifest import ChainState
 from streamjob.snapshot.state_form import StateForm
@@ -47,12 +47,7 @@ class PlannedChanges:
     @property
     def in_words(self) -> dict[int, str]:
         """How each state changes."""
-        return {number: in_words(each.migration) for number, each in self.migrations.items()}
-
-
-def in_words(migration: Migration) -> str:
-    """Return what a migration does, and what is missing afterwards."""
-    return "; ".join((*migration.said, *migration.gaps)) or "its columns get new names"
+        return {number: each.migration.in_words for number, each in self.migrations.items()}
 
 
 @dataclass(frozen=True)
@@ -180,9 +175,7 @@ def _ways(uids: Set[OperatorUid], before: KeptState, after: KeptState) -> str:
     """Return what makes the state fit: the job as it was, names of renamed columns, or a query."""
     ways = "undo the change; if a column was renamed, give the operator `renames: {former: present}`"
     try:
-        was, now = (
-            columns_in_words([Column(each.name, each.type) for each in table_of(state)]) for state in (before, after)
-        )
+        was, now = _table(before), _table(after)
     except NotCarried:
         return ways
     uid = min(uids)

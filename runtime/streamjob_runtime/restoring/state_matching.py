@@ -119,12 +119,12 @@ def match_state(
         if changed:
             graft_state(checkpoint, found.numbers)
         begin_empty(spark, checkpoint, location, state.batch, found.empty, described)
-        ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described)
+        # Where only descriptions are there, what would be migrated is described as it will be.
+        pending = migrations if described_only else {}
+        ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described, pending)
         if not described_only:
             for done in migrate(spark, checkpoint, location, state.batch, migrations.values(), described, watch):
                 watch.migrated(_record(done, restored, chain))
-        elif planned and (reason := ask(migrations)) is None:
-            return found.findings
         reason = ask(()) if planned else None
         if reason is None:
             return found.findings
@@ -178,11 +178,12 @@ def _asked(
     checkpoint: Path,
     batch: BatchId,
     described: Path,
+    pending: Iterable[int],
     replaced: Iterable[int],
 ) -> str | None:
     """Ask Spark, with a copy of the state's descriptions: Spark writes a description of the next batch there.
 
-    The operators `replaced` are described there as for the first batch of the query.
+    The operators `pending` and `replaced` are described there as for the first batch of the query.
     """
     with tempfile.TemporaryDirectory(prefix="asked-", dir=checkpoint.parent) as scratch:
         for file in checkpoint.glob("**/*"):
@@ -191,7 +192,7 @@ def _asked(
                 target = Path(scratch) / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
-        for number in replaced:
+        for number in {*pending, *replaced}:
             replace_description(Path(scratch), number, described)
         relocate(Path(scratch), f"file:{scratch}")
         return why_state_does_not_fit(spark, chain.uid, dataflow, Path(scratch), batch)

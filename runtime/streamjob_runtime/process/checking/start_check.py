@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamjob.comparison.compatibility import Restored
+from streamjob.comparison.refusals import StateChanged
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, refused
 from streamjob.errors import StreamJobError
 from streamjob.ids import ChainUid, Epoch
@@ -24,6 +25,7 @@ from streamjob.stored.start_snapshot import Found, job_location
 from streamjob_runtime.job.output_recovery import published_beyond
 from streamjob_runtime.process.checking.asking import spark_to_ask
 from streamjob_runtime.process.checking.part_checks import check_parts
+from streamjob_runtime.process.checking.whole_input import whole_input
 from streamjob_runtime.restoring.download import SnapshotFileCorrupt, SnapshotFileMissing
 from streamjob_runtime.restoring.state_matching import describes
 from streamjob_runtime.sinks.checking.left_staged import left_staged
@@ -243,7 +245,10 @@ def judged(
         return preview_sinks(chain.sinks, surroundings, dataflow.output.schema)
 
     assembler = Assembler(loaded, planned, restoration, workdir, time.time)
-    return Judged(compared.decided(assembler.judge(spark, preview)), restoration, dataflows)
+    compared = compared.decided(assembler.judge(spark, preview))
+    if any(isinstance(each, StateChanged) for each in compared.refusals):
+        compared = compared.adding(Kind.SOURCE, whole_input(spark, loaded, planned))
+    return Judged(compared, restoration, dataflows)
 
 
 def _left_staged(loaded: LoadedJob, found: Found, surroundings: SinkSurroundings) -> dict[str, str]:

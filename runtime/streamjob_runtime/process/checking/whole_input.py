@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streamjob.ids import OperatorUid
 from streamjob.job.connectors.kafka_source import reads_committed
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.plan import Plan
@@ -18,18 +17,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def whole_input(spark: SparkSession, loaded: LoadedJob, plan: Plan) -> Mapping[OperatorUid, str]:
+def whole_input(spark: SparkSession, loaded: LoadedJob, plan: Plan) -> Mapping[str, str]:
     """Return in words how much input the sources of files and of Kafka's topics have, by uid.
 
     Raises:
         KafkaUnreachable, KafkaRefuses, TopicMissing: Kafka does not tell.
         StoreError, NothingInBucket: files cannot be listed.
     """
-    found = {}
+    found: dict[str, str] = {}
     for source in loaded.spec.sources:
         files = DiscoveredFiles.of(spark, source, loaded.options(source))
         if files is not None:
-            found[source.uid] = f"a start without the snapshot reads {len(files.end().paths):,} files"
+            count = len(files.end().paths)
+            found[source.uid] = f"a start without the snapshot reads {count:,} file{'' if count == 1 else 's'}"
     for each in kafka_inputs(loaded, plan, None):
         with KafkaAdmin.open(spark, each.options, each.who) as admin:
             partitions = subscribed(admin, each.options, each.who)

@@ -14,8 +14,8 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecificInternalRow;
@@ -160,6 +160,7 @@ public final class StateRows {
    *
    * @param encoded all rows of the store, from {@link #encode}
    * @param checkpoint where Spark has described the state; the store is written there
+   * @param inPlace whether each row is in the partition of the frame that it has to be in, if there are as many
    * @return for each partition and column family with rows a line: partition, rows, checksum, family
    */
   public static List<String> write(
@@ -169,7 +170,8 @@ public final class StateRows {
       long operator,
       String store,
       long batch,
-      int partitions) {
+      int partitions,
+      boolean inPlace) {
     StateSchemas schemas = StateSchemas.of(session, checkpoint, 0, operator);
     scala.collection.immutable.Map<String, StatePartitionWriterColumnFamilyInfo> families =
         scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(schemas.families(store)));
@@ -182,7 +184,8 @@ public final class StateRows {
     Configuration hadoop = session.sessionState().newHadoopConf();
     hadoop.set(StreamExecution.RUN_ID_KEY(), UUID.randomUUID().toString());
     SerializableConfiguration given = new SerializableConfiguration(hadoop);
-    return classic(encoded.repartitionById(partitions, encoded.col("partition")))
+    boolean stays = inPlace && classic(encoded).rdd().getNumPartitions() == partitions;
+    return classic(stays ? encoded : encoded.repartitionById(partitions, encoded.col("partition")))
         .queryExecution()
         .toRdd()
         .toJavaRDD()
