@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.integration.core import core
+from tests.integration.core import thorough
 from tests.integration.migrations.cells import CELLS
 from tests.integration.migrations.events import STATES
 from tests.integration.migrations.lives import Lives, difference, files_of, final, published
@@ -26,7 +26,7 @@ STEPS = {
 """The step before which the process is killed."""
 
 
-@pytest.mark.parametrize("step", core(STEPS, "before it is verified", kept=["before it is written"]))
+@pytest.mark.parametrize("step", thorough(STEPS, "before it is verified"))
 def test_a_start_that_is_killed_on_the_way_is_done_again(lives: Lives, tmp_path: Path, step: str) -> None:
     (cell,) = (each for each in CELLS if (each.operator, each.change) == ("window", "all of it at once"))
     stopped = lives.before(cell.then, STATES["half full"])
