@@ -140,3 +140,10 @@ def test_buffers_of_several_groups_are_put_together_by_aggregates_of_their_colum
 def test_buffers_that_depend_on_an_order_are_not_put_together(form: AggregateForm) -> None:
     with pytest.raises(NotCarried):
         merged([form])
+
+
+def test_a_sum_of_small_decimals_does_not_begin_empty_when_they_become_larger() -> None:
+    small, large = aggregate("Sum(unscaledvalue(m))", "bigint"), aggregate("Sum(m)", "decimal(19,3)", "boolean")
+
+    with pytest.raises(NotCarried, match="was \\(bigint\\), and is"):
+        match_aggregates([small, COUNT_X], [large], {}, str)
