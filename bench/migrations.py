@@ -42,7 +42,7 @@ _DONE = re.compile(r"Migrated .*: (\d+) rows became (\d+), verified, in ([\d.]+)
 class MigrationRun(Row):
     """One migration: seconds until the new state was written and verified; `driver_bytes` is the peak memory."""
 
-    change: str
+    side: str
     round: int
     keys: int
     seconds: float
@@ -103,7 +103,7 @@ class Subject:
         if done is None or done[1] != str(self._keys) or done[2] != str(self._keys):
             raise RunFailed.told_by(log, f"{change}: not all {self._keys:,} keys were migrated")
         return MigrationRun(
-            change=change,
+            side=change,
             round=number,
             keys=self._keys,
             seconds=float(done[3]),
@@ -150,11 +150,11 @@ def table(runs: Sequence[MigrationRun]) -> Table:
         found
         for change in CHANGES
         for keys in sorted({run.keys for run in runs})
-        if (found := [run for run in runs if (run.change, run.keys) == (change, keys)])
+        if (found := [run for run in runs if (run.side, run.keys) == (change, keys)])
     ]
     return Table.of(
         groups,
-        ("", lambda group: group[0].change),
+        ("", lambda group: group[0].side),
         ("keys", lambda group: f"{group[0].keys:,}"),
         ("seconds", lambda group: mid((run.seconds for run in group), ".1f")),
         ("keys / s", lambda group: mid((run.keys / run.seconds for run in group), ",.0f")),

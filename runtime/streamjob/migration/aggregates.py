@@ -9,11 +9,12 @@ from itertools import accumulate
 
 from streamjob.comparison.state_forms import arguments, content
 from streamjob.migration.state import NotCarried
-from streamjob.migration.widening import cast, widens
+from streamjob.migration.widening import DECIMAL, cast, widens
 from streamjob.snapshot.state_form import AggregateForm
 
 _REPEATED = re.compile(r"(.+) x (\d+)")
 _WIDENING = re.compile(r"CAST\((`?\w+`?) AS (?:DOUBLE|BIGINT|TIMESTAMP|DECIMAL\(\d+, ?\d+\))\)")
+_UNSCALED = re.compile(r"unscaledvalue\((.+)\) of scale (\d+)")
 _EXACT = 2**53
 """Up to here every whole number is a double."""
 
@@ -121,9 +122,11 @@ def renamed(expression: str, renames: Mapping[str, str]) -> str:
     return re.sub(r"\w+", lambda word: renames.get(word[0], word[0]), _WIDENING.sub(r"\1", expression))
 
 
-def _scaled(form: AggregateForm) -> tuple[str, ...]:
-    """Return what an aggregate reads; Spark sums small decimals as whole numbers."""
-    return tuple(re.sub(r"unscaledvalue\((\w+)\)", r"\1", each) for each in _arguments(form, {}))
+def _scaled(form: AggregateForm, renames: Mapping[str, str]) -> tuple[tuple[str, ...], int | None]:
+    """Return what an aggregate reads, and of which scale if those are decimals that Spark sums as whole numbers."""
+    found = _arguments(form, renames)
+    unscaled = None if len(found) != 1 else _UNSCALED.fullmatch(found[0])
+    return (found, None) if unscaled is None else ((unscaled[1],), int(unscaled[2]))
 
 
 def _check_new(
@@ -140,7 +143,7 @@ def _check_new(
                 f"the snapshot does not tell what its {had.sql} was computed from: take a savepoint of the unchanged "
                 "job first"
             )
-        if had.function == added.function and _scaled(had) == _scaled(added):
+        if had.function == added.function and _scaled(had, {})[0] == _scaled(added, {})[0]:
             types = f"({', '.join(had.buffer)}), and is ({', '.join(added.buffer)})"
             raise NotCarried(f"the state of its {added.sql} was {types}")
     if len(before) == len(after) and place in free and free[place].function == added.function:
@@ -180,7 +183,7 @@ def _derived(
         return [f"CAST({summed} AS {types[0]})", old(starts[count])], [total, count]
     average = of("Average")
     if average is None:
-        return None
+        return _rescaled(wanted, before, starts, renames, old)
     total_of, count_of = old(starts[average]), old(starts[average] + 1)
     if wanted.function == "Count":
         return [count_of], [average]
@@ -195,6 +198,29 @@ def _derived(
         exact = f"abs({total_of}) < {_EXACT}D"
         whole = f"CASE WHEN {exact} THEN CAST({total_of} AS BIGINT) ELSE raise_error('{_NOT_EXACT}') END"
         return [f"CASE WHEN {count_of} > 0 THEN {whole} END"], [average]
+    return None
+
+
+def _rescaled(
+    wanted: AggregateForm,
+    before: Sequence[AggregateForm],
+    starts: Sequence[int],
+    renames: Mapping[str, str],
+    old: Callable[[int], str],
+) -> tuple[list[str], list[int]] | None:
+    """Return the buffer of a sum of decimals by that of smaller ones, which Spark sums as whole numbers."""
+    reads, scale = _scaled(wanted, {})
+    for number, each in enumerate(before):
+        had, digits = _scaled(each, renames)
+        if (each.function, wanted.function, had) != ("Sum", "Sum", reads) or digits is None:
+            continue
+        whole = old(starts[number])
+        if scale is not None and scale >= digits:
+            return [f"{whole} * {10 ** (scale - digits)}L"], [number]
+        decimal = DECIMAL.fullmatch(buffer_types(wanted)[0])
+        if scale is None and decimal is not None and int(decimal[2]) >= digits:
+            unit = f"{1 / 10**digits:.{digits}f}BD"
+            return [f"CAST(coalesce({whole}, 0) * {unit} AS {decimal[0]})", f"{whole} IS NULL"], [number]
     return None
 
 

@@ -14,14 +14,14 @@ _WIDER = {
     "float": {"double"},
     "date": {"timestamp"},
 }
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def widens(before: str, after: str) -> bool:
     """Return whether each value of a type, by its name in Spark's catalogs, is one of another type without a loss."""
     if before == after or after in _WIDER.get(before, ()):
         return True
-    was, now = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
+    was, now = DECIMAL.fullmatch(before), DECIMAL.fullmatch(after)
     if was is None or now is None:
         return False
     (digits, scale), (more, larger) = map(int, was.groups()), map(int, now.groups())
@@ -55,7 +55,7 @@ def same_values(before: str, after: str, was: Sequence[str], now: Sequence[str])
             return len({int(time) - int(day) * _DAY_US for day, time in pairs}) <= 1
         if (before, after) == ("float", "double"):
             return all(_single(one) == _single(other) for one, other in pairs)
-        if before != after and _DECIMAL.fullmatch(before):
+        if before != after and DECIMAL.fullmatch(before):
             return all(Decimal(one) == Decimal(other) for one, other in pairs)
     except (ValueError, OverflowError, DecimalException):
         return True

@@ -148,7 +148,7 @@ def _processed(a: DataFrame, variables: dict[str, str], counted: str) -> DataFra
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[SparkRow]:
             for n in sorted(row["n"] for row in rows):
-                self.count.update(((self.count.get()[0] if self.count.exists() else 0) + 1,))
+                self.count.update(((self.count.get() or (0,))[0] + 1,))
                 self.listed.appendValue((n,))
                 self.mapped.updateValue((n,), (n * n,))
                 if key[0] != "end" and n % 4 == 3:
@@ -159,7 +159,7 @@ def _processed(a: DataFrame, variables: dict[str, str], counted: str) -> DataFra
             listed = [n for (n,) in self.listed.get()]
             mapped = sum(square for _, (square,) in self.mapped.iterator())
             at = expiredTimerInfo.getExpiryTimeInMs() - an_hour
-            yield SparkRow(k=key[0], n=self.count.get()[0], listed=str(listed), mapped=mapped, at=at)
+            yield SparkRow(k=key[0], n=(self.count.get() or (0,))[0], listed=str(listed), mapped=mapped, at=at)
 
         def close(self) -> None:
             pass

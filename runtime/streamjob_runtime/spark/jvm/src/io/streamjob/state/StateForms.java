@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.UnscaledValue;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
@@ -43,6 +44,7 @@ import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
@@ -251,7 +253,7 @@ public final class StateForms {
     ArrayNode of = described.putArray("of");
     for (Expression each : java(function.children())) {
       if (!each.foldable()) {
-        of.add(unqualified(each).sql());
+        of.add(unqualified(each).sql() + scale(each));
       }
     }
     if (aggregate.filter().isDefined()) {
@@ -287,6 +289,13 @@ public final class StateForms {
       }
     }
     return described;
+  }
+
+  /** Returns the scale of decimals that Spark sums up as whole numbers, since they have few digits. */
+  private static String scale(Expression expression) {
+    return expression instanceof UnscaledValue && expression.children().head().dataType() instanceof DecimalType decimal
+        ? " of scale " + decimal.scale()
+        : "";
   }
 
   /** Returns an expression whose columns have no names of tables: those are the names of operators. */
