@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from streamjob.comparison.state_forms import arguments, content
+from streamjob.migration.by_name import in_force
 from streamjob.migration.state import NotCarried
 from streamjob.migration.widening import DECIMAL, cast, widens
 from streamjob.snapshot.state_form import AggregateForm
 
 _REPEATED = re.compile(r"(.+) x (\d+)")
-_WIDENING = re.compile(r"CAST\((`?\w+`?) AS (?:DOUBLE|BIGINT|TIMESTAMP|DECIMAL\(\d+, ?\d+\))\)")
+_WIDENING = re.compile(r"\bCAST\((`?\w+`?) AS (DOUBLE|BIGINT|TIMESTAMP|DECIMAL\(\d+, ?(\d+)\))\)")
+_WORD = re.compile(r"'(?:[^'\\]|\\.)*'|\w+")
+"""A text of an expression, or a name in it."""
+
+_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _UNSCALED = re.compile(r"unscaledvalue\((.+)\) of scale (\d+)")
 _EXACT = 2**53
 """Up to here every whole number is a double."""
@@ -64,6 +69,7 @@ def match_aggregates(
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
     found, at, starts = Buffers(), places(after), places(before)
+    renames = in_force(renames, _words(before), _words(after))
     free = dict(enumerate(before))
     taken: dict[int, int] = {}
     for place, each in enumerate(after):
@@ -105,7 +111,7 @@ def match_aggregates(
 
 
 def _is_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, str]) -> bool:
-    if before.function != after.function or _arguments(before, renames) != _arguments(after, {}):
+    if before.function != after.function or not _is_of_the_same(before, after, renames):
         return False
     if before.opaque or after.opaque:
         return content(before) == content(after)
@@ -113,18 +119,52 @@ def _is_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, 
     return len(was) == len(now) and all(map(widens, was, now))
 
 
-def _arguments(form: AggregateForm, renames: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(renamed(each, renames) for each in arguments(form))
+def _is_of_the_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, str]) -> bool:
+    """Return whether two aggregates are computed from the same columns and expressions, which may be of wider types."""
+    if before.of is None:
+        # That is not to say that it is computed from nothing, as `count(*)` is.
+        return False
+    if not (before.of or after.of) and after.function != "Count":
+        # Constants are left out of the arguments.
+        return before.sql == after.sql
+    whole = {buffer_types(each)[0] for each in (before, after)} <= _WHOLE
+    return _are_same(arguments(before), arguments(after), renames, whole=whole)
 
 
-def renamed(expression: str, renames: Mapping[str, str]) -> str:
-    """Return an expression with the present names of its columns, whose types may be wider."""
-    return re.sub(r"\w+", lambda word: renames.get(word[0], word[0]), _WIDENING.sub(r"\1", expression))
+def _are_same(former: Sequence[str], present: Sequence[str], renames: Mapping[str, str], *, whole: bool = True) -> bool:
+    return len(former) == len(present) and all(
+        is_same_expression(was, now, renames, whole=whole) for was, now in zip(former, present, strict=True)
+    )
 
 
-def _scaled(form: AggregateForm, renames: Mapping[str, str]) -> tuple[tuple[str, ...], int | None]:
+def is_same_expression(former: str, present: str, renames: Mapping[str, str], *, whole: bool = True) -> bool:
+    """Return whether an expression is a former one of which columns have other names, or are of wider types.
+
+    Args:
+        renames: the present name of a column by its former one.
+        whole: whether the result is a whole number: else a cast to one may have cut fractions off.
+    """
+    was = _without_casts(_WORD.sub(lambda word: renames.get(word[0], word[0]), former), whole, decimals=False)
+    # What was rounded to a scale stays so; a column that is cast to a decimal now was not.
+    return was in (_without_casts(present, whole, decimals=each) for each in (False, True))
+
+
+def _without_casts(expression: str, whole: bool, *, decimals: bool) -> str:
+    def column(cast: re.Match[str]) -> str:
+        if cast[3] is not None and not decimals:
+            return f"CAST({cast[1]} AS DECIMAL(_,{cast[3]}))"
+        return cast[0] if cast[2] == "BIGINT" and not whole else cast[1]
+
+    return _WIDENING.sub(column, expression)
+
+
+def _words(forms: Sequence[AggregateForm]) -> set[str]:
+    return {word for form in forms for each in arguments(form) for word in _WORD.findall(each)}
+
+
+def _scaled(form: AggregateForm) -> tuple[tuple[str, ...], int | None]:
     """Return what an aggregate reads, and of which scale if those are decimals that Spark sums as whole numbers."""
-    found = _arguments(form, renames)
+    found = arguments(form)
     unscaled = None if len(found) != 1 else _UNSCALED.fullmatch(found[0])
     return (found, None) if unscaled is None else ((unscaled[1],), int(unscaled[2]))
 
@@ -143,7 +183,7 @@ def _check_new(
                 f"the snapshot does not tell what its {had.sql} was computed from: take a savepoint of the unchanged "
                 "job first"
             )
-        if had.function == added.function and _scaled(had, {})[0] == _scaled(added, {})[0]:
+        if had.function == added.function and _are_same(_scaled(had)[0], _scaled(added)[0], {}):
             types = f"({', '.join(had.buffer)}), and is ({', '.join(added.buffer)})"
             raise NotCarried(f"the state of its {added.sql} was {types}")
     if len(before) == len(after) and place in free and free[place].function == added.function:
@@ -166,7 +206,7 @@ def _derived(
         same = (
             number
             for number, each in enumerate(before)
-            if each.function == function and each.of and _arguments(each, renames) == _arguments(wanted, {})
+            if each.function == function and each.of and _is_of_the_same(each, wanted, renames)
         )
         return next(same, None)
 
@@ -209,10 +249,11 @@ def _rescaled(
     old: Callable[[int], str],
 ) -> tuple[list[str], list[int]] | None:
     """Return the buffer of a sum of decimals by that of smaller ones, which Spark sums as whole numbers."""
-    reads, scale = _scaled(wanted, {})
+    reads, scale = _scaled(wanted)
     for number, each in enumerate(before):
-        had, digits = _scaled(each, renames)
-        if (each.function, wanted.function, had) != ("Sum", "Sum", reads) or digits is None:
+        had, digits = _scaled(each)
+        sums = (each.function, wanted.function) == ("Sum", "Sum")
+        if not sums or digits is None or not _are_same(had, reads, renames):
             continue
         whole = old(starts[number])
         if scale is not None and scale >= digits:

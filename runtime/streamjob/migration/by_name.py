@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -76,6 +76,18 @@ def matched(what: str, before: Sequence[str], after: Sequence[str], renames: Map
             raise NotCarried(f"{what} has both {found[present]!r} and {name!r}, which would become {present!r}")
         found[present] = name
     return {present: name for present, name in found.items() if present in after}
+
+
+def in_force(renames: Mapping[str, str], before: Collection[str], after: Collection[str]) -> Mapping[str, str]:
+    """Return renames without those that were made already: the former state has the present name, and both are needed.
+
+    They may stay in a job file, where a later column may get the former name.
+    """
+    return {
+        former: present
+        for former, present in renames.items()
+        if not (present in before and present not in renames and former in after)
+    }
 
 
 def fields(kind: str) -> tuple[Column, ...] | None:

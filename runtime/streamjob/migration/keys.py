@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamjob.comparison.state_forms import window_in_words
+from streamjob.migration.by_name import in_force
 from streamjob.migration.state import NotCarried
 from streamjob.migration.widening import same_values, widens
 from streamjob.snapshot.state_form import KeyForm, WindowForm
+
+_WITHOUT_ZONE = "timestamp_ntz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ def match_keys(
     Raises:
         NotCarried: other columns, or other values of them, make up the key.
     """
-    names = [renames.get(each.name, each.name) for each in before]
+    present = in_force(renames, [each.name for each in before], [each.name for each in after])
+    names = [present.get(each.name, each.name) for each in before]
     if sorted(names) != sorted(each.name for each in after) or len(set(names)) < len(names):
         raise NotCarried(f"its keys were {_listed(before)}, and are {_listed(after)}")
     return tuple(_matched(names.index(each.name), before, each, watermark_us) for each in after)
@@ -53,6 +57,11 @@ def _matched(place: int, former: Sequence[KeyForm], after: KeyForm, watermark_us
             raise NotCarried(f"its key {after.name!r} {'is now' if before.window is None else 'was'} a window")
         if before.window == after.window:
             return MatchedKey(place, before, after)
+        if before.type != after.type or _WITHOUT_ZONE in after.type:
+            raise NotCarried(
+                f"its windows were of type {before.type}, and are other ones of type {after.type}: only those of a "
+                "timestamp with a time zone are put together"
+            )
         _check_union(before.window, after.window, watermark_us)
         return MatchedKey(place, before, after, after.window)
     if not widens(before.type, after.type):

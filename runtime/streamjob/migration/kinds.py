@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from streamjob.comparison.state_forms import differences
-from streamjob.migration.aggregates import renamed
+from streamjob.migration.aggregates import is_same_expression
 from streamjob.migration.by_name import Columns, Fitted, fit, matched
 from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried
 from streamjob.migration.widening import cast, widens
@@ -99,7 +99,8 @@ def _is_same(former: str, present: str, renames: Mapping[str, str]) -> bool:
     """Return whether two pairs of equal columns are the same; a column may have another name on one side only."""
     was, now = former.split(_EQUALS), present.split(_EQUALS)
     return len(was) == len(now) and all(
-        renamed(each, {}) in (renamed(had, {}), renamed(had, renames)) for had, each in zip(was, now, strict=True)
+        is_same_expression(had, each, {}) or is_same_expression(had, each, renames)
+        for had, each in zip(was, now, strict=True)
     )
 
 

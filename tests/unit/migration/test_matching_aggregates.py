@@ -26,6 +26,7 @@ def aggregate(call: str, *buffer: str, opaque: bool = False, **parameters: str) 
 COUNT = aggregate("Count()", "bigint")
 COUNT_X = aggregate("Count(x)", "bigint")
 SUM_X = aggregate("Sum(x)", "bigint")
+SUM_ONE = SUM_X.model_copy(update={"sql": "sum(1)", "of": ()})
 SUM_DOUBLE = aggregate("Sum(x)", "double")
 SUM_DECIMAL = aggregate("Sum(x)", "decimal(20,2)", "boolean")
 AVG_X = aggregate("Average(x)", "double", "bigint")
@@ -85,6 +86,72 @@ def test_a_sum_of_whole_numbers_follows_from_an_average_only_while_it_is_exact()
     (total,) = columns([AVG_X], [SUM_X])
 
     assert "abs(v0) < 9007199254740992D THEN CAST(v0 AS BIGINT) ELSE raise_error(" in total
+
+
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [
+        (AVG_X, aggregate("Average(CAST(x AS BIGINT))", "double", "bigint")),
+        (aggregate("Average(CAST(x AS BIGINT))", "double", "bigint"), AVG_X),
+        (
+            aggregate("Sum(CAST(x AS DECIMAL(10,2)))", "decimal(20,2)", "boolean"),
+            aggregate("Sum(CAST(x AS DECIMAL(12,4)))", "decimal(22,4)", "boolean"),
+        ),
+        (
+            aggregate("Max(CAST(x AS DECIMAL(10,2)))", "decimal(10,2)"),
+            aggregate("Max(x)", "decimal(12,4)"),
+        ),
+        (aggregate("Count(TRY_CAST(x AS BIGINT))", "bigint"), aggregate("Count(TRY_CAST(x AS DOUBLE))", "bigint")),
+        (SUM_ONE, SUM_ONE.model_copy(update={"sql": "sum(2)"})),
+        (aggregate("Max((k = 'x'))", "boolean"), aggregate("Max((k = 'z'))", "boolean")),
+    ],
+)
+def test_what_an_aggregate_has_cut_off_or_never_seen_is_not_continued(
+    former: AggregateForm, present: AggregateForm
+) -> None:
+    with pytest.raises(NotCarried):
+        columns([former], [present], x="z")
+
+
+def test_a_sum_of_whole_numbers_does_not_follow_from_an_average_that_has_fractions() -> None:
+    found = match_aggregates(
+        [AVG_X], [aggregate("Sum(CAST(x AS BIGINT))", "bigint"), COUNT], {}, lambda number: f"v{number}"
+    )
+
+    assert found.columns == ["initial.i0", "initial.i1"]
+
+
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [
+        (aggregate("Sum(x)", "bigint"), aggregate("Sum(CAST(x AS BIGINT))", "bigint")),
+        (aggregate("Max(x)", "decimal(6,2)"), aggregate("Max(CAST(x AS DECIMAL(9,3)))", "decimal(9,3)")),
+        (
+            aggregate("Max(CAST(x AS DECIMAL(6,2)))", "decimal(6,2)"),
+            aggregate("Max(CAST(x AS DECIMAL(9,2)))", "decimal(9,2)"),
+        ),
+        (aggregate("Max(x)", "date"), aggregate("Max(CAST(x AS TIMESTAMP))", "timestamp")),
+    ],
+)
+def test_an_aggregate_of_a_column_that_is_cast_to_a_wider_type_is_continued(
+    former: AggregateForm, present: AggregateForm
+) -> None:
+    assert len(columns([former], [present])) == 1
+
+
+def test_an_aggregate_of_an_older_snapshot_is_not_taken_for_one_of_all_rows() -> None:
+    with pytest.raises(NotCarried, match="take a savepoint of the unchanged job first"):
+        columns([COUNT_X.model_copy(update={"of": None})], [COUNT, MAX_X])
+
+
+def test_a_rename_that_stays_in_the_file_does_not_mix_up_later_columns() -> None:
+    assert columns([MAX_X, MAX_Y], [MAX_X, MAX_Y, COUNT], x="y") == ["v0", "v1", "initial.i2"]
+
+
+def test_a_text_is_not_a_name_of_a_column() -> None:
+    form = aggregate("Max((x = 'x'))", "boolean")
+
+    assert columns([form], [aggregate("Max((y = 'x'))", "boolean")], x="y") == ["v0"]
 
 
 def test_a_renamed_column_is_known_by_what_the_author_says() -> None:

@@ -32,6 +32,20 @@ def test_columns_are_matched_by_name_in_any_order_and_by_their_former_names() ->
     ]
 
 
+def test_a_rename_that_stays_in_the_file_does_not_refuse_a_later_key_of_the_former_name() -> None:
+    keys = [key("k"), key("j")]
+
+    assert [each.place for each in match_keys(keys, keys, {"k": "j"}, None)] == [0, 1]
+
+
+def test_windows_without_a_time_zone_are_not_put_together() -> None:
+    def local(minutes: int) -> KeyForm:
+        return window(minutes * MINUTE).model_copy(update={"type": WINDOW.replace("timestamp", "timestamp_ntz")})
+
+    with pytest.raises(NotCarried, match="its windows were of type struct<start:timestamp_ntz"):
+        match_keys([local(1)], [local(5)], {}, None)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
