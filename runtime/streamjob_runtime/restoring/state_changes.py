@@ -16,9 +16,9 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, ChainUid, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.migration.kinds import WITH_VARIABLES, continues
-from streamjob.migration.planning import columns_in_words, plan
-from streamjob.migration.state import Column, Family, KeptState, NotCarried, Wishes, wishes_of
-from streamjob.migration.tables import STATE, table_of
+from streamjob.migration.planning import plan
+from streamjob.migration.state import Column, Family, KeptState, NotCarried, wishes_of
+from streamjob.migration.ways_out import reason, ways_out
 from streamjob.snapshot.manifest import ChainState
 from streamjob.snapshot.state_form import StateForm
 from streamjob_runtime.chain.dataflow import Dataflow
@@ -82,23 +82,25 @@ class Changes:
         """
         found, before = PlannedChanges(), self._forms(self.checkpoint, self.state.batch, self.state.forms)
         after = self._forms(self.described, BatchId(0), self.dataflow.forms)
-        reasons = {number for number, _ in (*self._differences(matched, before, after), *self._changed(matched))}
+        differ = {number for number, _ in (*self._differences(matched, before, after), *self._changed(matched))}
         with_variables = {number for number in matched.numbers if planned[number].name == WITH_VARIABLES}
-        if not reasons | with_variables:
+        if not differ | with_variables:
             return found
         former = self._kept(self.checkpoint.absolute().as_uri(), self.state.batch, before)
         needed = self._kept(self.described.absolute().as_uri(), BatchId(0), after)
-        reasons |= {each for each in with_variables if not continues(former[matched.numbers[each]], needed[each])}
-        changed = {number: had for number, had in matched.numbers.items() if number in reasons - set(decided)}
+        differ |= {each for each in with_variables if not continues(former[matched.numbers[each]], needed[each])}
+        changed = {number: had for number, had in matched.numbers.items() if number in differ - set(decided)}
         for number, had in changed.items():
             uids = planned[number].uids
             was, now, wishes = former[had], needed[number], wishes_of(spec, uids)
             try:
                 migration = plan(was, now, wishes, self._closed_us(), alone=len(needed) == 1)
-                if self.strict and migration.gaps:
-                    raise NotCarried("; ".join(migration.gaps))
             except NotCarried as refusal:
-                found.causes[number] = not_fitting(uids, _reason(str(refusal), was, wishes), _ways(uids, was, now))
+                found.causes[number] = not_fitting(uids, reason(str(refusal), was, wishes), ways_out(uids, was, now))
+                continue
+            if self.strict and migration.gaps:
+                ways = ways_out(uids, was, now, only_strict=True)
+                found.causes[number] = not_fitting(uids, reason("; ".join(migration.gaps), was, wishes), ways)
                 continue
             initial = initial_buffers(self.spark, self.dataflow, number)
             label = f"the state of {listed(uids)}"
@@ -163,30 +165,6 @@ def not_fitting(uids: Set[OperatorUid], reason: str, ways: str = "undo the chang
 def listed(uids: Set[OperatorUid]) -> str:
     """Return uids in words."""
     return " or ".join(repr(uid) for uid in sorted(uids))
-
-
-def _reason(refusal: str, before: KeptState, wishes: Wishes) -> str:
-    if wishes.sql is None:
-        return refusal
-    return f"{refusal}; the query under `migrate` is for the form {wishes.of}, and this is {before.fingerprint}"
-
-
-def _ways(uids: Set[OperatorUid], before: KeptState, after: KeptState) -> str:
-    """Return what makes the state fit: the job as it was, names of renamed columns, or a query."""
-    ways = "undo the change; if a column was renamed, give the operator `renames: {former: present}`"
-    try:
-        was, now = _table(before), _table(after)
-    except NotCarried:
-        return ways
-    uid = min(uids)
-    return (
-        f"{ways}; or give the job `migrate: {{{uid}: {{from: {before.fingerprint}, sql: …}}}}` with a query that "
-        f"selects {now} from {STATE} {was}"
-    )
-
-
-def _table(state: KeptState) -> str:
-    return columns_in_words([Column(each.name, each.type) for each in table_of(state)])
 
 
 def _columns(columns: Columns) -> str:
