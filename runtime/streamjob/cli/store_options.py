@@ -33,7 +33,7 @@ StrictOption = Annotated[
     typer.Option(
         "--strict",
         help="Refuse state that can be changed to its new form only with a gap, such as an added aggregate that begins "
-        "empty in open groups, or by a guess, such as a column renamed in its place.",
+        "empty in open groups.",
     ),
 ]
 RequireSnapshotOption = Annotated[

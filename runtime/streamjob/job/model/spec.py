@@ -317,8 +317,8 @@ class OperatorSpec(Node):
     )
     renames: dict[str, str] = Field(
         default_factory=dict,
-        description="Columns of its state that have another name now, as `former: present`; only where it cannot be "
-        "told from their places. [How to](../how-to/change-a-job.md).",
+        description="Columns and variables of its state that have another name now, as `former: present`. "
+        "[How to](../how-to/change-a-job.md).",
     )
 
 
@@ -329,8 +329,8 @@ class MigrationSpec(Spec):
         default=None,
         alias="from",
         min_length=1,
-        description="The form of the state that the query reads, as `streamjob check` shows it: state in any other "
-        "form is refused. Default: any form.",
+        description="The form of the state that the query reads, as the refusal of `streamjob check` shows it. The "
+        "query does not touch state in another form. Default: any form.",
     )
     sql: Annotated[str, AfterValidator(_dedented)] | None = Field(
         default=None,
