@@ -52,12 +52,7 @@ class Cell:
 
 
 _SMALL_SUM = "a sum: `DECIMAL` of at most 8 digits to a larger one"
-NOT_YET: Mapping[str, Collection[str]] = {
-    # Spark keeps such a sum as a whole number, and the form of state does not tell its scale.
-    "window": {_SMALL_SUM},
-    "session": {_SMALL_SUM},
-    "grouped without window": {_SMALL_SUM},
-}
+NOT_YET: Mapping[str, Collection[str]] = {}
 """Changes that are refused and need not be, by kind of query."""
 
 _WIDER = (
