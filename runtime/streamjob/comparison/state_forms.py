@@ -32,6 +32,9 @@ _ON = "on"
 _COUNTED = re.compile(r"(?<=\w)_\d+\b|#\d+L?")
 """Ends of the names that Spark gives to variables of lambda functions and to columns that it makes."""
 
+_TEXT = re.compile(r"('(?:[^'\\]|\\.)*')")
+"""A text in an expression."""
+
 
 def same(former: tuple[StateForm, ...], now: tuple[StateForm, ...]) -> bool:
     """Return whether two operators have equal forms, so that Spark need not be asked."""
@@ -126,7 +129,12 @@ def content(form: AggregateForm) -> tuple[Any, ...]:
 
 def arguments(form: AggregateForm) -> tuple[str, ...]:
     """Return what an aggregate is computed from, without numbers that Spark counts up in each process."""
-    return tuple(_COUNTED.sub("", each) for each in form.of or ())
+    return tuple(in_one_case(_COUNTED.sub("", each)) for each in form.of or ())
+
+
+def in_one_case(expression: str) -> str:
+    """Return an expression with names in lower case, since Spark keeps the case in which a query writes them."""
+    return "".join(each if each.startswith("'") else each.lower() for each in _TEXT.split(expression))
 
 
 def _told(form: AggregateForm) -> str:

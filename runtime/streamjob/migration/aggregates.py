@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from streamjob.comparison.state_forms import arguments, content
+from streamjob.comparison.state_forms import arguments, content, in_one_case
 from streamjob.migration.by_name import in_force
 from streamjob.migration.state import NotCarried
 from streamjob.migration.widening import DECIMAL, cast, widens
 from streamjob.snapshot.state_form import AggregateForm
 
 _REPEATED = re.compile(r"(.+) x (\d+)")
-_WIDENING = re.compile(r"\bCAST\((`?\w+`?) AS (DOUBLE|BIGINT|TIMESTAMP|DECIMAL\(\d+, ?(\d+)\))\)")
+_WIDENING = re.compile(r"\bcast\((`?\w+`?) as (double|bigint|timestamp|decimal\(\d+, ?(\d+)\))\)")
 _WORD = re.compile(r"'(?:[^'\\]|\\.)*'|\w+")
 """A text of an expression, or a name in it."""
 
@@ -69,7 +69,8 @@ def match_aggregates(
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
     found, at, starts = Buffers(), places(after), places(before)
-    renames = in_force(renames, _words(before), _words(after))
+    names = {name.lower(): now.lower() for name, now in renames.items()}
+    renames = in_force(names, _words(before), _words(after))
     free = dict(enumerate(before))
     taken: dict[int, int] = {}
     for place, each in enumerate(after):
@@ -144,7 +145,9 @@ def is_same_expression(former: str, present: str, renames: Mapping[str, str], *,
         renames: the present name of a column by its former one.
         whole: whether the result is a whole number: else a cast to one may have cut fractions off.
     """
-    was = _without_casts(_WORD.sub(lambda word: renames.get(word[0], word[0]), former), whole, decimals=False)
+    names = {name.lower(): now.lower() for name, now in renames.items()}
+    was, present = in_one_case(former), in_one_case(present)
+    was = _without_casts(_WORD.sub(lambda word: names.get(word[0], word[0]), was), whole, decimals=False)
     # What was rounded to a scale stays so; a column that is cast to a decimal now was not.
     return was in (_without_casts(present, whole, decimals=each) for each in (False, True))
 
@@ -152,8 +155,8 @@ def is_same_expression(former: str, present: str, renames: Mapping[str, str], *,
 def _without_casts(expression: str, whole: bool, *, decimals: bool) -> str:
     def column(cast: re.Match[str]) -> str:
         if cast[3] is not None and not decimals:
-            return f"CAST({cast[1]} AS DECIMAL(_,{cast[3]}))"
-        return cast[0] if cast[2] == "BIGINT" and not whole else cast[1]
+            return f"cast({cast[1]} as decimal(_,{cast[3]}))"
+        return cast[0] if cast[2] == "bigint" and not whole else cast[1]
 
     return _WIDENING.sub(column, expression)
 

@@ -43,11 +43,12 @@ def match_keys(
     Raises:
         NotCarried: other columns, or other values of them, make up the key.
     """
-    present = in_force(renames, [each.name for each in before], [each.name for each in after])
-    names = [present.get(each.name, each.name) for each in before]
-    if sorted(names) != sorted(each.name for each in after) or len(set(names)) < len(names):
+    was, now = ([each.name.lower() for each in keys] for keys in (before, after))
+    present = in_force({name.lower(): other.lower() for name, other in renames.items()}, was, now)
+    names = [present.get(each, each) for each in was]
+    if sorted(names) != sorted(now) or len(set(names)) < len(names):
         raise NotCarried(f"its keys were {_listed(before)}, and are {_listed(after)}")
-    return tuple(_matched(names.index(each.name), before, each, watermark_us) for each in after)
+    return tuple(_matched(names.index(each.name.lower()), before, each, watermark_us) for each in after)
 
 
 def _matched(place: int, former: Sequence[KeyForm], after: KeyForm, watermark_us: int | None) -> MatchedKey:

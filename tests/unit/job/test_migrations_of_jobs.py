@@ -95,10 +95,19 @@ def test_a_stream_job_has_no_file_with_a_migration(tmp_path: Path) -> None:
         load_job(tmp_path / "job.yaml")
 
 
+def test_a_rename_may_change_the_case_of_a_name_only(tmp_path: Path) -> None:
+    job = Job("small")
+    job.source("a", format="rate")
+    job.sql("b", inputs=["a"], sql="SELECT value FROM a", renames={"n": "N"})
+    job.sink("out", input="b", format="console")
+
+    assert load_dsl(job, directory=tmp_path).spec.operators[0].renames == {"n": "N"}
+
+
 @pytest.mark.parametrize(
     ("renames", "said"),
     [
-        ({"n": "N"}, "renames 'n' to its own name"),
+        ({"n": "n"}, "renames 'n' to its own name"),
         ({"n": ""}, "renames has an empty name"),
         ({"n": "total", "m": "Total"}, "renames both 'n' and 'm' to 'Total'"),
     ],

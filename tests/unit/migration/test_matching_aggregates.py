@@ -148,6 +148,15 @@ def test_a_rename_that_stays_in_the_file_does_not_mix_up_later_columns() -> None
     assert columns([MAX_X, MAX_Y], [MAX_X, MAX_Y, COUNT], x="y") == ["v0", "v1", "initial.i2"]
 
 
+def test_the_case_of_a_name_does_not_matter_and_that_of_a_text_does() -> None:
+    former = aggregate("Max(CASE WHEN (k = 'A') THEN x END)", "int")
+
+    assert columns([former], [aggregate("Max(CASE WHEN (K = 'A') THEN X END)", "int")]) == ["v0"]
+    assert columns([former], [aggregate("Max(CASE WHEN (K = 'A') THEN Y END)", "int")], X="y") == ["v0"]
+    with pytest.raises(NotCarried):
+        columns([former], [aggregate("Max(CASE WHEN (k = 'a') THEN x END)", "int")])
+
+
 def test_a_text_is_not_a_name_of_a_column() -> None:
     form = aggregate("Max((x = 'x'))", "boolean")
 

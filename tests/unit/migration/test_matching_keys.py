@@ -38,6 +38,12 @@ def test_a_rename_that_stays_in_the_file_does_not_refuse_a_later_key_of_the_form
     assert [each.place for each in match_keys(keys, keys, {"k": "j"}, None)] == [0, 1]
 
 
+def test_a_key_whose_name_is_written_in_another_case_is_the_same() -> None:
+    found = match_keys([key("k"), key("day")], [key("Day"), key("Airport")], {"K": "airport"}, None)
+
+    assert [(each.place, each.after.name) for each in found] == [(1, "Day"), (0, "Airport")]
+
+
 def test_windows_without_a_time_zone_are_not_put_together() -> None:
     def local(minutes: int) -> KeyForm:
         return window(minutes * MINUTE).model_copy(update={"type": WINDOW.replace("timestamp", "timestamp_ntz")})

@@ -17,7 +17,7 @@ def renames(subject: Subject) -> Iterator[Problem]:
         for former, present in operator.renames.items():
             if not former or not present:
                 yield Problem(where(operator), "renames has an empty name", "write it as former: present")
-            elif former.lower() == present.lower():
+            elif former == present:
                 what = f"renames {former!r} to its own name"
                 yield Problem(where(operator), what, "write the former name, then the present one; or leave it out")
             elif (other := taken.setdefault(present.lower(), former)) != former:
