@@ -105,7 +105,9 @@ def _until_the_spec_changes(s: Situation) -> Step:
         return delete(s)
     if not starts_again(s):
         return Step(memory=s.memory)
-    return deploy_wanted(s, from_state=False, event=_submit("is started for a changed spec"))
+    step = deploy_wanted(s, from_state=False, event=_submit("is started for a changed spec"))
+    # Else it repeats the run that has failed.
+    return _as_run(s, step) if runs.due(s) is not None else step
 
 
 def _run(s: Situation) -> Step:
@@ -120,6 +122,10 @@ def _run(s: Situation) -> Step:
         return Step(memory=s.memory)
     else:
         step = deploy_wanted(s, event=event)
+    return _as_run(s, step)
+
+
+def _as_run(s: Situation, step: Step) -> Step:
     begins = step.memory.lifecycle is LifecycleState.DEPLOYING
     return replace(step, memory=runs.begun(s, step.memory)) if begins else step
 

@@ -192,6 +192,22 @@ def test_a_run_that_has_failed_for_good_is_repeated_at_once_for_a_changed_spec()
     user.wait_for(LifecycleState.SCHEDULED)
 
 
+def test_a_run_that_is_repeated_for_a_changed_spec_is_the_one_that_its_nonce_asks_for() -> None:
+    user = scheduled(schedule={"cron": "0 3 * * *", "runNonce": 1}, job={"behaviour": "invalid"})
+    user.edit(schedule={"cron": "0 3 * * *", "runNonce": 2})
+    user.wait_for(LifecycleState.FAILED)
+    began = user.status.schedule.last_run
+    assert began is not None
+
+    user.edit(schedule={"cron": "0 3 * * *", "runNonce": 3}, job={"behaviour": "good"})
+    user.wait_for(LifecycleState.SCHEDULED)
+    user.look(100)
+
+    assert len(user.did(CreateDriver)) == 2
+    assert user.status.schedule.last_run is not None
+    assert user.status.schedule.last_run > began
+
+
 def test_a_job_that_another_owner_has_superseded_begins_no_run() -> None:
     user = during_a_run()
     user.world.check_status = lambda: None  # type: ignore[method-assign]
