@@ -66,6 +66,7 @@ def matched(what: str, before: Sequence[str], after: Sequence[str], renames: Map
     Raises:
         NotCarried: two former names would become one.
     """
+    renames = in_force(renames, before, after)
     found: dict[str, str] = {}
     for name in before:
         present = renames.get(name, name)

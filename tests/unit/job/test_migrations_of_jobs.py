@@ -95,13 +95,13 @@ def test_a_stream_job_has_no_file_with_a_migration(tmp_path: Path) -> None:
         load_job(tmp_path / "job.yaml")
 
 
-def test_a_rename_may_change_the_case_of_a_name_only(tmp_path: Path) -> None:
+def test_a_rename_may_change_the_case_only_or_take_a_name_that_gets_free(tmp_path: Path) -> None:
     job = Job("small")
     job.source("a", format="rate")
-    job.sql("b", inputs=["a"], sql="SELECT value FROM a", renames={"n": "N"})
+    job.sql("b", inputs=["a"], sql="SELECT value FROM a", renames={"n": "N", "a": "b", "b": "c"})
     job.sink("out", input="b", format="console")
 
-    assert load_dsl(job, directory=tmp_path).spec.operators[0].renames == {"n": "N"}
+    assert load_dsl(job, directory=tmp_path).spec.operators[0].renames == {"n": "N", "a": "b", "b": "c"}
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,9 @@ def test_a_rename_may_change_the_case_of_a_name_only(tmp_path: Path) -> None:
     [
         ({"n": "n"}, "renames 'n' to its own name"),
         ({"n": ""}, "renames has an empty name"),
+        ({"z": "n", "n": "m", "m": "n"}, "renames both 'z' and 'm' to 'n'"),
+        ({"n": "m", "m": "n"}, "renames 'n', 'm' in a circle"),
+        ({"z": "a", "a": "b", "b": "c", "c": "a"}, "renames 'a', 'b', 'c' in a circle"),
         ({"n": "total", "m": "Total"}, "renames both 'n' and 'm' to 'Total'"),
     ],
 )

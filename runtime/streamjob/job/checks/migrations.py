@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.model.problem import Problem
@@ -11,7 +11,7 @@ from streamjob.job.query.sql import NotAQuery, read_query
 
 
 def renames(subject: Subject) -> Iterator[Problem]:
-    """A column that is renamed gets another name, which no second one gets."""
+    """A column that is renamed gets another name, which no second one gets, and none by a circle."""
     for operator in subject.spec.operators:
         taken: dict[str, str] = {}
         for former, present in operator.renames.items():
@@ -23,6 +23,22 @@ def renames(subject: Subject) -> Iterator[Problem]:
             elif (other := taken.setdefault(present.lower(), former)) != former:
                 what = f"renames both {other!r} and {former!r} to {present!r}"
                 yield Problem(where(operator), what, "keep one: a column of state has one former column")
+        if circle := _circle(operator.renames):
+            what = f"renames {', '.join(map(repr, circle))} in a circle: later nobody can tell whether that was done"
+            yield Problem(
+                where(operator), what, "give them other names; or write a query under `migrate`, with its `from`"
+            )
+
+
+def _circle(renames: Mapping[str, str]) -> tuple[str, ...]:
+    """Return names that get each other's; none if each of them leads to a name that stays."""
+    for first in renames:
+        passed = [first]
+        while (name := renames.get(passed[-1])) is not None and name not in passed:
+            passed.append(name)
+        if name == first and len(passed) > 1:
+            return tuple(passed)
+    return ()
 
 
 def migrations(subject: Subject) -> Iterator[Problem]:
