@@ -116,6 +116,10 @@ def _is_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, 
         return False
     if before.opaque or after.opaque:
         return content(before) == content(after)
+    return _has_room(before, after)
+
+
+def _has_room(before: AggregateForm, after: AggregateForm) -> bool:
     was, now = buffer_types(before), buffer_types(after)
     return len(was) == len(now) and all(map(widens, was, now))
 
@@ -189,11 +193,13 @@ def _check_new(
         if had.function == added.function and _are_same(_scaled(had)[0], _scaled(added)[0], {}):
             types = f"({', '.join(had.buffer)}), and is ({', '.join(added.buffer)})"
             raise NotCarried(f"the state of its {added.sql} was {types}")
-    if len(before) == len(after) and place in free and free[place].function == added.function:
-        raise NotCarried(
-            f"its {free[place].sql} is now {added.sql}: whether that is the same column under another name, only you "
-            "know"
-        )
+    lost = free[place] if place in free and len(before) == len(after) else None
+    for had in free.values() if lost is None else (lost, *free.values()):
+        if had.function == added.function and (had is lost or _has_room(had, added)):
+            raise NotCarried(
+                f"its {had.sql} is now {added.sql}: whether that is the same column under another name, only you know. "
+                "If it is not, start once without the one, and then with the other"
+            )
 
 
 def _derived(

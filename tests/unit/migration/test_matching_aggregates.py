@@ -171,6 +171,8 @@ def test_a_renamed_column_is_known_by_what_the_author_says() -> None:
     ("before", "after", "words"),
     [
         ([MAX_X], [MAX_Y], "its max(x) is now max(y): whether that is the same column"),
+        ([MAX_X], [COUNT, MAX_Y], "its max(x) is now max(y): whether that is the same column"),
+        ([MAX_X, COUNT], [aggregate("Max(y)", "bigint")], "its max(x) is now max(y): whether that is the same"),
         ([aggregate("Max(x)", "bigint")], [MAX_X], "the state of its max(x) was (bigint), and is (int)"),
         ([LIST], [aggregate("CollectList(x)", "binary", opaque=True, ignoreNulls="false")], "the state of its"),
         ([MAX_X.model_copy(update={"of": None})], [MAX_X, COUNT], "does not tell what its max(x) was computed from"),
