@@ -46,6 +46,9 @@ def match_keys(
     was, now = ([each.name.lower() for each in keys] for keys in (before, after))
     present = in_force({name.lower(): other.lower() for name, other in renames.items()}, was, now)
     names = [present.get(each, each) for each in was]
+    if names == now:
+        # Also keys of one name, as Spark calls all expressions that have none.
+        return tuple(_matched(place, before, each, watermark_us) for place, each in enumerate(after))
     if sorted(names) != sorted(now) or len(set(names)) < len(names):
         raise NotCarried(f"its keys were {_listed(before)}, and are {_listed(after)}")
     return tuple(_matched(names.index(each.name.lower()), before, each, watermark_us) for each in after)

@@ -44,6 +44,17 @@ def test_a_key_whose_name_is_written_in_another_case_is_the_same() -> None:
     assert [(each.place, each.after.name) for each in found] == [(1, "Day"), (0, "Airport")]
 
 
+def test_keys_without_names_are_matched_in_their_order() -> None:
+    def expressions(*samples: str) -> list[KeyForm]:
+        return [key("_groupingexpression", of="string", samples=(each,)) for each in samples]
+
+    found = match_keys(expressions("a", "B"), expressions("a", "B"), {}, None)
+
+    assert [each.place for each in found] == [0, 1]
+    with pytest.raises(NotCarried, match="where it was 'a', it is 'B'"):
+        match_keys(expressions("a", "B"), expressions("B", "a"), {}, None)
+
+
 def test_windows_without_a_time_zone_are_not_put_together() -> None:
     def local(minutes: int) -> KeyForm:
         return window(minutes * MINUTE).model_copy(update={"type": WINDOW.replace("timestamp", "timestamp_ntz")})
