@@ -46,7 +46,7 @@ def match_keys(
     was, now = ([each.name.lower() for each in keys] for keys in (before, after))
     present = in_force({name.lower(): other.lower() for name, other in renames.items()}, was, now)
     names = [present.get(each, each) for each in was]
-    if names == now:
+    if names == now and len(set(names)) == len(set(was)):
         # Also keys of one name, as Spark calls all expressions that have none.
         return tuple(_matched(place, before, each, watermark_us) for place, each in enumerate(after))
     if sorted(names) != sorted(now) or len(set(names)) < len(names):
