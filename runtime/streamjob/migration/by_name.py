@@ -82,7 +82,7 @@ def matched(what: str, before: Sequence[str], after: Sequence[str], renames: Map
 def in_force(renames: Mapping[str, str], before: Collection[str], after: Collection[str]) -> Mapping[str, str]:
     """Return renames without those that were made already: the former state has the present name, and both are needed.
 
-    They may stay in a job file, where a later column may get the former name.
+    They may have stayed in a job file, and a later column may have got the former name.
     """
     return {
         former: present
