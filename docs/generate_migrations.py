@@ -28,8 +28,8 @@ output is then compared with the new query as a batch over all input.
 [Change a job](../how-to/change-a-job.md#keep-the-state-of-a-changed-query) tells how.
 
 - **yes** The state is changed to its new form, and the output is what the batch gives.
-- **gap** The same, but what is new covers only the rows after the change in groups that were open. `--strict`
-  refuses it.
+- **gap** The same, but what is new covers only the rows after the change in groups that were open, or keys were
+  rounded before. `--strict` refuses it.
 - **line** The same, with a line from you: `renames` on the operator.
 - **as it was** The state does not change, and the output is what the batch gives. A row of a join that was published
   with its partner is not published without one, although the new bounds exclude the partner.

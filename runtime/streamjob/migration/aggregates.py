@@ -224,6 +224,8 @@ def _derived(
         total, count = of("Sum"), of("Count")
         if total is None or count is None:
             return None
+        if types[0] != "double" and not DECIMAL.fullmatch(types[0]):
+            return None
         was, *is_empty = buffer_types(before[total])
         if was != types[0] and not (was == "bigint" and types[0] == "double"):
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from streamjob.migration.state import Column, NotCarried
-from streamjob.migration.widening import cast, widens
+from streamjob.migration.widening import cast, rounded_keys, widens
 
 _STRUCT = "struct<"
 
@@ -175,6 +175,8 @@ def _cast(
     if not widens(kind, column.type):
         raise NotCarried(f"{column.name!r} of {what} was of type {kind}, and is of type {column.type}")
     found.said.append(f"{column.name!r} of {what} of type {kind} becomes {column.type}")
+    if may is Columns.SAME and kind == "float":
+        found.gaps.append(rounded_keys(f"{column.name!r} of {what}"))
     return cast(place, kind, column.type)
 
 

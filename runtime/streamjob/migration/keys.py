@@ -70,15 +70,33 @@ def _matched(place: int, former: Sequence[KeyForm], after: KeyForm, watermark_us
         return MatchedKey(place, before, after, after.window)
     if not widens(before.type, after.type):
         raise NotCarried(f"its key {after.name!r} was of type {before.type}, and is of type {after.type}")
-    if before.of == after.of and before.samples and after.samples:
-        if not same_values(before.type, after.type, before.samples, after.samples):
-            was, now = next(each for each in zip(before.samples, after.samples, strict=False) if each[0] != each[1])
-            raise NotCarried(f"its key {after.name!r} is computed in another way: where it was {was!r}, it is {now!r}")
-    elif before.of and after.of and not widens(before.of, after.of):
+    if before.of and after.of:
+        _check_values(before, after)
+    return MatchedKey(place, before, after)
+
+
+def _check_values(before: KeyForm, after: KeyForm) -> None:
+    """Refuse a key that has other values than its former column for one row of the input."""
+    if before.of != after.of and not widens(before.of or "", after.of or ""):
         raise NotCarried(
             f"its key {after.name!r} was made of a column of type {before.of}, and is of one of type {after.of}"
         )
-    return MatchedKey(place, before, after)
+    if before.of != after.of:
+        if not (before.plain and after.plain):
+            raise NotCarried(
+                f"its key {after.name!r} is computed from a column that was of type {before.of}, and is of type "
+                f"{after.of}: whether its values are the same ones cannot be seen"
+            )
+        return
+    if before.samples and after.samples:
+        if not same_values(before.type, after.type, before.samples, after.samples):
+            was, now = next(each for each in zip(before.samples, after.samples, strict=False) if each[0] != each[1])
+            raise NotCarried(f"its key {after.name!r} is computed in another way: where it was {was!r}, it is {now!r}")
+    elif before.type != after.type:
+        raise NotCarried(
+            f"its key {after.name!r} was of type {before.type}, and is of type {after.type} although it is made of the "
+            "same column: whether its values are the same ones cannot be seen"
+        )
 
 
 def _check_union(before: WindowForm, after: WindowForm, watermark_us: int | None) -> None:

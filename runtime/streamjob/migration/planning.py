@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streamjob.comparison.state_forms import differences
+from streamjob.comparison.state_forms import arguments, differences
 from streamjob.migration import kinds
 from streamjob.migration.aggregates import match_aggregates, merged
 from streamjob.migration.keys import MatchedKey, match_keys
 from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
 from streamjob.migration.tables import table_of
-from streamjob.migration.widening import cast
+from streamjob.migration.widening import cast, rounded_keys
 from streamjob.snapshot.state_form import StateForm
 
 Planner = Callable[["_Change"], Migration]
@@ -72,7 +73,27 @@ def plan(
     kind = "" if after.form is None else after.form.kind
     if kind not in _PLANNERS:
         raise NotCarried(f"state of the kind {kind or after.operator} is carried over only as it is")
-    return _PLANNERS[kind](_Change(before, after, wishes, watermark_us, alone))
+    _check_renames(before, wishes.renames)
+    found = _PLANNERS[kind](_Change(before, after, wishes, watermark_us, alone))
+    if wishes.sql is not None and found.gaps:
+        raise NotCarried("; ".join(found.gaps))
+    return found
+
+
+def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
+    """Refuse a rename to a column that the former state had as well: it was done before, and is left over."""
+    if before.form is None or before.form.kind == "join":
+        # The sides of a join may have columns of one name.
+        return
+    there = {column.name.lower() for family in before.families for column in (*family.key, *family.value)}
+    for aggregate in before.form.aggregates:
+        there |= {word.lower() for each in arguments(aggregate) for word in re.findall(r"\w+", each)}
+    for former, present in renames.items():
+        if {former.lower(), present.lower()} <= there and present not in renames:
+            raise NotCarried(
+                f"`renames` says that {former!r} is called {present!r} now, and its former state has both: remove what "
+                "is left of an earlier change"
+            )
 
 
 def _by_query(before: KeptState, after: KeptState, sql: str) -> Migration:
@@ -98,7 +119,7 @@ def _aggregation(change: _Change) -> Migration:
         tuple(buffers.columns),
         merged(after.aggregates) if united else (),
     )
-    return Migration((family,), (*_said(keys), *buffers.said), tuple(buffers.gaps))
+    return Migration((family,), (*_said(keys), *buffers.said), (*_gaps(keys), *buffers.gaps))
 
 
 def _sessions(change: _Change) -> Migration:
@@ -117,7 +138,7 @@ def _sessions(change: _Change) -> Migration:
     of_key = [value for each, value in zip(keys, values, strict=True) if each.after.window is None]
     start = f"key.k{len(source.key) - 1}"
     family = FamilyMigration(target, source, (*of_key, start), (*values, *buffers.columns))
-    return Migration((family,), (*_said(keys), *buffers.said), tuple(buffers.gaps))
+    return Migration((family,), (*_said(keys), *buffers.said), (*_gaps(keys), *buffers.gaps))
 
 
 def _deduplication(change: _Change) -> Migration:
@@ -127,7 +148,7 @@ def _deduplication(change: _Change) -> Migration:
         raise NotCarried(f"its value was {columns_in_words(source.value)}, and is {columns_in_words(target.value)}")
     values = tuple(f"value.v{number}" for number in range(len(target.value)))
     family = FamilyMigration(target, source, tuple(_key(each, "key.k{}") for each in keys), values)
-    return Migration((family,), _said(keys))
+    return Migration((family,), _said(keys), _gaps(keys))
 
 
 def _deduplication_within_watermark(change: _Change) -> Migration:
@@ -195,6 +216,14 @@ def _said(keys: Sequence[MatchedKey]) -> tuple[str, ...]:
         elif each.place != place:
             said.append(f"its key {each.after.name!r} moves from place {each.place + 1} to {place + 1}")
     return tuple(said)
+
+
+def _gaps(keys: Sequence[MatchedKey]) -> tuple[str, ...]:
+    return tuple(
+        rounded_keys(f"its key {each.after.name!r}")
+        for each in keys
+        if (each.before.type, each.after.type) == ("float", "double")
+    )
 
 
 def _check_columns(columns: Sequence[Column], expressions: Sequence[str], state: KeptState) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +22,11 @@ class TableColumn:
     type: str
     place: str
 
+    @property
+    def quoted(self) -> str:
+        """Its name in a query."""
+        return f"`{self.name.replace('`', '``')}`"
+
 
 def table_of(state: KeptState) -> tuple[TableColumn, ...]:
     """Return the columns of an operator's state as a table: those of keys, then those of values.
@@ -35,12 +39,11 @@ def table_of(state: KeptState) -> tuple[TableColumn, ...]:
     if len(state.families) != 1:
         raise NotCarried("its state is not one table, so that a query cannot return it")
     family = state.families[0]
-    counted: Counter[str] = Counter()
-    found = []
+    found: list[TableColumn] = []
     for place, column in _places(state, family):
-        counted[column.name] += 1
-        number = counted[column.name]
-        found.append(TableColumn(column.name if number == 1 else f"{column.name}_{number}", column.type, place))
+        taken = {each.name.lower() for each in found}
+        names = (column.name, *(f"{column.name}_{number}" for number in range(2, len(found) + 3)))
+        found.append(TableColumn(next(each for each in names if each.lower() not in taken), column.type, place))
     return tuple(found)
 
 

@@ -35,7 +35,7 @@ class OperatorMigration:
         before: the state that the checkpoint has.
         after: the state that the query needs.
         migration: how it follows.
-        initial: the buffers of the new operator's aggregates before any input, in one row.
+        initial: the buffers of the new operator's aggregates before any input, in one row; None if none begins so.
     """
 
     number: int
@@ -44,7 +44,7 @@ class OperatorMigration:
     before: KeptState
     after: KeptState
     migration: Migration
-    initial: DataFrame
+    initial: DataFrame | None
 
 
 def transform(
@@ -82,7 +82,7 @@ def _inferred(
 
     assert family.source is not None
     rows = read_rows(spark, location, each.number, family.source, batch)
-    if any("initial." in expression for expression in family.value):
+    if each.initial is not None:
         rows = rows.crossJoin(f.broadcast(each.initial.select(f.struct("*").alias("initial"))))
     new = rows.select(_struct("k", family.key).alias("key"), _struct("v", family.value).alias("value"))
     if not family.merged:
@@ -99,14 +99,32 @@ def _struct(prefix: str, expressions: Sequence[str]) -> SparkColumn:
     return f.struct(*[f.expr(expression).alias(f"{prefix}{number}") for number, expression in enumerate(expressions)])
 
 
-def _by_query(spark: SparkSession, each: OperatorMigration, location: str, batch: BatchId) -> DataFrame:
-    from pyspark.errors import PySparkException
+def check_query(spark: SparkSession, each: OperatorMigration) -> None:
+    """Check the author's query, if there is one, without the state.
 
-    former, wanted = table_of(each.before), table_of(each.after)
+    Raises:
+        MigrationQueryRefused: it is not valid, or returns other columns.
+    """
+    if each.migration.sql is not None:
+        session = spark.newSession()
+        columns = ", ".join(f"{column.quoted} {column.type}" for column in table_of(each.before))
+        _of_query(session, each, session.createDataFrame([], columns))
+
+
+def _by_query(spark: SparkSession, each: OperatorMigration, location: str, batch: BatchId) -> DataFrame:
     # A session of its own: an operator of the job may be called `state`.
     session = spark.newSession()
     rows = read_rows(session, location, each.number, each.before.families[0], batch)
-    rows.selectExpr(*[f"{column.place} AS `{column.name}`" for column in former]).createOrReplaceTempView(STATE)
+    columns = [f"{column.place} AS {column.quoted}" for column in table_of(each.before)]
+    return frame_of(spark, java_frame(_of_query(session, each, rows.selectExpr(*columns))))
+
+
+def _of_query(session: SparkSession, each: OperatorMigration, state: DataFrame) -> DataFrame:
+    """Return what the author's query makes of the table of the former state, as `key` and `value`."""
+    from pyspark.errors import PySparkException
+
+    wanted = table_of(each.after)
+    state.createOrReplaceTempView(STATE)
     try:
         found = session.sql(each.migration.sql or "")
     except PySparkException as error:
@@ -116,10 +134,7 @@ def _by_query(spark: SparkSession, each: OperatorMigration, location: str, batch
     there = {column.place: expression for column, expression in zip(wanted, columns, strict=True)}
     values = [there.get(f"value.v{number}", "CAST(NULL AS int)") for number in range(len(value))]
     keys = [_part(there, place) for place in key]
-    from pyspark.sql import functions as f
-
-    new = found.select(_struct("k", keys).alias("key"), _struct("v", values).alias("value"))
-    return frame_of(spark, java_frame(new.select(f.col("key"), f.col("value"))))
+    return found.select(_struct("k", keys).alias("key"), _struct("v", values).alias("value"))
 
 
 def _part(there: Mapping[str, str], place: str) -> str:
@@ -138,7 +153,7 @@ def _ordered(each: OperatorMigration, found: DataFrame, wanted: Sequence[TableCo
         had = types[column.name.lower()]
         if not widens(_plain(had), _plain(column.type)):
             raise _refused(each, f"its {column.name} is of type {had}, and not {column.type}")
-    return [cast(f"`{column.name}`", types[column.name.lower()], column.type) for column in wanted]
+    return [cast(column.quoted, types[column.name.lower()], column.type) for column in wanted]
 
 
 def _plain(kind: str) -> str:

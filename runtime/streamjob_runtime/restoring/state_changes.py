@@ -102,7 +102,8 @@ class Changes:
                 ways = ways_out(uids, was, now, only_strict=True)
                 found.causes[number] = not_fitting(uids, reason("; ".join(migration.gaps), was, wishes), ways)
                 continue
-            initial = initial_buffers(self.spark, self.dataflow, number)
+            begins = any("initial." in part for family in migration.families for part in family.value)
+            initial = initial_buffers(self.spark, self.dataflow, number) if begins else None
             label = f"the state of {listed(uids)}"
             found.migrations[number] = OperatorMigration(number, uids, label, was, now, migration, initial)
         return found

@@ -32,6 +32,7 @@ from streamjob.stored.state_owners import from_the_output, owners
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import describe_state, why_state_does_not_fit
 from streamjob_runtime.migrating.applying import Migrated, migrate
+from streamjob_runtime.migrating.transforming import check_query
 from streamjob_runtime.migrating.watching import MigrationWatch
 from streamjob_runtime.restoring.empty_states import begin_empty
 from streamjob_runtime.restoring.rewriting import NeedsOneDisk
@@ -122,6 +123,8 @@ def match_state(
         # Where only descriptions are there, what would be migrated is described as it will be.
         pending = migrations if described_only else {}
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described, pending)
+        for each in migrations.values():
+            check_query(spark, each)
         if not described_only:
             for done in migrate(spark, checkpoint, location, state.batch, migrations.values(), described, watch):
                 watch.migrated(_record(done, restored, chain))

@@ -12,8 +12,10 @@ MINUTE = 60_000_000
 WINDOW = "struct<start:timestamp,end:timestamp>"
 
 
-def key(name: str, kind: str = "string", of: str | None = None, samples: tuple[str, ...] = ()) -> KeyForm:
-    return KeyForm(name=name, type=kind, of=of, samples=samples)
+def key(
+    name: str, kind: str = "string", of: str | None = None, samples: tuple[str, ...] = (), *, plain: bool = False
+) -> KeyForm:
+    return KeyForm(name=name, type=kind, of=of, samples=samples, plain=plain)
 
 
 def window(size: int, slide: int | None = None, start: int = 0) -> KeyForm:
@@ -109,15 +111,31 @@ def test_other_keys_are_refused(before: list[KeyForm], after: list[KeyForm], wor
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (key("k", of="string", samples=("A",)), key("k")),
-        (key("k"), key("k", of="string", samples=("A",))),
-        (key("k", of="string", samples=("A",)), key("k", of="string", samples=("A",))),
-        (key("n", "int", "int", ("7",)), key("n", "bigint", "bigint", ("8",))),
-        (key("n", "int", "int", ("7", "null")), key("n", "bigint", "int", ("7", "null"))),
         (
             key("t", "date", "timestamp", ("20454", "20494")),
             key("t", "timestamp", "timestamp", ("1767222000000000", "1770678000000000")),
         ),
+        (key("d", "date", "date", ("20454",)), key("d", "timestamp", "date", ("1767225600000000",))),
+        (key("n", "int", "int", ("7",)), key("n", "bigint", "bigint", ("7",))),
+        (key("n", "int", "int", ("7",), plain=True), key("n", "bigint", "bigint", ("7",))),
+        (key("x", "float", "float", plain=True), key("x", "double", "float")),
+        (key("d", "decimal(6,2)", "decimal(6,2)"), key("d", "decimal(9,3)", "decimal(9,3)", plain=True)),
+    ],
+)
+def test_a_wider_key_whose_values_may_be_others_is_refused(before: KeyForm, after: KeyForm) -> None:
+    with pytest.raises(NotCarried):
+        match_keys([before], [after], {}, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (key("k", of="string", samples=("A",)), key("k")),
+        (key("k"), key("k", of="string", samples=("A",))),
+        (key("k", of="string", samples=("A",)), key("k", of="string", samples=("A",))),
+        (key("n", "int", "int", ("7",), plain=True), key("n", "bigint", "bigint", ("8",), plain=True)),
+        (key("d", "decimal(6,2)", "decimal(6,2)", plain=True), key("d", "decimal(9,3)", "decimal(9,3)", plain=True)),
+        (key("n", "int", "int", ("7", "null")), key("n", "bigint", "int", ("7", "null"))),
         (key("x", "float", "int", ("0.1", "NaN")), key("x", "double", "int", ("0.10000000149011612", "NaN"))),
         (key("d", "decimal(6,2)", "int", ("7.00",)), key("d", "decimal(9,3)", "int", ("7.000",))),
         (key("d", "decimal(6,2)", "int", ("hash 3",)), key("d", "decimal(9,3)", "int", ("hash 4",))),

@@ -112,6 +112,31 @@ def test_a_query_is_used_for_the_form_that_it_names_only() -> None:
         plan(before, after, Wishes(sql="SELECT 1", of="12345678"), None)
 
 
+def test_a_query_for_another_form_is_not_left_out_where_something_would_be_missing() -> None:
+    before = kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT)
+    added = COUNT.model_copy(update={"of": ("x",), "sql": "count(x)"})
+    after = kept("aggregation", (key("k"),), ("k string",), ("count bigint", "count bigint"), COUNT, added)
+
+    assert plan(before, after, Wishes(), None).gaps
+    with pytest.raises(NotCarried, match="begins empty"):
+        plan(before, after, Wishes(sql="SELECT 1", of="12345678"), None)
+
+
+def test_a_rename_that_is_left_over_is_refused() -> None:
+    before = kept("deduplication", (key("a"), key("b")), ("a string", "b string"), ("__dummy__ void",))
+    after = kept("deduplication", (key("b"), key("a")), ("b string", "a string"), ("__dummy__ void",))
+
+    with pytest.raises(NotCarried, match="remove what is left of an earlier change"):
+        plan(before, after, Wishes({"a": "b"}), None)
+
+
+def test_keys_that_were_rounded_may_be_others() -> None:
+    before = kept("deduplication", (key("x", "float"),), ("x float",), ("__dummy__ void",))
+    after = kept("deduplication", (key("x", "double"),), ("x double",), ("__dummy__ void",))
+
+    assert "its key 'x' was of type float" in plan(before, after, Wishes(), None).gaps[0]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [

@@ -256,6 +256,11 @@ public final class StateForms {
         of.add(unqualified(each).sql() + scale(each));
       }
     }
+    for (int index = 0; index < function.productArity(); index++) {
+      if (function.productElementName(index).equals("ignoreNulls") && Boolean.TRUE.equals(function.productElement(index))) {
+        of.add("ignore nulls");
+      }
+    }
     if (aggregate.filter().isDefined()) {
       of.add("where " + unqualified(aggregate.filter().get()).sql());
     }
@@ -497,6 +502,7 @@ public final class StateForms {
           values.add(joined.length() > LONGEST ? "hash " + joined.hashCode() : joined);
         }
         described.put("of", type(of[0].dataType()));
+        described.put("plain", whole.size() == 1 && whole.get(0) instanceof Attribute);
       } catch (RuntimeException notTold) {
         values.removeAll();
       }

@@ -143,9 +143,9 @@ public final class StateRows {
                       return new Mapped(
                           all,
                           row -> {
-                            UnsafeRow stored = key.apply(row.getStruct(0, keys.length()));
+                            UnsafeRow stored = key.apply(checked(row.getStruct(0, keys.length()), keys));
                             Object number = partition.eval(extractor.partitionKey(stored));
-                            byte[] bytes = value.apply(row.getStruct(1, values.length())).getBytes();
+                            byte[] bytes = value.apply(checked(row.getStruct(1, values.length()), values)).getBytes();
                             return new GenericInternalRow(new Object[] {number, stored.getBytes(), bytes});
                           });
                     })
@@ -248,6 +248,16 @@ public final class StateRows {
       columns = columns.add(prefix + columns.length(), each.dataType());
     }
     return columns;
+  }
+
+  /** Checks that no column is null that Spark would read as 0, since it takes it for one that never is. */
+  private static InternalRow checked(InternalRow row, StructType columns) {
+    for (int place = 0; place < columns.length(); place++) {
+      if (!columns.apply(place).nullable() && row.isNullAt(place)) {
+        throw new IllegalArgumentException("the column " + columns.apply(place).name() + " of the state cannot be NULL");
+      }
+    }
+    return row;
   }
 
   private static UnsafeRow decoded(byte[] bytes, int columns) {
