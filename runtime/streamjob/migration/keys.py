@@ -81,13 +81,15 @@ def _check_values(before: KeyForm, after: KeyForm) -> None:
         raise NotCarried(
             f"its key {after.name!r} was made of a column of type {before.of}, and is of one of type {after.of}"
         )
-    if before.of != after.of:
-        if not (before.plain and after.plain):
-            raise NotCarried(
-                f"its key {after.name!r} is computed from a column that was of type {before.of}, and is of type "
-                f"{after.of}: whether its values are the same ones cannot be seen"
-            )
+    changed = (before.of, before.type) != (after.of, after.type)
+    if changed and all(each.plain and widens(each.of or "", each.type) for each in (before, after)):
+        # Both are the column itself, cast to types that have all its values.
         return
+    if before.of != after.of:
+        raise NotCarried(
+            f"its key {after.name!r} is computed from a column that was of type {before.of}, and is of type "
+            f"{after.of}: whether its values are the same ones cannot be seen"
+        )
     if before.samples and after.samples:
         if not same_values(before.type, after.type, before.samples, after.samples):
             was, now = next(each for each in zip(before.samples, after.samples, strict=False) if each[0] != each[1])

@@ -22,8 +22,8 @@ class KeyForm(_Form):
     """A key column of an operator.
 
     `window` is set for time windows. `samples` are values of the key for some values of the single column that
-    determines it, whose type is `of`; `plain` tells whether the key is that column itself. There are none if several
-    columns or another chain determine the key.
+    determines it, whose type is `of`; `plain` tells whether the key is that column, perhaps cast. There are none if
+    several columns or another chain determine the key.
     """
 
     name: str

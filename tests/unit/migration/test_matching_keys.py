@@ -119,6 +119,7 @@ def test_other_keys_are_refused(before: list[KeyForm], after: list[KeyForm], wor
         (key("n", "int", "int", ("7",)), key("n", "bigint", "bigint", ("7",))),
         (key("n", "int", "int", ("7",), plain=True), key("n", "bigint", "bigint", ("7",))),
         (key("x", "float", "float", plain=True), key("x", "double", "float")),
+        (key("t", "date", "timestamp", plain=True), key("t", "timestamp", "timestamp", plain=True)),
         (key("d", "decimal(6,2)", "decimal(6,2)"), key("d", "decimal(9,3)", "decimal(9,3)", plain=True)),
     ],
 )
@@ -135,6 +136,7 @@ def test_a_wider_key_whose_values_may_be_others_is_refused(before: KeyForm, afte
         (key("k", of="string", samples=("A",)), key("k", of="string", samples=("A",))),
         (key("n", "int", "int", ("7",), plain=True), key("n", "bigint", "bigint", ("8",), plain=True)),
         (key("d", "decimal(6,2)", "decimal(6,2)", plain=True), key("d", "decimal(9,3)", "decimal(9,3)", plain=True)),
+        (key("d", "date", "date", ("1",), plain=True), key("d", "timestamp", "date", ("0",), plain=True)),
         (key("n", "int", "int", ("7", "null")), key("n", "bigint", "int", ("7", "null"))),
         (key("x", "float", "int", ("0.1", "NaN")), key("x", "double", "int", ("0.10000000149011612", "NaN"))),
         (key("d", "decimal(6,2)", "int", ("7.00",)), key("d", "decimal(9,3)", "int", ("7.000",))),

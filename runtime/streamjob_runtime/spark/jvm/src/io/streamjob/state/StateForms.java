@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet$;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -502,10 +503,15 @@ public final class StateForms {
           values.add(joined.length() > LONGEST ? "hash " + joined.hashCode() : joined);
         }
         described.put("of", type(of[0].dataType()));
-        described.put("plain", whole.size() == 1 && whole.get(0) instanceof Attribute);
+        described.put("plain", whole.size() == 1 && isPlain(whole.get(0)));
       } catch (RuntimeException notTold) {
         values.removeAll();
       }
+    }
+
+    /** Returns whether an expression is a column, perhaps cast to another type. */
+    private static boolean isPlain(Expression expression) {
+      return expression instanceof Attribute || expression instanceof Cast cast && isPlain(cast.child());
     }
 
     private static boolean isWindow(Expression key) {
