@@ -34,7 +34,7 @@ def test_a_start_that_is_killed_on_the_way_is_done_again(lives: Lives, tmp_path:
     before = files_of(stopped.directory)
 
     with job_runs(file, tmp_path / "snapshots", "job") as runs:
-        start = ("--from", stopped.uri, "--available-now")
+        start = ("--from", stopped.uri, "--claim-mode", "no-claim", "--available-now")
         paths = {"PYTHONPATH": os.pathsep.join((*killer(tmp_path).values(), str(ROOT)))}
         killed = runs.start(*start, environment={**paths, "KILLED_AT": STEPS[step]})
         assert killed.wait() == -signal.SIGKILL, killed.output()

@@ -24,7 +24,7 @@ CHOSEN = (
 )
 
 
-@pytest.mark.parametrize("partitions", [1, 5])
+@pytest.mark.parametrize("partitions", [3, 5])
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_changed_query_goes_on_with_another_number_of_partitions(
     lives: Lives, tmp_path: Path, name: str, partitions: int

@@ -82,7 +82,7 @@ def counted(events: DataFrame) -> DataFrame:
 
 
 def counted_and_summed(events: DataFrame) -> DataFrame:
-    return _with_state(events, "n BIGINT, total BIGINT")
+    return _with_state(events, "counted BIGINT, total BIGINT")
 
 
 def _with_state(events: DataFrame, schema: str) -> DataFrame:
@@ -183,8 +183,8 @@ def of_python(spark: SparkSession, before: list[Row], behind: list[Row]) -> Coun
 COUNTS = "SELECT k, count(*) AS rows FROM events GROUP BY k, window(at, '1 hour')"
 CHANGES: dict[str, Change] = {
     "a count by key": Change(
-        out("SELECT k, count(*) AS rows FROM events GROUP BY k", outputMode="update"),
         out("SELECT k, count(*) AS rows, sum(n) AS total FROM events GROUP BY k", outputMode="update"),
+        out("SELECT k, count(*) AS rows, sum(n % 7) AS total FROM events GROUP BY k", outputMode="update"),
         final=True,
     ),
     "windows": Change(out(windows("1 minute")), out(windows("30 seconds")), late=True),
