@@ -68,9 +68,14 @@ def match_aggregates(
     Raises:
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
-    found, at, starts = Buffers(), places(after), places(before)
+    found, begins, starts = Buffers(), places(after), places(before)
     names = {name.lower(): now.lower() for name, now in renames.items()}
     renames = in_force(names, _words(before), _words(after))
+
+    def column(number: int, place: int = 0) -> str:
+        """Name a column of the buffer of a former aggregate."""
+        return old(starts[number] + place)
+
     free = dict(enumerate(before))
     taken: dict[int, int] = {}
     for place, each in enumerate(after):
@@ -82,14 +87,13 @@ def match_aggregates(
         if place in taken:
             had = before[taken[place]]
             types = zip(buffer_types(had), buffer_types(each), strict=True)
-            columns = [cast(old(starts[taken[place]] + number), was, now) for number, (was, now) in enumerate(types)]
-            found.columns += columns
+            found.columns += [cast(column(taken[place], at), was, now) for at, (was, now) in enumerate(types)]
             if had.sql != each.sql:
                 found.said.append(f"its {each.sql} continues from {had.sql}")
             if had.buffer != each.buffer:
                 found.said.append(f"the state of its {each.sql} is widened")
             continue
-        derived = _derived(each, before, starts, renames, old)
+        derived = _derived(each, before, renames, column)
         if derived is not None:
             expressions, sources = derived
             found.columns += expressions
@@ -100,7 +104,7 @@ def match_aggregates(
                 free.pop(number, None)
             continue
         _check_new(place, each, before, after, free)
-        found.columns += [f"initial.i{number}" for number in range(at[place], at[place + 1])]
+        found.columns += [f"initial.i{number}" for number in range(begins[place], begins[place + 1])]
         found.gaps.append(
             f"its {each.sql} begins empty in groups that are open, and covers only the rows from here on in them"
         )
@@ -152,7 +156,7 @@ def is_same_expression(former: str, present: str, renames: Mapping[str, str], *,
     names = {name.lower(): now.lower() for name, now in renames.items()}
     was, present = in_one_case(former), in_one_case(present)
     was = _without_casts(_WORD.sub(lambda word: names.get(word[0], word[0]), was), whole, decimals=False)
-    # What was rounded to a scale stays so; a column that is cast to a decimal now was not.
+    # Only the present expression may lose a cast to a decimal: a former one has rounded the values in the state.
     return was in (_without_casts(present, whole, decimals=each) for each in (False, True))
 
 
@@ -205,9 +209,8 @@ def _check_new(
 def _derived(
     wanted: AggregateForm,
     before: Sequence[AggregateForm],
-    starts: Sequence[int],
     renames: Mapping[str, str],
-    old: Callable[[int], str],
+    column: Callable[..., str],
 ) -> tuple[list[str], list[int]] | None:
     """Return the buffer of an aggregate by those of others, and the places of these; None if it does not follow."""
 
@@ -230,12 +233,12 @@ def _derived(
         if was != types[0] and not (was == "bigint" and types[0] == "double"):
             return None
         # A sum of decimals is not NULL before its first row, but once it has overflowed, as that of an average.
-        summed = old(starts[total]) if is_empty else f"coalesce({old(starts[total])}, 0)"
-        return [f"CAST({summed} AS {types[0]})", old(starts[count])], [total, count]
+        summed = column(total) if is_empty else f"coalesce({column(total)}, 0)"
+        return [f"CAST({summed} AS {types[0]})", column(count)], [total, count]
     average = of("Average")
     if average is None:
-        return _rescaled(wanted, before, starts, renames, old)
-    total_of, count_of = old(starts[average]), old(starts[average] + 1)
+        return _rescaled(wanted, before, renames, column)
+    total_of, count_of = column(average), column(average, 1)
     if wanted.function == "Count":
         return [count_of], [average]
     if wanted.function != "Sum":
@@ -255,9 +258,8 @@ def _derived(
 def _rescaled(
     wanted: AggregateForm,
     before: Sequence[AggregateForm],
-    starts: Sequence[int],
     renames: Mapping[str, str],
-    old: Callable[[int], str],
+    column: Callable[..., str],
 ) -> tuple[list[str], list[int]] | None:
     """Return the buffer of a sum of decimals by that of smaller ones, which Spark sums as whole numbers."""
     reads, scale = _scaled(wanted)
@@ -266,7 +268,7 @@ def _rescaled(
         sums = (each.function, wanted.function) == ("Sum", "Sum")
         if not sums or digits is None or not _are_same(had, reads, renames):
             continue
-        whole = old(starts[number])
+        whole = column(number)
         if scale is not None and scale >= digits:
             return [f"{whole} * {10 ** (scale - digits)}L"], [number]
         decimal = DECIMAL.fullmatch(buffer_types(wanted)[0])
