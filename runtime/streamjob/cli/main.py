@@ -160,9 +160,20 @@ def _register(name: str, function: Callable[..., None], **options: Any) -> None:
     app.command(name, **options)(function)
 
 
-for _name in ("init", "run", "executor", "validate", "plan", "convert", "import", "test", "preview", "check"):
+for _name in (
+    "init",
+    "run",
+    "executor",
+    "validate",
+    "plan",
+    "convert",
+    "import",
+    "test",
+    "preview",
+    "check",
+    "migrate",
+):
     _register(_name, _placeholder, help=LAZY[_name].help)
-_register("migrate", _placeholder, help=LAZY["migrate"].help)
 _register("status", control.status)
 _register("ui", control.ui)
 _register("checkpoint", control.checkpoint)

@@ -11,7 +11,7 @@ from streamjob.ids import ChainUid, OperatorUid
 
 
 class MigrationRecord(BaseModel):
-    """What a migration did to the state of an operator, for whoever asks later why the state changed.
+    """The effect of a migration on the state of an operator, kept so that an auditor sees why the state changed.
 
     `snapshot` is the one that the state comes from; `operators` may have several if either may own the state.
     `before` and `after` are fingerprints of the forms. The checksums are sums of the hashes of all rows as stored,

@@ -62,7 +62,7 @@ class KeptState:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the author of the job says about the migration of an operator's state.
+    """The settings of a job for the migration of an operator's state.
 
     Args:
         renames: the present name of a column by its former one.

@@ -25,7 +25,7 @@ def kept(s: Situation) -> Step | None:
     """
     memory = s.memory
     if s.spec is None or s.resource.deleted or (memory.lifecycle in health.RUNS and not s.driver_is_live):
-        # The end of a driver comes first: whoever reads the status must not take the job for one that runs.
+        # The status first reports the end of the driver; otherwise the job would look as if it still ran.
         return None
     schedule = None if s.spec.suspend or memory.lifecycle in _WITHOUT_TIMES else s.spec.schedule
     if schedule is None:

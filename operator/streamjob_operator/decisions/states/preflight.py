@@ -216,7 +216,7 @@ def _without_pod(s: Situation, known: Preflight) -> Step | None:
 
 def _ended(s: Situation, known: Preflight, pod: DriverPod) -> Step:
     if pod.exited_as is ExitCode.OK:
-        # What a check tells of a start that is possible is how state is changed for it.
+        # If the start is possible, the check reports only how it changes state.
         told = pod.message[:_LONGEST] if pod.outcome is JobState.FINISHED else ""
         message = f"{known.revision} can start{f', and {told}' if told else ''}"
         event = Emit(type="Normal", reason="PreflightPassed", message=message)

@@ -36,7 +36,7 @@ class QueryFiles:
 def with_query_files(data: Mapping[str, Any], directory: Path) -> QueryFiles:
     """Return a job's content with the text of each `sqlFile` as the `sql` of its operator or migration.
 
-    What has a `sqlFile` and other code stays as it is: a check refuses it.
+    An operator or migration with both a `sqlFile` and other code stays as it is; a later check refuses it.
 
     Args:
         data: the content of a job file; it stays as it is.
