@@ -230,8 +230,8 @@ class Job:
             code: dict[str, Any] = {
                 "python": _reference(function, own),
                 "tables": [self._name_of(each) for each in tables] or None,
+                "renames": dict(renames) if renames else None,
             }
-            code["renames"] = dict(renames) if renames else None
             self._add_operator(own, inputs, uid, watermark, on_error, output_mode, chain, **code)
             self._functions[OperatorUid(uid or own)] = function
             return OperatorHandle(self, own, function)
