@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from streamjob.migration.state import Column, NotCarried
+from streamjob.migration.state import Column, NotCarried, columns_in_words
 from streamjob.migration.widening import cast, rounded_keys, widens
 
 _STRUCT = "struct<"
@@ -156,7 +156,7 @@ def _check(
                     "name, only you know"
                 )
     if may is Columns.SAME and (gone or added):
-        raise NotCarried(f"{what} had the columns {_listed(before)}, and has {_listed(after)}")
+        raise NotCarried(f"{what} had the columns {columns_in_words(before)}, and has {columns_in_words(after)}")
     if may is Columns.FEWER and added:
         raise NotCarried(f"{', '.join(repr(each.name) for each in added)} was not kept in {what}")
 
@@ -182,7 +182,3 @@ def _cast(
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _listed(columns: Sequence[Column]) -> str:
-    return f"({', '.join(f'{each.name} {each.type}' for each in columns)})"

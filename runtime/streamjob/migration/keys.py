@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamjob.comparison.state_forms import window_in_words
 from streamjob.migration.by_name import in_force
-from streamjob.migration.state import NotCarried
+from streamjob.migration.state import NotCarried, columns_in_words
 from streamjob.migration.widening import same_values, widens
 from streamjob.snapshot.state_form import KeyForm, WindowForm
 
@@ -50,7 +50,7 @@ def match_keys(
         # Also keys of one name, as Spark calls all expressions that have none.
         return tuple(_matched(place, before, each, watermark_us) for place, each in enumerate(after))
     if sorted(names) != sorted(now) or len(set(names)) < len(names):
-        raise NotCarried(f"its keys were {_listed(before)}, and are {_listed(after)}")
+        raise NotCarried(f"its keys were {columns_in_words(before)}, and are {columns_in_words(after)}")
     return tuple(_matched(names.index(each.name.lower()), before, each, watermark_us) for each in after)
 
 
@@ -123,7 +123,3 @@ def _instant(microseconds: int) -> str:
     from datetime import UTC, datetime, timedelta
 
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
-
-
-def _listed(keys: Sequence[KeyForm]) -> str:
-    return f"({', '.join(f'{each.name} {each.type}' for each in keys)})"

@@ -10,7 +10,16 @@ from streamjob.comparison.state_forms import arguments, differences
 from streamjob.migration import kinds
 from streamjob.migration.aggregates import match_aggregates, merged
 from streamjob.migration.keys import MatchedKey, match_keys
-from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
+from streamjob.migration.state import (
+    Column,
+    Family,
+    FamilyMigration,
+    KeptState,
+    Migration,
+    NotCarried,
+    Wishes,
+    columns_in_words,
+)
 from streamjob.migration.tables import table_of
 from streamjob.migration.widening import cast, rounded_keys
 from streamjob.snapshot.state_form import StateForm
@@ -231,8 +240,3 @@ def _check_columns(columns: Sequence[Column], expressions: Sequence[str], state:
         raise NotCarried(
             f"Spark keeps {len(columns)} columns for its {state.operator}, and its form tells of {len(expressions)}"
         )
-
-
-def columns_in_words(columns: Sequence[Column]) -> str:
-    """Return columns as in a schema, in parentheses."""
-    return f"({', '.join(f'{each.name} {each.type}' for each in columns)})"

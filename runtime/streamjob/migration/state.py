@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from streamjob.ids import OperatorUid
 from streamjob.job.model.spec import JobSpec
@@ -141,6 +142,18 @@ class Migration:
 
 class NotCarried(Exception):
     """State cannot follow from the former state; the text is the reason, without the operator's name."""
+
+
+class _Typed(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+
+
+def columns_in_words(columns: Iterable[_Typed]) -> str:
+    """Return columns as in a schema, in parentheses."""
+    return f"({', '.join(f'{each.name} {each.type}' for each in columns)})"
 
 
 def _columns(columns: tuple[Column, ...]) -> list[list[str]]:

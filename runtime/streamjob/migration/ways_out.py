@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from streamjob.ids import OperatorUid
-from streamjob.migration.planning import columns_in_words
-from streamjob.migration.state import Column, KeptState, NotCarried, Wishes
+from streamjob.migration.state import KeptState, NotCarried, Wishes, columns_in_words
 from streamjob.migration.tables import STATE, table_of
 
 
@@ -27,7 +26,7 @@ def ways_out(uids: Set[OperatorUid], before: KeptState, after: KeptState, *, onl
     if only_strict:
         ways = f"start without --strict (`strictMigration` of a StreamJob), if that may be missing; {ways}"
     try:
-        was, now = _table(before), _table(after)
+        was, now = columns_in_words(table_of(before)), columns_in_words(table_of(after))
     except NotCarried:
         return ways
     # In quotes: some forms consist of digits, and are no text in YAML without them.
@@ -35,7 +34,3 @@ def ways_out(uids: Set[OperatorUid], before: KeptState, after: KeptState, *, onl
         f"{ways}; or give the job `migrate: {{{min(uids)}: {{from: '{before.fingerprint}', sql: …}}}}` with a query "
         f"that selects {now} from {STATE} {was}"
     )
-
-
-def _table(state: KeptState) -> str:
-    return columns_in_words([Column(each.name, each.type) for each in table_of(state)])

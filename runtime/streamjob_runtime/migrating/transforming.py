@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
-from streamjob.migration.planning import columns_in_words
-from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration
+from streamjob.migration.state import Family, FamilyMigration, KeptState, Migration, columns_in_words
 from streamjob.migration.tables import STATE, TableColumn, key_of_table, table_of
 from streamjob.migration.widening import cast, widens
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_session, our_java
@@ -161,12 +160,9 @@ def _plain(kind: str) -> str:
 
 
 def _refused(each: OperatorMigration, reason: str) -> MigrationQueryRefused:
-    def words(state: KeptState) -> str:
-        return columns_in_words([Column(column.name, column.type) for column in table_of(state)])
-
+    wanted, former = columns_in_words(table_of(each.after)), columns_in_words(table_of(each.before))
     return MigrationQueryRefused(
-        f"The query that migrates {each.label} cannot be used: {reason}",
-        f"select {words(each.after)} from {STATE} {words(each.before)}",
+        f"The query that migrates {each.label} cannot be used: {reason}", f"select {wanted} from {STATE} {former}"
     )
 
 

@@ -13,7 +13,7 @@ from streamjob.comparison.operator_matching import Keeper, Matched
 from streamjob.comparison.refusals import StateChanged
 from streamjob.comparison.state_forms import differences
 from streamjob.errors import CannotRestore
-from streamjob.ids import BatchId, ChainUid, OperatorUid
+from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.migration.kinds import WITH_VARIABLES, continues
 from streamjob.migration.planning import plan
@@ -62,7 +62,6 @@ class Changes:
     """
 
     spark: SparkSession
-    chain: ChainUid
     dataflow: Dataflow
     described: Path
     checkpoint: Path

@@ -100,7 +100,7 @@ def match_state(
         causes: dict[int, CannotRestore] = {}
         for number, cause in (*_new(matched, planned, restored, chain), *_by_the_graphs(planned, restored, chain)):
             causes.setdefault(number, cause)
-        changes = Changes(spark, chain.uid, dataflow, described, checkpoint, state, restored.strict)
+        changes = Changes(spark, dataflow, described, checkpoint, state, restored.strict)
         planned_changes = changes.plan(matched, planned, spec, causes)
         causes.update(planned_changes.causes)
         migrations = planned_changes.migrations
