@@ -15,6 +15,7 @@ _MARKS = {
     Outcome.CARRIED: "yes",
     Outcome.GAP: "gap",
     Outcome.LINE: "line",
+    Outcome.QUERY: "query",
     Outcome.REFUSED: "no",
 }
 
@@ -31,6 +32,7 @@ output is then compared with the new query as a batch over all input.
 - **gap** The same, but what is new covers only the rows after the change in groups that were open, or keys were
   rounded before. `--strict` refuses it.
 - **line** The same, with a line from you: `renames` on the operator.
+- **query** The same, with a query from you under `migrate`, from the former state to the new one.
 - **as it was** The state does not change, and the output is what the batch gives. A row of a join that was published
   with its partner is not published without one, although the new bounds exclude the partner.
 - **no** The job does not start, and nothing is written.

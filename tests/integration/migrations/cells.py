@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tests.integration.migrations.events import SOME_CLOSED, STATES, State
+from tests.integration.migrations.events import KEYS, SOME_CLOSED, STATES, State
 from tests.integration.migrations.queries import BASES, COUNTED, Query, join, python, sessions, windows
 
 
@@ -17,6 +17,7 @@ class Outcome(StrEnum):
     CARRIED = "carried over"
     GAP = "carried over, with a gap"
     LINE = "carried over, with a line from you"
+    QUERY = "carried over, with a query from you"
     REFUSED = "refused"
 
 
@@ -224,6 +225,47 @@ def _variables() -> Iterator[Cell]:
     yield Cell(pandas, "state variables are reordered", BASES[pandas], reordered, Outcome.CARRIED)
 
 
+def _queries() -> Iterator[Cell]:
+    """Changes of which only the author knows what they make of the state."""
+    counts = ", ".join(f"sum({each}) AS {each}" for each in ("count", "sum", "count_2", "sum_2", "count_3"))
+    merged = f"{counts}, " + ", ".join(f"max({each}) AS {each}" for each in ("max", "max_2", "max_3", "max_4"))
+    fewer = ", ".join(KEYS[1:])
+    for operator, sql in (
+        ("window", f"SELECT window, {fewer}, {merged} FROM state GROUP BY window, {fewer}"),
+        ("grouped without window", f"SELECT {fewer}, {merged} FROM state GROUP BY {fewer}"),
+        ("`dropDuplicates`", "SELECT DISTINCT * EXCEPT (k) FROM state"),
+    ):
+        base = BASES[operator]
+        now = replace(base, keys=base.keys[1:]) if base.aggregates else replace(base, body="duplicates_without_k")
+        yield Cell(operator, "a key is removed, with a query", base, replace(now, migrate=sql), Outcome.QUERY)
+    for operator in (
+        "session",
+        "`max_by` in a window",
+        "`dropDuplicates`",
+        "`dropDuplicatesWithinWatermark`",
+        "`applyInPandasWithState`",
+    ):
+        base = BASES[operator]
+        sql = "SELECT CAST(i AS STRING) AS i, * EXCEPT (i) FROM state"
+        now = replace(base.widened("i", "STRING"), migrate=sql)
+        yield Cell(operator, "a key: `INT` to `STRING`, with a query", base, now, Outcome.QUERY)
+    for operator in ("session", "grouped without window"):
+        base = BASES[operator]
+        now = replace(
+            base.without("s", twice="sum({v} * 2)"), migrate="SELECT * EXCEPT (sum), sum * 2 AS sum FROM state"
+        )
+        yield Cell(operator, "an aggregate follows from another one, with a query", base, now, Outcome.QUERY)
+    base, of_five = BASES["window"], "window(window.start, '5 minutes')"
+    keys = ", ".join(KEYS)
+    sql = f"SELECT {of_five} AS window, {keys}, {merged} FROM state GROUP BY {of_five}, {keys}"
+    now = replace(base, body=windows("5 minutes", {}).body, migrate=sql)
+    yield Cell("window", "windows become unions, with a query", base, now, Outcome.QUERY)
+    text = "named_struct('n', CAST(groupState.n AS STRING), 'total', groupState.total) AS groupState"
+    other = python("pandas_other", migrate=f"SELECT * EXCEPT (groupState), {text} FROM state")
+    operator = "`applyInPandasWithState`"
+    yield Cell(operator, "a state variable gets another type, with a query", BASES[operator], other, Outcome.QUERY)
+
+
 def _together() -> Iterator[Cell]:
     """Changes of several kinds at once."""
     for operator in _AGGREGATING:
@@ -238,4 +280,4 @@ def _together() -> Iterator[Cell]:
         yield Cell(operator, "all of it at once", base, now, Outcome.GAP)
 
 
-CELLS: tuple[Cell, ...] = (*_aggregates(), *_values(), *_keys(), *_times(), *_variables(), *_together())
+CELLS: tuple[Cell, ...] = (*_aggregates(), *_values(), *_keys(), *_times(), *_variables(), *_queries(), *_together())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests import jobs
 from tests.integration.migrations.events import SCHEMA, Row, State
-from tests.integration.migrations.queries import SHOWN, Family, Query
+from tests.integration.migrations.queries import OUT, SHOWN, Family, Query
 from tests.integration.runtime import graphs
 from tests.integration.runtime.embedded import Life, life_in, running
 from tests.integration.runtime.purchases import add_file
@@ -98,6 +98,8 @@ class Lives:
         job |= {"name": "job", "parallelism": 2, "maxParallelism": partitions}
         if query.updates:
             job["sinks"][0]["delivery"] = "at-least-once"
+        if query.migrate:
+            job["migrate"] = {OUT: {"sql": query.migrate}}
         return life_in(place, job, restore_from=restore_from or RestoreFrom(), restarts=NEVER)
 
     def after(self, stopped: Stopped, place: Path, query: Query, *, partitions: int = 2, strict: bool = False) -> Life:

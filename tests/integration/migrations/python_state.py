@@ -21,6 +21,12 @@ def duplicates(rows: DataFrame) -> DataFrame:
     return rows.dropDuplicates([*keys, "at"]).select("id", "at", *keys)
 
 
+def duplicates_without_k(rows: DataFrame) -> DataFrame:
+    """Return the same by fewer keys."""
+    keys = _keys(rows)
+    return rows.dropDuplicates([*(each for each in keys if each != "k"), "at"]).select("id", "at", *keys)
+
+
 def within_watermark(rows: DataFrame) -> DataFrame:
     """Return the rows without those that came a short time before."""
     keys = _keys(rows)
@@ -37,7 +43,8 @@ def _with_pandas(rows: DataFrame, state: str, result: str, shown: Sequence[str])
     """
     from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-    names = [each.split()[0] for each in state.split(", ")]
+    kinds = dict(each.split() for each in state.split(", "))
+    names = list(kinds)
     key = _keys(rows)[0]
     columns = [key, *(each.split()[0] for each in result.split(", "))]
 
@@ -51,12 +58,12 @@ def _with_pandas(rows: DataFrame, state: str, result: str, shown: Sequence[str])
                 had = counted[name]
                 match name:
                     case "n" | "number":
-                        counted[name] = (had or 0) + len(frame)
+                        counted[name] = int(had or 0) + len(frame)
                     case "total":
                         counted[name] = (had or 0) + sum(values)
                     case _:
                         counted[name] = max([*values, *([] if had is None else [had])], default=None)
-        held.update(tuple(counted[name] for name in names))
+        held.update(tuple(str(counted[name]) if kinds[name] == "STRING" else counted[name] for name in names))
         first = group[0] if group[0] == group[0] else None
         yield pd.DataFrame([(first, *(counted[name] for name in shown))], columns=columns).astype(object)
 

@@ -40,6 +40,7 @@ class Query:
         inputs: the sources.
         fields: more fields of the operator.
         late: whether late rows count.
+        migrate: the author's query for the state, if it needs one.
     """
 
     family: Family
@@ -54,6 +55,7 @@ class Query:
     inputs: tuple[str, ...] = ("events",)
     fields: Mapping[str, Any] = field(default_factory=dict)
     late: bool = False
+    migrate: str = ""
 
     def renamed(self, column: str, to: str) -> Query:
         """Return it with another name of a column."""
