@@ -59,6 +59,17 @@ def next_time(schedule: str, last: float, time_zone: str | None = None) -> float
     return due.timestamp()
 
 
+def check_cron(cron: str, time_zone: str | None = None) -> None:
+    """Check that a text is cron's five fields, as `next_time` takes them.
+
+    Raises:
+        BadSchedule: it is not, or is one that `next_time` refuses.
+    """
+    if len(cron.split()) != len(_FIELDS):
+        raise BadSchedule(f"{cron!r} is not a time: write minute, hour, day of month, month and day of week")
+    next_time(cron, 0.0, time_zone)
+
+
 def _duration(schedule: str) -> float:
     try:
         found = parse_duration(schedule)

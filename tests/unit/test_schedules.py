@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjob.schedules import BadSchedule, next_time
+from streamjob.schedules import BadSchedule, check_cron, next_time
 
 
 def after(schedule: str, last: str) -> str:
@@ -53,6 +53,12 @@ def test_a_time_in_a_time_zone_is_one_of_its_clock(last: str, due: str) -> None:
     found = datetime.fromtimestamp(next_time("30 2 * * *", seconds, "Europe/Berlin"), UTC)
 
     assert found.strftime("%Y-%m-%d %H:%M:%S") == due
+
+
+@pytest.mark.parametrize("cron", ["6h", "* * * *", "0 0 31 2 *"])
+def test_what_is_no_time_of_cron_is_refused(cron: str) -> None:
+    with pytest.raises(BadSchedule):
+        check_cron(cron)
 
 
 @pytest.mark.parametrize("name", ["Europe", "Europe/Bonn", "../etc/passwd", "/etc/localtime", ""])

@@ -14,9 +14,8 @@ from streamjob.job.model.nesting import MOST_LEVELS, too_deep
 from streamjob.job.model.problem import by_part
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import JobSpec
-from streamjob.job.planning.available_now import NotAvailableNow, check_available_now
+from streamjob.job.planning.available_now import run_problems, schedule_problems
 from streamjob.job.planning.on_executors import NotOnExecutors, check_on_executors
-from streamjob.schedules import BadSchedule, next_time
 from streamjob_operator.cluster.kinds import Object
 from streamjob_operator.decisions.values.revision import Revision, revision_of
 from streamjob_operator.evaluation.volumes import place_problems
@@ -70,17 +69,8 @@ def _unexpected(what: str, error: Exception) -> str:
 
 
 def _schedule_problems(spec: StreamJobSpec) -> tuple[str, ...]:
-    asked: dict[str, tuple[str | None, str | None]] = {"spec.savepoints.schedule": (spec.savepoints.schedule, None)}
-    if spec.schedule is not None:
-        asked["spec.schedule"] = spec.schedule.cron, spec.schedule.time_zone
-    found = []
-    for place, (schedule, time_zone) in asked.items():
-        try:
-            if schedule is not None:
-                next_time(schedule, 0, time_zone)
-        except BadSchedule as error:
-            found.append(f"{place}: {error}")
-    return tuple(found)
+    cron, time_zone = (None, None) if spec.schedule is None else (spec.schedule.cron, spec.schedule.time_zone)
+    return tuple(map(str, schedule_problems(spec.savepoints.schedule, cron, time_zone)))
 
 
 def _heap_problems(spec: StreamJobSpec) -> tuple[str, ...]:
@@ -105,17 +95,8 @@ def _job_problems(resource: StreamJob) -> tuple[str, ...]:
         problems += [each for each in run_checks(subject, _CHECKS) if each.where not in reading.broken]
     if problems or reading.spec is None or not reading.complete:
         return tuple(str(problem) for problem in by_part(problems))
-    return (*_run_problems(resource.spec, reading.spec), *_executor_problems(resource.spec, reading.spec))
-
-
-def _run_problems(spec: StreamJobSpec, job: JobSpec) -> tuple[str, ...]:
-    if spec.schedule is None:
-        return ()
-    try:
-        check_available_now(job)
-    except NotAvailableNow as error:
-        return (f"spec.schedule: {error}",)
-    return ()
+    runs = [] if resource.spec.schedule is None else run_problems(reading.spec)
+    return (*map(str, runs), *_executor_problems(resource.spec, reading.spec))
 
 
 def _executor_problems(spec: StreamJobSpec, job: JobSpec) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from streamjob.durations import LONGEST, Seconds
-from streamjob.schedules import BadSchedule, next_time
+from streamjob.schedules import BadSchedule, check_cron, next_time
 
 _MOST = 32_768
 _FIELD = r"(\*|[0-9A-Za-z]{1,3}(-[0-9A-Za-z]{1,3})?)(/[0-9]{1,2})?"
@@ -26,11 +26,8 @@ class Means(StrEnum):
 
 
 def _cron(text: str) -> str:
-    if len(text.split()) != 5:
-        said = f"{text!r} is not a time: write minute, hour, day of month, month and day of week"
-        raise PydanticCustomError("not_a_time", "{said}", {"said": said})
     try:
-        next_time(text, 0.0)
+        check_cron(text)
     except BadSchedule as error:
         raise PydanticCustomError("not_a_time", "{said}", {"said": str(error)}) from None
     return text

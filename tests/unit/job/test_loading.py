@@ -238,6 +238,33 @@ spec:
     assert "spec.schedule: there is no time zone 'Europe/Bonn'; write it like Europe/Berlin" in problems_of(file)
 
 
+@pytest.mark.parametrize(
+    ("cron", "source", "said"),
+    [
+        ("6h", "format: csv, schema: x INT, options: {path: /in}", "'6h' is not a time: write minute, hour, day of"),
+        ("0 3 * * *", "format: rate", "source 'a' has the format 'rate', which does not tell what is there now"),
+        (
+            "0 3 * * *",
+            "format: csv, schema: x INT, bounded: true, options: {path: /in}",
+            "all its sources are bounded, so that its first run would finish it",
+        ),
+    ],
+)
+def test_a_schedule_that_the_job_cannot_keep_is_a_problem(tmp_path: Path, cron: str, source: str, said: str) -> None:
+    text = f"""\
+apiVersion: streamjob.io/v1alpha1
+kind: StreamJob
+metadata: {{name: departures}}
+spec:
+  SCHEDULE
+  job: {{sources: [{{name: a, {source}}}], sinks: [{{name: out, input: a, format: console}}]}}
+"""
+    load(tmp_path, text.replace("  SCHEDULE\n", ""))
+    file = write(tmp_path / "job.yaml", text.replace("SCHEDULE", f"schedule: {{cron: {cron}}}"))
+
+    assert f"spec.schedule: {said}" in problems_of(file)
+
+
 def test_overrides_reach_every_field(tmp_path: Path) -> None:
     spec = load(
         tmp_path,

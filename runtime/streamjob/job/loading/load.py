@@ -36,12 +36,12 @@ from streamjob.job.model.problem import Problem, by_part
 from streamjob.job.model.reading import read_spec
 from streamjob.job.model.spec import JobSpec, OperatorSpec, SinkSpec, SourceSpec, TableSpec
 from streamjob.job.model.variables import TESTS, parse_variables
+from streamjob.job.planning.available_now import run_problems, schedule_problems
 from streamjob.job.planning.dead_letters import functions_of_rows, with_dead_letters
 from streamjob.job.python_job.arguments import UnknownArgument
 from streamjob.job.python_job.dsl import Job
 from streamjob.job.python_job.handles import Function
 from streamjob.job.query.functions import NotFound, describe, find_function, make_importable
-from streamjob.schedules import BadSchedule, next_time
 
 SparkParser = Callable[[str], str | None]
 """Returns why Spark cannot parse a query, or None."""
@@ -237,6 +237,8 @@ def _checked(
     problems += tests.problems
     if complete:
         problems += unknown_parts(tests.tests, reading.spec)
+    if complete and not problems and source.is_scheduled:
+        problems += run_problems(reading.spec)
     if problems:
         raise InvalidJob(origin, _sorted(problems))
     return loaded
@@ -269,6 +271,7 @@ class _Content:
     functions: Mapping[OperatorUid, Function] = field(default_factory=dict)
     namespace: str | None = None
     is_resource: bool = False
+    is_scheduled: bool = False
     tests: Any = None
     problems: Sequence[Problem] = ()
     broken: frozenset[str] = frozenset()
@@ -315,30 +318,17 @@ def _resource(document: dict[str, Any], origin: str) -> _Content:
     if problems or not isinstance(spec, dict) or not isinstance(job, dict):
         raise InvalidJob(origin, problems)
     named = {"name": metadata["name"], **job} if "name" in metadata else job
-    return _Content(effective_job(named, spec), namespace=metadata.get("namespace"), is_resource=True)
+    scheduled = spec.get("schedule") is not None
+    namespace = metadata.get("namespace")
+    return _Content(effective_job(named, spec), namespace=namespace, is_resource=True, is_scheduled=scheduled)
 
 
 def _schedule_problems(spec: Any) -> list[Problem]:
     """Return problems with the schedules of a StreamJob; the API server checks its other fields."""
     spec = spec if isinstance(spec, dict) else {}
     savepoints, runs = (part if isinstance(part := spec.get(name), dict) else {} for name in ("savepoints", "schedule"))
-    asked = (
-        (
-            "spec.savepoints.schedule",
-            savepoints.get("schedule"),
-            None,
-            "write a duration like 6h, or cron's five fields",
-        ),
-        ("spec.schedule", runs.get("cron"), runs.get("timeZone"), "write cron's five fields, like 0 3 * * *"),
-    )
-    found = []
-    for place, schedule, time_zone, fix in asked:
-        try:
-            if isinstance(schedule, str):
-                next_time(schedule, 0, time_zone if isinstance(time_zone, str) else None)
-        except BadSchedule as error:
-            found.append(Problem(place, str(error), fix))
-    return found
+    given = (savepoints.get("schedule"), runs.get("cron"), runs.get("timeZone"))
+    return schedule_problems(*(each if isinstance(each, str) else None for each in given))
 
 
 def _read_sql(
