@@ -13,6 +13,7 @@ from streamjob.job.model.spec import (
     ChannelPolicy,
     CheckpointingPolicy,
     JobSpec,
+    MigrationSpec,
     OperatorSpec,
     SinkSpec,
     SourceSpec,
@@ -103,6 +104,8 @@ their first mention; tables are no inputs. A query may
 """
 _INPUTS = "Names of sources and views, separated by commas. Default: those that the query reads."
 _VIEW_KEYS = (
+    "| `renames.COLUMN` | Of `renames` in YAML. The present name of a column or variable of its state that was called "
+    "`COLUMN`. [How to](../how-to/change-a-job.md#what-needs-a-line-from-you). |\n"
     "| `feedback.NAME` | The input `NAME` closes a [loop](../how-to/loops.md). The value is the schema of its rows. |\n"
 )
 _SINK = """\
@@ -125,7 +128,8 @@ _SET = """\
 SET 'key' = value
 ```
 
-Sets a field of the job. `name` is required.
+Sets a field of the job. `name` is required. A value that is no text in quotes goes to the end of the statement, as the
+query here does: `SET 'migrate.counts.sql' = SELECT k, sum(count) AS count FROM state GROUP BY k`.
 """
 _CONVERT = """\
 ## Conversion
@@ -168,6 +172,11 @@ def _settings() -> str:
     for section, model in (("checkpointing", CheckpointingPolicy), ("channels", ChannelPolicy)):
         names = [field.alias or name for name, field in model.model_fields.items()]
         rows += [f"| `{section}.{name}` | {_described(model, name)} |" for name in names]
+    names = [field.alias or name for name, field in MigrationSpec.model_fields.items()]
+    rows += [
+        f"| `migrate.UID.{name}` | Of `migrate` in YAML, by the view's `uid`. {_described(MigrationSpec, name)} |"
+        for name in names
+    ]
     rows.append("| `spark.…` | Spark's configuration for this job: `sparkConf` in YAML. |")
     return "\n".join(["| Key | |", "|---|---|", *rows]) + "\n"
 

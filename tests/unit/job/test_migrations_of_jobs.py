@@ -86,6 +86,55 @@ def test_a_mistake_in_the_file_of_a_migration_has_its_line(tmp_path: Path) -> No
     assert found.startswith("b.sql, line 2, column 33: migrate.b: its SQL does not parse: ")
 
 
+IN_SQL = """
+SET 'name' = 'small';
+CREATE SOURCE a WITH ('format' = 'rate');
+CREATE VIEW b WITH ('uid' = 'b-1', 'renames.Value' = 'value') AS SELECT value FROM a;
+CREATE SINK out WITH ('format' = 'console');
+INSERT INTO out SELECT * FROM b;
+"""
+
+
+def test_a_sql_file_says_the_same_as_yaml(tmp_path: Path) -> None:
+    (tmp_path / "job.sql").write_text(
+        f"{IN_SQL}SET 'migrate.b-1.from' = '3f2a'; SET 'migrate.b-1.sql' = {OLD};", encoding="utf-8"
+    )
+
+    spec = load_job(tmp_path / "job.sql").spec
+
+    assert spec.operator("b").renames == {"Value": "value"}
+    assert spec.migrate == {OperatorUid("b-1"): OF_ONE_FORM}
+    (tmp_path / "job.yaml").write_text(converted(spec), encoding="utf-8")
+    assert load_job(tmp_path / "job.yaml").spec == spec
+
+
+def test_a_sql_file_names_the_file_of_a_migration(tmp_path: Path) -> None:
+    (tmp_path / "job.sql").write_text(f"{IN_SQL}SET 'migrate.b-1.sqlFile' = 'b.sql';", encoding="utf-8")
+    (tmp_path / "b.sql").write_text(OLD, encoding="utf-8")
+
+    assert load_job(tmp_path / "job.sql").spec.migrate == {OperatorUid("b-1"): MigrationSpec(sql=OLD)}
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("'migrate.c.sql' = SELECT 1", "line 7, column 5: migrate.c: no operator has this uid; the uids of operators"),
+        ("'migrate.b-1.sq' = SELECT 1", "line 7, column 5: migrate.b-1: has no field 'sq'; did you mean 'sql'?"),
+        ("'migrate.b-1.sql' = SELEC 1", "line 7, column 5: migrate.b-1: its SQL does not parse: "),
+        ("'migrate.b-1' = SELECT 1", "line 7, column 5: SET: has no setting 'migrate.b-1'; name the uid of a view"),
+        ("'migrate.b-1.sql' = 'SELECT 1'; SET 'migrate.b-1.sql' = 'SELECT 2'", "line 7, column 41: SET: sets "),
+    ],
+)
+def test_a_wrong_migration_in_a_sql_file_is_one_problem_with_its_line(tmp_path: Path, setting: str, said: str) -> None:
+    (tmp_path / "job.sql").write_text(f"{IN_SQL}SET {setting};", encoding="utf-8")
+
+    with pytest.raises(InvalidJob) as caught:
+        load_job(tmp_path / "job.sql")
+
+    (found,) = (str(each).replace("\n    fix: ", "; ") for each in caught.value.problems)
+    assert found.startswith(said)
+
+
 def test_a_stream_job_has_no_file_with_a_migration(tmp_path: Path) -> None:
     body = "\n".join(f"    {line}" for line in JOB.replace("{MIGRATE}", "{b: {sqlFile: b.sql}}").splitlines())
     text = f"apiVersion: streamjob.io/v1alpha1\nkind: StreamJob\nmetadata: {{name: small}}\nspec:\n  job:\n{body}"

@@ -19,6 +19,7 @@ from streamjob.job.sql_job.statements import (
     FEEDBACK_PREFIX,
     FIELDS,
     OPTION_PREFIX,
+    RENAMES_PREFIX,
     Query,
     Setting,
     Statement,
@@ -33,6 +34,7 @@ SparkParser = Callable[[str], str | None]
 
 _TOP = ("name", "parallelism", "maxParallelism", "batchDuration")
 _NESTED = ("checkpointing", "channels", "sparkConf")
+_MIGRATE = "migrate"
 _SPARK = "spark."
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -170,17 +172,23 @@ class _Reader:
             path = ("sparkConf", setting.key)
         elif head in _NESTED and below:
             path = (head, below)
+        elif head == _MIGRATE and "." in below:
+            path = (head, *below.rsplit(".", 1))
         else:
             fix = did_you_mean(setting.key, [*_TOP, "checkpointing.interval", "channels.capacityBytes"], "settings")
             if head in _NESTED:
                 fix = f"name a field of it, like {head}.…"
+            elif head == _MIGRATE:
+                fix = "name the uid of a view and a field, like SET 'migrate.counts.sql' = SELECT … FROM state"
             self.problem("SET", NotSql(f"has no setting {setting.key!r}", fix, setting.at))
             return
-        target = self._head if len(path) == 1 else self._head.setdefault(path[0], {})
+        target = self._head
+        for name in path[:-1]:
+            target = target.setdefault(name, {})
         if path[-1] in target:
             self.problem("SET", NotSql(f"sets {setting.key!r} again", "keep one", setting.at))
         target[path[-1]] = as_field(setting.value, path)
-        self._note(path, setting.at)
+        self._note(path[:2], setting.at)
 
     def _function(self, statement: Statement) -> None:
         functions = self._head.setdefault("functions", {})
@@ -219,6 +227,9 @@ class _Reader:
         known = {each.lower(): each for each in FIELDS[statement.kind]}
         if statement.kind == "operators" and setting.key.startswith(FEEDBACK_PREFIX):
             feedback[setting.key.removeprefix(FEEDBACK_PREFIX)] = setting.value
+        elif statement.kind == "operators" and setting.key.startswith(RENAMES_PREFIX):
+            _put(part, setting.key.split(".", 1), setting.value)
+            self._note((*path, "renames"), setting.at)
         elif setting.key.lower() == "inputs" and statement.kind == "operators":
             part["inputs"] = _listed(setting)
         elif setting.key.lower() == "tables" and statement.kind == "operators":

@@ -12,6 +12,7 @@ from streamjob.job.sql_job.tokens import Cursor, NotSql, Token, statements
 OPTION_PREFIX = "options."
 """Before the name of an option that would otherwise be the name of a field."""
 FEEDBACK_PREFIX = "feedback."
+RENAMES_PREFIX = "renames."
 _REGISTRY = ("url", "subject", "version", "autoRegister")
 _ENCODED = ("format", "schema", "schemaFile", "message", *(f"registry.{each}" for each in _REGISTRY))
 ENCODING_OPTIONS = tuple(
