@@ -68,14 +68,10 @@ def match_aggregates(
     Raises:
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
-    found, begins, starts = Buffers(), places(after), places(before)
+    found, begins = Buffers(), places(after)
     names = {name.lower(): now.lower() for name, now in renames.items()}
     renames = in_force(names, _words(before), _words(after))
-
-    def column(number: int, place: int = 0) -> str:
-        """Name a column of the buffer of a former aggregate."""
-        return old(starts[number] + place)
-
+    former = _Former(before, renames, old)
     free = dict(enumerate(before))
     taken: dict[int, int] = {}
     for place, each in enumerate(after):
@@ -87,14 +83,13 @@ def match_aggregates(
         if place in taken:
             had = before[taken[place]]
             types = zip(buffer_types(had), buffer_types(each), strict=True)
-            found.columns += [cast(column(taken[place], at), was, now) for at, (was, now) in enumerate(types)]
+            found.columns += [cast(former.column(taken[place], at), was, now) for at, (was, now) in enumerate(types)]
             if had.sql != each.sql:
                 found.said.append(f"its {each.sql} continues from {had.sql}")
             if had.buffer != each.buffer:
                 found.said.append(f"the state of its {each.sql} is widened")
             continue
-        derived = _derived(each, before, renames, column)
-        if derived is not None:
+        if (derived := former.derived(each)) is not None:
             expressions, sources = derived
             found.columns += expressions
             found.said.append(
@@ -206,76 +201,76 @@ def _check_new(
             )
 
 
-def _derived(
-    wanted: AggregateForm,
-    before: Sequence[AggregateForm],
-    renames: Mapping[str, str],
-    column: Callable[..., str],
-) -> tuple[list[str], list[int]] | None:
-    """Return the buffer of an aggregate by those of others, and the places of these; None if it does not follow."""
+@dataclass(frozen=True)
+class _Former:
+    """The former aggregates, of which others may be computed; `old` names the n-th column of their buffers."""
 
-    def of(function: str) -> int | None:
+    forms: Sequence[AggregateForm]
+    renames: Mapping[str, str]
+    old: Callable[[int], str]
+
+    def column(self, number: int, place: int = 0) -> str:
+        """Name a column of the buffer of an aggregate."""
+        return self.old(places(self.forms)[number] + place)
+
+    def derived(self, wanted: AggregateForm) -> tuple[list[str], list[int]] | None:
+        """Return the buffer of an aggregate by those of others, and the places of these; None if it does not follow."""
+        types = buffer_types(wanted)
+        if wanted.function == "Average":
+            total, count = self._of("Sum", wanted), self._of("Count", wanted)
+            if total is None or count is None:
+                return None
+            if types[0] != "double" and not DECIMAL.fullmatch(types[0]):
+                return None
+            was, *is_empty = buffer_types(self.forms[total])
+            if was != types[0] and not (was == "bigint" and types[0] == "double"):
+                return None
+            # A sum of decimals is not NULL before its first row, but once it has overflowed, as that of an average.
+            summed = self.column(total) if is_empty else f"coalesce({self.column(total)}, 0)"
+            return [f"CAST({summed} AS {types[0]})", self.column(count)], [total, count]
+        average = self._of("Average", wanted)
+        if average is None:
+            return self._rescaled(wanted)
+        total_of, count_of = self.column(average), self.column(average, 1)
+        if wanted.function == "Count":
+            return [count_of], [average]
+        if wanted.function != "Sum":
+            return None
+        was = buffer_types(self.forms[average])[0]
+        if types == [was]:
+            return [f"CASE WHEN {count_of} > 0 THEN {total_of} END"], [average]
+        if types == [was, "boolean"]:
+            return [total_of, f"{count_of} = 0"], [average]
+        if types == ["bigint"] and was == "double":
+            exact = f"abs({total_of}) < {_EXACT}D"
+            whole = f"CASE WHEN {exact} THEN CAST({total_of} AS BIGINT) ELSE raise_error('{_NOT_EXACT}') END"
+            return [f"CASE WHEN {count_of} > 0 THEN {whole} END"], [average]
+        return None
+
+    def _of(self, function: str, wanted: AggregateForm) -> int | None:
         same = (
             number
-            for number, each in enumerate(before)
-            if each.function == function and each.of and _is_of_the_same(each, wanted, renames)
+            for number, each in enumerate(self.forms)
+            if each.function == function and each.of and _is_of_the_same(each, wanted, self.renames)
         )
         return next(same, None)
 
-    types = buffer_types(wanted)
-    if wanted.function == "Average":
-        total, count = of("Sum"), of("Count")
-        if total is None or count is None:
-            return None
-        if types[0] != "double" and not DECIMAL.fullmatch(types[0]):
-            return None
-        was, *is_empty = buffer_types(before[total])
-        if was != types[0] and not (was == "bigint" and types[0] == "double"):
-            return None
-        # A sum of decimals is not NULL before its first row, but once it has overflowed, as that of an average.
-        summed = column(total) if is_empty else f"coalesce({column(total)}, 0)"
-        return [f"CAST({summed} AS {types[0]})", column(count)], [total, count]
-    average = of("Average")
-    if average is None:
-        return _rescaled(wanted, before, renames, column)
-    total_of, count_of = column(average), column(average, 1)
-    if wanted.function == "Count":
-        return [count_of], [average]
-    if wanted.function != "Sum":
+    def _rescaled(self, wanted: AggregateForm) -> tuple[list[str], list[int]] | None:
+        """Return the buffer of a sum of decimals by that of smaller ones, which Spark sums as whole numbers."""
+        reads, scale = _scaled(wanted)
+        for number, each in enumerate(self.forms):
+            had, digits = _scaled(each)
+            sums = (each.function, wanted.function) == ("Sum", "Sum")
+            if not sums or digits is None or not _are_same(had, reads, self.renames):
+                continue
+            whole = self.column(number)
+            if scale is not None and scale >= digits:
+                return [f"{whole} * {10 ** (scale - digits)}L"], [number]
+            decimal = DECIMAL.fullmatch(buffer_types(wanted)[0])
+            if scale is None and decimal is not None and int(decimal[2]) >= digits:
+                unit = f"{1 / 10**digits:.{digits}f}BD"
+                return [f"CAST(coalesce({whole}, 0) * {unit} AS {decimal[0]})", f"{whole} IS NULL"], [number]
         return None
-    was = buffer_types(before[average])[0]
-    if types == [was]:
-        return [f"CASE WHEN {count_of} > 0 THEN {total_of} END"], [average]
-    if types == [was, "boolean"]:
-        return [total_of, f"{count_of} = 0"], [average]
-    if types == ["bigint"] and was == "double":
-        exact = f"abs({total_of}) < {_EXACT}D"
-        whole = f"CASE WHEN {exact} THEN CAST({total_of} AS BIGINT) ELSE raise_error('{_NOT_EXACT}') END"
-        return [f"CASE WHEN {count_of} > 0 THEN {whole} END"], [average]
-    return None
-
-
-def _rescaled(
-    wanted: AggregateForm,
-    before: Sequence[AggregateForm],
-    renames: Mapping[str, str],
-    column: Callable[..., str],
-) -> tuple[list[str], list[int]] | None:
-    """Return the buffer of a sum of decimals by that of smaller ones, which Spark sums as whole numbers."""
-    reads, scale = _scaled(wanted)
-    for number, each in enumerate(before):
-        had, digits = _scaled(each)
-        sums = (each.function, wanted.function) == ("Sum", "Sum")
-        if not sums or digits is None or not _are_same(had, reads, renames):
-            continue
-        whole = column(number)
-        if scale is not None and scale >= digits:
-            return [f"{whole} * {10 ** (scale - digits)}L"], [number]
-        decimal = DECIMAL.fullmatch(buffer_types(wanted)[0])
-        if scale is None and decimal is not None and int(decimal[2]) >= digits:
-            unit = f"{1 / 10**digits:.{digits}f}BD"
-            return [f"CAST(coalesce({whole}, 0) * {unit} AS {decimal[0]})", f"{whole} IS NULL"], [number]
-    return None
 
 
 _NOT_EXACT = f"a sum that was kept for an average is not exact: it is larger than {_EXACT}"

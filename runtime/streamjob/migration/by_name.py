@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import product
 
 from streamjob.migration.state import Column, NotCarried, columns_in_words
 from streamjob.migration.widening import cast, rounded_keys, widens
@@ -56,7 +57,7 @@ def fit(
     found, places = Fitted(), [place.format(each) for each in range(len(before))]
     # Names need not differ, as where a side of a join is a join itself.
     same = tuple(before) == tuple(after)
-    found.expressions += places if same else _fitted(what, before, after, places, renames, may, found)
+    found.expressions = places if same else _Fitting(what, renames, may, found).columns(before, after, places)
     return found
 
 
@@ -109,75 +110,65 @@ def _parts(text: str) -> Iterator[str]:
         yield text[start:]
 
 
-def _fitted(
-    what: str,
-    before: Sequence[Column],
-    after: Sequence[Column],
-    places: Sequence[str],
-    renames: Mapping[str, str],
-    may: Columns,
-    found: Fitted,
-) -> list[str]:
-    former = matched(what, [each.name for each in before], [each.name for each in after], renames)
-    there = {each.name: (each.type, place) for each, place in zip(before, places, strict=True)}
-    gone = [each for each in before if each.name not in former.values()]
-    added = [each for each in after if each.name not in former]
-    _check(what, before, after, gone, added, may)
-    expressions = []
-    for each in after:
-        if each.name not in former:
-            expressions.append(f"CAST(NULL AS {each.type})")
-            found.gaps.append(f"{each.name!r} of {what} is NULL in the state that is there")
-            continue
-        kind, place = there[former[each.name]]
-        if former[each.name] != each.name:
-            found.said.append(f"{former[each.name]!r} of {what} is called {each.name!r}")
-        expressions.append(_cast(what, each, kind, place, renames, may, found))
-    found.said += [f"{each.name!r} of {what} is dropped" for each in gone]
-    kept = [each.name for each in before if each not in gone]
-    if kept != [former[each.name] for each in after if each.name in former]:
-        found.said.append(f"the columns of {what} are put into their new order")
-    return expressions
+@dataclass(frozen=True)
+class _Fitting:
+    what: str
+    renames: Mapping[str, str]
+    may: Columns
+    found: Fitted
 
+    def columns(self, before: Sequence[Column], after: Sequence[Column], places: Sequence[str]) -> list[str]:
+        """Return an expression for each new column, also of a struct."""
+        what, found = self.what, self.found
+        former = matched(what, [each.name for each in before], [each.name for each in after], self.renames)
+        there = {each.name: (each.type, place) for each, place in zip(before, places, strict=True)}
+        gone = [each for each in before if each.name not in former.values()]
+        self._check(before, after, gone, [each for each in after if each.name not in former])
+        expressions = []
+        for each in after:
+            if each.name not in former:
+                expressions.append(f"CAST(NULL AS {each.type})")
+                found.gaps.append(f"{each.name!r} of {what} is NULL in the state that is there")
+                continue
+            kind, place = there[former[each.name]]
+            if former[each.name] != each.name:
+                found.said.append(f"{former[each.name]!r} of {what} is called {each.name!r}")
+            expressions.append(self._cast(each, kind, place))
+        found.said += [f"{each.name!r} of {what} is dropped" for each in gone]
+        kept = [each.name for each in before if each not in gone]
+        if kept != [former[each.name] for each in after if each.name in former]:
+            found.said.append(f"the columns of {what} are put into their new order")
+        return expressions
 
-def _check(
-    what: str,
-    before: Sequence[Column],
-    after: Sequence[Column],
-    gone: Sequence[Column],
-    added: Sequence[Column],
-    may: Columns,
-) -> None:
-    for lost in gone:
-        for new in added:
+    def _check(
+        self, before: Sequence[Column], after: Sequence[Column], gone: Sequence[Column], added: Sequence[Column]
+    ) -> None:
+        for lost, new in product(gone, added):
             if widens(lost.type, new.type):
                 raise NotCarried(
-                    f"{lost.name!r} of {what} is gone, and {new.name!r} is there: whether it is the same under another "
-                    "name, only you know"
+                    f"{lost.name!r} of {self.what} is gone, and {new.name!r} is there: whether it is the same under "
+                    "another name, only you know"
                 )
-    if may is Columns.SAME and (gone or added):
-        raise NotCarried(f"{what} had the columns {columns_in_words(before)}, and has {columns_in_words(after)}")
-    if may is Columns.FEWER and added:
-        raise NotCarried(f"{', '.join(repr(each.name) for each in added)} was not kept in {what}")
+        if self.may is Columns.SAME and (gone or added):
+            was, now = columns_in_words(before), columns_in_words(after)
+            raise NotCarried(f"{self.what} had the columns {was}, and has {now}")
+        if self.may is Columns.FEWER and added:
+            raise NotCarried(f"{', '.join(repr(each.name) for each in added)} was not kept in {self.what}")
 
-
-def _cast(
-    what: str, column: Column, kind: str, place: str, renames: Mapping[str, str], may: Columns, found: Fitted
-) -> str:
-    was, now = fields(kind), fields(column.type)
-    if kind == column.type:
-        return place
-    if was is not None and now is not None:
-        places = [f"{place}.{_quoted(each.name)}" for each in was]
-        inner = _fitted(what, was, now, places, renames, may, found)
-        parts = ", ".join(f"'f{number}', {each}" for number, each in enumerate(inner))
-        return f"IF({place} IS NULL, NULL, named_struct({parts}))"
-    if not widens(kind, column.type):
-        raise NotCarried(f"{column.name!r} of {what} was of type {kind}, and is of type {column.type}")
-    found.said.append(f"{column.name!r} of {what} of type {kind} becomes {column.type}")
-    if may is Columns.SAME and kind == "float":
-        found.gaps.append(rounded_keys(f"{column.name!r} of {what}"))
-    return cast(place, kind, column.type)
+    def _cast(self, column: Column, kind: str, place: str) -> str:
+        was, now, name = fields(kind), fields(column.type), f"{column.name!r} of {self.what}"
+        if kind == column.type:
+            return place
+        if was is not None and now is not None:
+            inner = self.columns(was, now, [f"{place}.{_quoted(each.name)}" for each in was])
+            parts = ", ".join(f"'f{number}', {each}" for number, each in enumerate(inner))
+            return f"IF({place} IS NULL, NULL, named_struct({parts}))"
+        if not widens(kind, column.type):
+            raise NotCarried(f"{name} was of type {kind}, and is of type {column.type}")
+        self.found.said.append(f"{name} of type {kind} becomes {column.type}")
+        if self.may is Columns.SAME and kind == "float":
+            self.found.gaps.append(rounded_keys(name))
+        return cast(place, kind, column.type)
 
 
 def _quoted(name: str) -> str:

@@ -38,9 +38,18 @@ def continues(before: KeptState, after: KeptState) -> bool:
 class _Tables:
     """The tables of the new state, and what is said of them, each sentence once."""
 
+    renames: Mapping[str, str]
     families: list[FamilyMigration] = field(default_factory=list)
     said: dict[str, None] = field(default_factory=dict)
     gaps: dict[str, None] = field(default_factory=dict)
+
+    def fit(self, what: str, target: Family, source: Family, may: Columns) -> None:
+        """Add a table whose columns follow by their names; `what` has those of its values."""
+        key = self.key(target, source)
+        self.add(target, source, key, fit(what, source.value, target.value, "value.v{}", self.renames, may))
+
+    def key(self, target: Family, source: Family) -> Fitted:
+        return fit("its key", source.key, target.key, "key.k{}", self.renames, Columns.SAME)
 
     def add(self, target: Family, source: Family, key: Fitted, value: Fitted) -> None:
         self.families.append(FamilyMigration(target, source, tuple(key.expressions), tuple(value.expressions)))
@@ -65,7 +74,7 @@ def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Mig
     for reason in differences(*(each.model_copy(update={"parameters": _without_keys(each)}) for each in (was, now))):
         raise NotCarried(reason)
     places = _places_of_keys(was, now, min(len(each.key) for each in before.families), renames)
-    former, tables = {(each.store, each.name): each for each in before.families}, _Tables()
+    former, tables = {(each.store, each.name): each for each in before.families}, _Tables(renames)
     for target in after.families:
         source = former.get((target.store, target.name))
         if source is None:
@@ -130,14 +139,14 @@ def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str])
     if was != now and _NO_TIMEOUT not in (was, now):
         raise NotCarried(f"its timeout was {was}, and is {now}: the times are those of another clock")
     (source,), (target,) = before.families, after.families
-    tables = _Tables()
-    key = fit("its key", source.key, target.key, "key.k{}", renames, Columns.SAME)
+    tables = _Tables(renames)
+    key = tables.key(target, source)
     value = fit("its state", _timeless(source), _timeless(target), "value.v{}", renames, Columns.OTHERS)
     if len(_timeless(target)) < len(target.value):
         kept = len(_timeless(source)) < len(source.value)
         value.expressions.append("value.v1" if kept else "-1L")
     if was != now:
-        value.said.append(f"its timeout was {was}, and is {now}: " + _timeouts(now))
+        value.said.append(f"its timeout was {was}, and is {now}: {_timeouts(now)}")
     tables.add(target, source, key, value)
     return tables.migration()
 
@@ -184,40 +193,32 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
     gone = [each for name, each in was.items() if name not in former.values()]
     added = [each for name, each in now.items() if name not in former]
     _check_names(gone, added)
-    tables = _Tables()
+    tables = _Tables(renames)
     for name, variable in now.items():
         if name not in former:
             tables.families += [FamilyMigration(each, None) for each in variable.families.values()]
             tables.gaps[f"its variable {name!r} is new, and has no value in the state that is there"] = None
             continue
-        _fit_variable(was[former[name]], variable, renames, tables)
+        _fit_variable(was[former[name]], variable, tables)
     for each in gone:
         tables.said[f"its variable {each.name!r} is dropped"] = None
     timers = {each.name: each for each in before.families if each.name.startswith(_TIMERS)}
     for family in after.families:
-        if family.name.startswith(_TIMERS):
-            _fit_timers(timers.get(family.name), family, renames, tables)
+        if (had := timers.get(family.name)) is not None:
+            tables.fit("its timers", family, had, Columns.SAME)
+        elif family.name.startswith(_TIMERS):
+            tables.families.append(FamilyMigration(family, None))
     return tables.migration()
 
 
-def _fit_variable(before: _Variable, after: _Variable, renames: Mapping[str, str], tables: _Tables) -> None:
+def _fit_variable(before: _Variable, after: _Variable, tables: _Tables) -> None:
     what = f"its variable {after.name!r}"
     if before.kind != after.kind:
         raise NotCarried(f"{what} was a {before.kind}, and is a {after.kind}")
     if before.name != after.name:
         tables.said[f"its variable {before.name!r} is called {after.name!r}"] = None
     for prefix, target in after.families.items():
-        source = before.families[prefix]
-        key = fit("its key", source.key, target.key, "key.k{}", renames, Columns.SAME)
-        tables.add(target, source, key, fit(what, source.value, target.value, "value.v{}", renames, Columns.OTHERS))
-
-
-def _fit_timers(source: Family | None, target: Family, renames: Mapping[str, str], tables: _Tables) -> None:
-    if source is None:
-        tables.families.append(FamilyMigration(target, None))
-        return
-    key = fit("its key", source.key, target.key, "key.k{}", renames, Columns.SAME)
-    tables.add(target, source, key, fit("its timers", source.value, target.value, "value.v{}", {}, Columns.SAME))
+        tables.fit(what, target, before.families[prefix], Columns.OTHERS)
 
 
 def _variables(state: KeptState) -> Iterator[_Variable]:
