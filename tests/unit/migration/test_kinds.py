@@ -101,8 +101,8 @@ def held(*parts: str) -> str:
             id="added",
         ),
         pytest.param(
-            "n:int,at:struct<x:int,y:float>",
-            "n:int,at:struct<y:double,x:int>",
+            "at:struct<x:decimal(6,2),y:float>,n:int",
+            "n:int,at:struct<y:double,x:decimal(6,2)>",
             {},
             held(
                 f"{HELD}.`n`",
@@ -187,6 +187,12 @@ def test_the_rows_of_a_side_of_a_join_follow_by_the_names_of_their_columns() -> 
         "the columns of the rows of its left side are put into their new order",
         "'price' of the rows of its right side of type float becomes double",
     }
+
+
+def test_a_column_of_a_side_may_get_a_name_that_the_other_side_has() -> None:
+    found = plan(joined(), joined("k string; price int; at timestamp"), Wishes({"n": "price"}), None)
+
+    assert found.said == ("'n' of the rows of its left side is called 'price'",)
 
 
 def test_a_wider_key_is_wider_in_all_tables_of_a_join() -> None:

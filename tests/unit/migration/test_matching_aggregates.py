@@ -50,6 +50,11 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         ([COUNT], [AVG_X, COUNT], ["initial.i0", "initial.i1", "v0"]),
         ([LIST, COUNT], [COUNT, LIST], ["v1", "v0"]),
         ([MAX_X], [aggregate("Max(x)", "bigint")], ["CAST(v0 AS bigint)"]),
+        *(
+            ([aggregate("Max(x)", kind)], [aggregate("Max(CAST(x AS BIGINT))", "bigint")], ["CAST(v0 AS bigint)"])
+            for kind in ("tinyint", "smallint", "int")
+        ),
+        ([COUNT], [COUNT.model_copy(update={"sql": "count(2)"})], ["v0"]),
         ([SUM_DECIMAL], [aggregate("Sum(x)", "decimal(24,4)", "boolean")], ["CAST(v0 AS decimal(24,4))", "v1"]),
         (
             [aggregate("StddevPop(CAST(x AS DOUBLE))", "double x 3")],
@@ -60,6 +65,17 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         ([SUM_DECIMAL, COUNT_X], [AVG_DECIMAL], ["CAST(v0 AS decimal(20,2))", "v2"]),
         ([AVG_X], [SUM_DOUBLE, COUNT_X], ["CASE WHEN v1 > 0 THEN v0 END", "v1"]),
         ([AVG_DECIMAL], [SUM_DECIMAL, COUNT_X], ["v0", "v1 = 0", "v1"]),
+        (
+            [SUM_DECIMAL, COUNT_X],
+            [aggregate("Average(x)", "decimal(22,4)", "bigint"), COUNT_X],
+            ["initial.i0", "initial.i1", "v2"],
+        ),
+        ([AVG_X], [AVG_X, aggregate("Max(x)", "double")], ["v0", "v1", "initial.i2"]),
+        (
+            [aggregate("Sum(x)", "interval day to second"), COUNT_X],
+            [aggregate("Average(x)", "interval day to second", "bigint")],
+            ["initial.i0", "initial.i1"],
+        ),
         ([AVG_X, MAX_X], [AVG_X, SUM_DOUBLE, MAX_X], ["v0", "v1", "CASE WHEN v1 > 0 THEN v0 END", "v2"]),
     ],
 )
@@ -80,6 +96,22 @@ def test_a_new_order_is_said_and_an_old_one_is_not() -> None:
     assert said(MAX_X, COUNT) == ["its aggregates are put into their new order"]
     assert said(COUNT, MAX_X) == []
     assert said(MAX_X) == ["the state of its count() is dropped"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ([AVG_X], SUM_DOUBLE, ["its sum(x) is computed from average(x)"]),
+        ([AVG_X], SUM_X, ["its sum(x) is computed from average(x)"]),
+        ([AVG_X], COUNT_X, ["its count(x) is computed from average(x)"]),
+        ([AVG_DECIMAL], SUM_DECIMAL, ["its sum(x) is computed from average(x)"]),
+        ([SUM_X, COUNT_X], AVG_X, ["its average(x) is computed from sum(x) and count(x)"]),
+    ],
+)
+def test_what_an_aggregate_is_computed_from_is_said_and_is_not_called_dropped(
+    before: list[AggregateForm], after: AggregateForm, said: list[str]
+) -> None:
+    assert match_aggregates(before, [after], {}, lambda number: f"v{number}").said == said
 
 
 def test_a_sum_of_whole_numbers_follows_from_an_average_only_while_it_is_exact() -> None:
@@ -173,6 +205,7 @@ def test_a_renamed_column_is_known_by_what_the_author_says() -> None:
         ([MAX_X], [MAX_Y], "its max(x) is now max(y): whether that is the same column"),
         ([MAX_X], [COUNT, MAX_Y], "its max(x) is now max(y): whether that is the same column"),
         ([MAX_X, COUNT], [aggregate("Max(y)", "bigint")], "its max(x) is now max(y): whether that is the same"),
+        ([MAX_X, SUM_X], [aggregate("Min(x)", "int"), MAX_Y], "its max(x) is now max(y): whether that is the same"),
         ([aggregate("Max(x)", "bigint")], [MAX_X], "the state of its max(x) was (bigint), and is (int)"),
         ([LIST], [aggregate("CollectList(x)", "binary", opaque=True, ignoreNulls="false")], "the state of its"),
         ([MAX_X.model_copy(update={"of": None})], [MAX_X, COUNT], "does not tell what its max(x) was computed from"),
@@ -213,6 +246,23 @@ def test_buffers_of_several_groups_are_put_together_by_aggregates_of_their_colum
 
 
 @pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (SUM_DOUBLE, ["sum(v0) AS double"]),
+        (AVG_X, ["IF(bool_or(v0 IS NULL), NULL, sum(v0)) AS double", "sum(v1) AS bigint"]),
+        (MAX_X, ["max(v0) AS int"]),
+        (aggregate("Min(x)", "int"), ["min(v0) AS int"]),
+        (aggregate("MinBy(x, y)", "string", "int"), ["min_by(v0, v1) AS string", "min(v1) AS int"]),
+        (aggregate("BitAndAgg(x)", "int"), ["bit_and(v0) AS int"]),
+        (aggregate("BitOrAgg(x)", "int"), ["bit_or(v0) AS int"]),
+        (aggregate("BitXorAgg(x)", "int"), ["bit_xor(v0) AS int"]),
+    ],
+)
+def test_a_buffer_of_several_groups_is_put_together_by_its_aggregate(form: AggregateForm, expected: list[str]) -> None:
+    assert merged([form]) == tuple(f"CAST({each})" for each in expected)
+
+
+@pytest.mark.parametrize(
     "form", [LIST, aggregate("First(x)", "int", "boolean"), aggregate("StddevPop(x)", "double x 3")]
 )
 def test_buffers_that_depend_on_an_order_are_not_put_together(form: AggregateForm) -> None:
@@ -230,6 +280,8 @@ def test_a_sum_of_small_decimals_does_not_begin_empty_when_they_become_larger() 
         columns([COUNT, larger], [small])
     with pytest.raises(NotCarried):
         columns([COUNT, unscaled(4)], [large])
+    with pytest.raises(NotCarried, match=r"was \(bigint\), and is \(double\)"):
+        columns([small], [aggregate("Sum(m)", "double")])
 
 
 def unscaled(scale: int) -> AggregateForm:

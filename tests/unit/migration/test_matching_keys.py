@@ -63,6 +63,8 @@ def test_windows_without_a_time_zone_are_not_put_together() -> None:
 
     with pytest.raises(NotCarried, match="its windows were of type struct<start:timestamp_ntz"):
         match_keys([local(1)], [local(5)], {}, None)
+    with pytest.raises(NotCarried, match="its windows were of type struct<start:timestamp_ntz"):
+        match_keys([local(1)], [window(5 * MINUTE)], {}, None)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,8 @@ def test_other_keys_are_refused(before: list[KeyForm], after: list[KeyForm], wor
         ),
         (key("d", "date", "date", ("20454",)), key("d", "timestamp", "date", ("1767225600000000",))),
         (key("n", "int", "int", ("7",)), key("n", "bigint", "bigint", ("7",))),
+        (key("n", "int", "int", ("7",)), key("n", "bigint", "int")),
+        (key("n", "int", "int"), key("n", "bigint", "int", ("7",))),
         (key("n", "int", "int", ("7",), plain=True), key("n", "bigint", "bigint", ("7",))),
         (key("x", "float", "float", plain=True), key("x", "double", "float")),
         (key("t", "date", "timestamp", plain=True), key("t", "timestamp", "timestamp", plain=True)),

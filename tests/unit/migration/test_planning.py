@@ -130,6 +130,37 @@ def test_a_rename_that_is_left_over_is_refused() -> None:
         plan(before, after, Wishes({"a": "b"}), None)
 
 
+def test_a_rename_that_is_left_over_is_seen_in_what_aggregates_were_computed_from() -> None:
+    of = [COUNT.model_copy(update={"of": (each,), "sql": f"count({each})"}) for each in "ab"]
+    before = kept("aggregation", (key("k"),), ("k string",), ("count bigint", "count bigint"), *of)
+    after = kept("aggregation", (key("k"),), ("k string",), ("count bigint",), of[1])
+
+    with pytest.raises(NotCarried, match="remove what is left of an earlier change"):
+        plan(before, after, Wishes({"a": "b"}), None)
+
+
+def test_names_may_move_on_from_column_to_column() -> None:
+    before = kept("deduplication", (key("a"), key("b")), ("a string", "b string"), ("__dummy__ void",))
+    after = kept("deduplication", (key("b"), key("c")), ("b string", "c string"), ("__dummy__ void",))
+
+    assert plan(before, after, Wishes({"a": "b", "b": "c"}), None).families[0].key == ("key.k0", "key.k1")
+
+
+def test_what_happens_to_aggregates_is_said_behind_what_happens_to_keys() -> None:
+    other = COUNT.model_copy(update={"of": ("x",), "sql": "count(x)"})
+    before = kept("aggregation", (key("k"),), ("k string",), ("count bigint", "count bigint"), COUNT, other)
+    after = kept("aggregation", (key("j"),), ("j string",), ("count bigint",), COUNT)
+
+    assert plan(before, after, Wishes({"k": "j"}), None).said == (
+        "its key 'k' is called 'j'",
+        "the state of its count(x) is dropped",
+    )
+    assert plan(sessions("k", of=(COUNT, other)), sessions("j"), Wishes({"k": "j"}), None).said == (
+        "its key 'k' is called 'j'",
+        "the state of its count(x) is dropped",
+    )
+
+
 def test_keys_that_were_rounded_may_be_others() -> None:
     before = kept("deduplication", (key("x", "float"),), ("x float",), ("__dummy__ void",))
     after = kept("deduplication", (key("x", "double"),), ("x double",), ("__dummy__ void",))

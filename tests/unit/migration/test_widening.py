@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.migration.widening import cast, widens
+from streamjob.migration.widening import cast, same_values, widens
 
 WIDER = [
     ("int", "int"),
@@ -48,3 +48,27 @@ def test_a_type_that_loses_a_value_is_not_wider(before: str, after: str) -> None
 def test_a_value_is_cast_only_to_another_type() -> None:
     assert cast("v", "int", "int") == "v"
     assert cast("v", "int", "bigint") == "CAST(v AS bigint)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "was", "now", "expected"),
+    [
+        ("int", "bigint", ["7", "null"], ["7", "null"], True),
+        ("int", "bigint", ["7"], ["8"], False),
+        ("int", "bigint", ["null"], ["0"], False),
+        # The first day, and its first moment in UTC.
+        ("date", "timestamp", ["0"], ["0"], False),
+        ("float", "double", ["0.1"], ["0.10000000149011612"], True),
+        ("float", "double", ["0.1"], ["0.2"], False),
+        ("float", "double", ["no number"], ["7"], True),
+        ("float", "double", ["1"], ["1e300"], False),
+        ("decimal(6,2)", "decimal(9,3)", ["7.00"], ["7.000"], True),
+        ("decimal(6,2)", "decimal(9,3)", ["7.00"], ["7.001"], False),
+        ("decimal(6,2)", "decimal(9,3)", ["no number"], ["7"], True),
+        ("decimal(6,2)", "decimal(6,2)", ["7.00"], ["7.000"], False),
+    ],
+)
+def test_values_are_the_same_ones_of_a_wider_type_or_cannot_be_compared(
+    before: str, after: str, was: list[str], now: list[str], expected: bool
+) -> None:
+    assert same_values(before, after, was, now) is expected
