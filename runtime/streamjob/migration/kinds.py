@@ -11,7 +11,7 @@ from streamjob.comparison.state_forms import differences
 from streamjob.migration.aggregates import is_same_expression
 from streamjob.migration.by_name import Columns, Fitted, fit, matched
 from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried
-from streamjob.migration.widening import cast, widens
+from streamjob.migration.widening import cast, rounded_keys, widens
 from streamjob.snapshot.state_form import StateForm
 
 WITH_VARIABLES = "transformWithStateInPySparkExec"
@@ -70,10 +70,10 @@ def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Mig
     Raises:
         NotCarried: the rows of a side lack a column, or rows have been dropped that the join needs.
     """
-    was, now = _forms(before, after)
+    was, now = forms(before, after)
     for reason in differences(*(each.model_copy(update={"parameters": _without_keys(each)}) for each in (was, now))):
         raise NotCarried(reason)
-    places = _places_of_keys(was, now, min(len(each.key) for each in before.families), renames)
+    places = _places_of_keys(was, now, renames)
     former, tables = {(each.store, each.name): each for each in before.families}, _Tables(renames)
     for target in after.families:
         source = former.get((target.store, target.name))
@@ -89,11 +89,11 @@ def _without_keys(form: StateForm) -> dict[str, JsonValue]:
     return {name: each for name, each in form.parameters.items() if name != _ON}
 
 
-def _places_of_keys(was: StateForm, now: StateForm, width: int, renames: Mapping[str, str]) -> list[int]:
-    """Return the former place of each column of the keys, which Spark calls by their numbers only."""
+def _places_of_keys(was: StateForm, now: StateForm, renames: Mapping[str, str]) -> list[int]:
+    """Return the former places of the keys' columns, which Spark calls by their numbers only; none if they stay."""
     former, present = was.parameters.get(_ON), now.parameters.get(_ON)
     if not isinstance(former, list) or not isinstance(present, list):
-        return [*range(width)]
+        return []
     free, places = dict(enumerate(map(str, former))), []
     for each in map(str, present):
         place = next((number for number, had in free.items() if _is_same(had, each, renames)), None)
@@ -125,6 +125,8 @@ def _key_of_join(source: Family, target: Family, places: list[int]) -> Fitted:
             raise NotCarried(f"its key was of type {had}, and is of type {column.type}")
         if had != column.type:
             found.said.append(f"its key of type {had} becomes {column.type}")
+        if (had, column.type) == ("float", "double"):
+            found.gaps.append(rounded_keys("its key"))
         found.expressions.append(cast(f"key.k{place}", had, column.type))
     return found
 
@@ -135,7 +137,7 @@ def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str])
     Raises:
         NotCarried: a column does not follow, or its timeouts are of another clock.
     """
-    was, now = (str(each.parameters.get("timeout")) for each in _forms(before, after))
+    was, now = (str(each.parameters.get("timeout")) for each in forms(before, after))
     if was != now and _NO_TIMEOUT not in (was, now):
         raise NotCarried(f"its timeout was {was}, and is {now}: the times are those of another clock")
     (source,), (target,) = before.families, after.families
@@ -185,7 +187,7 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
     """
     if {before.operator, after.operator} != {WITH_VARIABLES}:
         raise NotCarried(f"state of {after.operator} is carried over only as it is")
-    modes = [str(each.parameters.get("timeMode")) for each in _forms(before, after)]
+    modes = [str(each.parameters.get("timeMode")) for each in forms(before, after)]
     if modes[0] != modes[1] and modes[0] != _NO_TIME:
         raise NotCarried(f"its time mode was {modes[0]}, and is {modes[1]}: its timers would not be the same")
     was, now = ({each.name: each for each in _variables(state)} for state in (before, after))
@@ -239,7 +241,8 @@ def _check_names(gone: list[_Variable], added: list[_Variable]) -> None:
                 )
 
 
-def _forms(before: KeptState, after: KeptState) -> tuple[StateForm, StateForm]:
+def forms(before: KeptState, after: KeptState) -> tuple[StateForm, StateForm]:
+    """Return both forms, or raise `NotCarried`."""
     if before.form is None or after.form is None:
         raise NotCarried("the snapshot does not say in which form it keeps its state")
     return before.form, after.form

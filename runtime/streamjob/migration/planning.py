@@ -44,10 +44,7 @@ class _Change:
 
     @property
     def forms(self) -> tuple[StateForm, StateForm]:
-        before, after = self.before.form, self.after.form
-        if before is None or after is None:
-            raise NotCarried("the snapshot does not say in which form it keeps its state")
-        return before, after
+        return kinds.forms(self.before, self.after)
 
     def keys(self) -> tuple[MatchedKey, ...]:
         before, after = self.forms

@@ -139,6 +139,7 @@ def test_a_function_that_gets_a_timeout_has_set_none() -> None:
     ("after", "reason"),
     [
         (grouped("n:int", "ProcessingTimeTimeout"), "another clock"),
+        (grouped("n:struct<x:int>"), "'n' of its state was of type int, and is of type struct<x:int>"),
         (grouped("n:string"), "'n' of its state was of type int, and is of type string"),
         (
             grouped("number:int"),
@@ -201,6 +202,13 @@ def test_a_wider_key_is_wider_in_all_tables_of_a_join() -> None:
     keys = [each.key for each in found.families]
     assert keys == [("CAST(key.k0 AS bigint)",), ("CAST(key.k0 AS bigint)", "key.k1")] * 2
     assert found.said == ("its key of type int becomes bigint",)
+    assert found.gaps == ()
+
+
+def test_keys_of_a_join_that_were_rounded_may_be_others() -> None:
+    (gap,) = join(joined(key="float"), joined(key="double"), {}).gaps
+
+    assert "its key was of type float: a value that was rounded" in gap
 
 
 def test_sides_whose_columns_have_one_name_may_stay_as_they_are() -> None:
@@ -382,7 +390,9 @@ def test_a_wider_key_is_wider_in_all_tables_of_a_processor() -> None:
         "$eventTimers_keyToTimestamp": (wide("key.k0"), "key.k1"),
         "$eventTimers_timestampToKey": ("key.k0", wide("key.k1")),
     }
+    assert tuple(each.target for each in found.families) == state("bigint").families
     assert found.said == ("'k' of its key of type int becomes bigint",)
+    assert found.gaps == ()
 
 
 def test_a_processor_that_gets_timers_has_set_none() -> None:
