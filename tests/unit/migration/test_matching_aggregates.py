@@ -46,6 +46,7 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         ([COUNT, MAX_X], [MAX_X, COUNT], ["v1", "v0"]),
         ([COUNT, MAX_X.model_copy(update={"of": None})], [COUNT, LIST], ["v0", "initial.i1"]),
         ([COUNT, AVG_X, MAX_X], [COUNT, MAX_X], ["v0", "v3"]),
+        ([MAX_X, COUNT], [COUNT, aggregate("Max(s)", "string")], ["v1", "initial.i1"]),
         ([COUNT], [COUNT, AVG_X], ["v0", "initial.i1", "initial.i2"]),
         ([COUNT], [AVG_X, COUNT], ["initial.i0", "initial.i1", "v0"]),
         ([LIST, COUNT], [COUNT, LIST], ["v1", "v0"]),
@@ -275,6 +276,7 @@ def test_a_sum_of_small_decimals_does_not_begin_empty_when_they_become_larger() 
 
     assert columns([COUNT, small], [small]) == ["v1"]
     assert columns([COUNT, small], [larger]) == ["v1 * 10L"]
+    assert columns([small], [small, aggregate("Max(m)", "decimal(9,2)")]) == ["v0", "initial.i1"]
     assert columns([small, COUNT], [large]) == ["CAST(coalesce(v0, 0) * 0.01BD AS decimal(19,3))", "v0 IS NULL"]
     with pytest.raises(NotCarried):
         columns([COUNT, larger], [small])

@@ -161,11 +161,19 @@ def test_what_happens_to_aggregates_is_said_behind_what_happens_to_keys() -> Non
     )
 
 
+def sessions_of(kind: str) -> KeptState:
+    """Return the state of sessions with a key of a type."""
+    value = (f"session_window {WINDOW}", f"x {kind}", "count bigint")
+    return kept("sessions", (window(1, 0), key("x", kind)), (f"x {kind}", "sessionStartTime timestamp"), value, COUNT)
+
+
 def test_keys_that_were_rounded_may_be_others() -> None:
     before = kept("deduplication", (key("x", "float"),), ("x float",), ("__dummy__ void",))
     after = kept("deduplication", (key("x", "double"),), ("x double",), ("__dummy__ void",))
 
     assert "its key 'x' was of type float" in plan(before, after, Wishes(), None).gaps[0]
+    (gap,) = plan(sessions_of("float"), sessions_of("double"), Wishes(), None).gaps
+    assert "its key 'x' was of type float" in gap
 
 
 @pytest.mark.parametrize(

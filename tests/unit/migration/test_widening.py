@@ -8,8 +8,9 @@ from streamjob.migration.widening import cast, same_values, widens
 
 WIDER = [
     ("int", "int"),
-    ("tinyint", "smallint"),
+    *(("tinyint", each) for each in ("smallint", "int", "bigint")),
     ("smallint", "int"),
+    ("smallint", "bigint"),
     ("int", "bigint"),
     ("float", "double"),
     ("date", "timestamp"),
@@ -64,6 +65,7 @@ def test_a_value_is_cast_only_to_another_type() -> None:
         ("float", "double", ["1"], ["1e300"], False),
         ("decimal(6,2)", "decimal(9,3)", ["7.00"], ["7.000"], True),
         ("decimal(6,2)", "decimal(9,3)", ["7.00"], ["7.001"], False),
+        ("decimal(6,2)", "decimal(9,3)", ["7.00"], ["null"], False),
         ("decimal(6,2)", "decimal(9,3)", ["no number"], ["7"], True),
         ("decimal(6,2)", "decimal(6,2)", ["7.00"], ["7.000"], False),
     ],
