@@ -15,9 +15,12 @@ BY_NAME = {f"{cell.operator}: {cell.change}": cell for cell in CELLS}
 CHOSEN = (
     "window: all of it at once",
     "session: aggregates are added",
+    "window: a key is removed, with a query",
+    "`max_by` in a window: keys are reordered",
     "grouped without window: a key: `FLOAT` to `DOUBLE`",
     "`dropDuplicates`: a key: `INT` to `BIGINT`",
     "`dropDuplicatesWithinWatermark`: a key column is renamed, with `renames`",
+    "stream-stream join: a value column is removed",
     "outer join: a key: `DATE` to `TIMESTAMP`",
     "`applyInPandasWithState`: a state variable is added",
     "`transformWithState`: a state variable is removed",
