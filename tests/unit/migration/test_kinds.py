@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,6 +55,15 @@ def held(*parts: str) -> str:
             "'n' of its state of type int becomes bigint",
             None,
             id="widened",
+        ),
+        pytest.param(
+            "a`b:int",
+            "a`b:bigint",
+            {},
+            held(f"CAST({HELD}.`a``b` AS bigint)"),
+            "'a`b' of its state of type int becomes bigint",
+            None,
+            id="a name with a backtick",
         ),
         pytest.param(
             "n:int,total:bigint",
@@ -232,6 +242,13 @@ def test_a_join_that_needs_what_was_not_kept_is_not_carried_over(after: KeptStat
         join(joined(), after, {})
 
 
+def test_a_join_without_a_table_that_the_new_one_has_is_not_carried_over() -> None:
+    before = replace(joined(), families=joined().families[:-1])
+
+    with pytest.raises(NotCarried, match="it has no state of the kind 'right-keyWithIndexToValue'"):
+        join(before, joined(), {})
+
+
 def on(*equal: str) -> KeptState:
     """Return a join whose key has columns of the same type."""
     key = columns("; ".join(f"field{number} string" for number in range(len(equal))))
@@ -398,11 +415,14 @@ def test_a_wider_key_is_wider_in_all_tables_of_a_processor() -> None:
 def test_a_processor_that_gets_timers_has_set_none() -> None:
     before = kept(value("n", "n int"), mode="NoTime")
 
-    assert sources(variables(before, kept(value("n", "n int"), timers()), {})) == {
+    found = variables(before, kept(value("n", "n int"), timers()), {})
+
+    assert sources(found) == {
         "n": "n",
         "$eventTimers_keyToTimestamp": None,
         "$eventTimers_timestampToKey": None,
     }
+    assert (found.said, found.gaps) == ((), ())
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,12 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
             [aggregate("Average(x)", "decimal(22,4)", "bigint"), COUNT_X],
             ["initial.i0", "initial.i1", "v2"],
         ),
+        # The former ones have cut fractions off, if there were any.
+        (
+            [aggregate("Sum(CAST(x AS BIGINT))", "bigint"), aggregate("Count(CAST(x AS BIGINT))", "bigint")],
+            [AVG_X],
+            ["initial.i0", "initial.i1"],
+        ),
         ([AVG_X], [AVG_X, aggregate("Max(x)", "double")], ["v0", "v1", "initial.i2"]),
         (
             [aggregate("Sum(x)", "interval day to second"), COUNT_X],

@@ -120,6 +120,7 @@ def test_a_query_for_another_form_is_not_left_out_where_something_would_be_missi
     assert plan(before, after, Wishes(), None).gaps
     with pytest.raises(NotCarried, match="begins empty"):
         plan(before, after, Wishes(sql="SELECT 1", of="12345678"), None)
+    assert plan(after, before, Wishes(sql="SELECT 1", of="12345678"), None).sql is None
 
 
 def test_a_rename_that_is_left_over_is_refused() -> None:
@@ -210,3 +211,5 @@ def test_a_snapshot_without_forms_is_refused() -> None:
 
     with pytest.raises(NotCarried, match="does not say in which form"):
         plan(before, after, Wishes(), None)
+    with pytest.raises(NotCarried, match="state of the kind stateStoreSave is carried over only as it is"):
+        plan(after, before, Wishes(), None)
