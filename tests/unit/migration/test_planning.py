@@ -47,6 +47,7 @@ def test_columns_of_keys_move_and_are_cast() -> None:
 
     assert found.families[0].key == ("CAST(key.k1 AS bigint)", "key.k0")
     assert found.families[0].value == ("value.v0",)
+    assert (found.families[0].source, found.families[0].target) == (before.families[0], after.families[0])
     assert found.said == (
         "its key 'n' of type int becomes bigint",
         "its key 'n' moves from place 2 to 1",
@@ -152,14 +153,11 @@ def test_what_happens_to_aggregates_is_said_behind_what_happens_to_keys() -> Non
     before = kept("aggregation", (key("k"),), ("k string",), ("count bigint", "count bigint"), COUNT, other)
     after = kept("aggregation", (key("j"),), ("j string",), ("count bigint",), COUNT)
 
-    assert plan(before, after, Wishes({"k": "j"}), None).said == (
-        "its key 'k' is called 'j'",
-        "the state of its count(x) is dropped",
-    )
-    assert plan(sessions("k", of=(COUNT, other)), sessions("j"), Wishes({"k": "j"}), None).said == (
-        "its key 'k' is called 'j'",
-        "the state of its count(x) is dropped",
-    )
+    of_sessions = sessions("k", of=(COUNT, other)), sessions("j")
+    for was, now in ((before, after), of_sessions):
+        found = plan(was, now, Wishes({"k": "j"}), None)
+        assert found.said == ("its key 'k' is called 'j'", "the state of its count(x) is dropped")
+        assert [(each.source, each.target) for each in found.families] == [(was.families[0], now.families[0])]
 
 
 def sessions_of(kind: str) -> KeptState:
