@@ -87,12 +87,12 @@ def plan(
 
 
 def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
-    """Refuse a rename to a column that the former state had as well: it was done before, and is left over."""
-    if before.form is None or before.form.kind == "join":
-        # The sides of a join may have columns of one name.
-        return
-    there = {column.name.lower() for family in before.families for column in (*family.key, *family.value)}
-    for aggregate in before.form.aggregates:
+    """Refuse a rename to a key or an argument that the former state had as well: it was done before, and is left over.
+
+    Other columns are matched by name in each table, of which several may have a column of one name.
+    """
+    there = {each.name.lower() for each in before.form.keys} if before.form else set()
+    for aggregate in before.form.aggregates if before.form else ():
         there |= {word.lower() for each in arguments(aggregate) for word in re.findall(r"\w+", each)}
     for former, present in renames.items():
         if {former.lower(), present.lower()} <= there and present not in renames:

@@ -141,6 +141,16 @@ def test_a_rename_that_is_left_over_is_seen_in_what_aggregates_were_computed_fro
         plan(before, after, Wishes({"a": "b"}), None)
 
 
+def test_a_column_may_get_a_name_that_spark_gives_a_buffer() -> None:
+    def summed(column: str) -> KeptState:
+        of = COUNT.model_copy(update={"function": "Sum", "of": (column,), "sql": f"sum({column})"})
+        return kept("aggregation", (key("k"),), ("k string",), ("count bigint", "sum bigint"), COUNT, of)
+
+    found = plan(summed("count"), summed("sum"), Wishes({"count": "sum"}), None)
+
+    assert found.families[0].value == ("value.v0", "value.v1")
+
+
 def test_names_may_move_on_from_column_to_column() -> None:
     before = kept("deduplication", (key("a"), key("b")), ("a string", "b string"), ("__dummy__ void",))
     after = kept("deduplication", (key("b"), key("c")), ("b string", "c string"), ("__dummy__ void",))
