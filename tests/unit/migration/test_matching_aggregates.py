@@ -48,6 +48,8 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         ([COUNT, AVG_X, MAX_X], [COUNT, MAX_X], ["v0", "v3"]),
         ([MAX_X, COUNT], [COUNT, aggregate("Max(s)", "string")], ["v1", "initial.i1"]),
         ([COUNT], [COUNT, AVG_X], ["v0", "initial.i1", "initial.i2"]),
+        ([COUNT_X], [COUNT_X, AVG_X], ["v0", "initial.i1", "initial.i2"]),
+        ([SUM_X], [SUM_X, AVG_X], ["v0", "initial.i1", "initial.i2"]),
         ([COUNT], [AVG_X, COUNT], ["initial.i0", "initial.i1", "v0"]),
         ([LIST, COUNT], [COUNT, LIST], ["v1", "v0"]),
         ([MAX_X], [aggregate("Max(x)", "bigint")], ["CAST(v0 AS bigint)"]),
