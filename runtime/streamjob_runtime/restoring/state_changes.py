@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
 
 from streamjob.comparison.empty_starts import EMPTY
 from streamjob.comparison.operator_matching import Keeper, Matched
@@ -17,7 +19,7 @@ from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.migration.kinds import WITH_VARIABLES, continues
 from streamjob.migration.planning import plan
-from streamjob.migration.state import Column, Family, KeptState, NotCarried, wishes_of
+from streamjob.migration.state import Family, KeptState, NotCarried, wishes_of
 from streamjob.migration.ways_out import reason, ways_out
 from streamjob.snapshot.manifest import ChainState
 from streamjob.snapshot.state_form import StateForm
@@ -25,11 +27,13 @@ from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import initial_buffers
 from streamjob_runtime.migrating.transforming import OperatorMigration
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
-from streamjob_runtime.spark.checkpoint_dir.operator_metadata import Columns, operator_names, store_schemas
+from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names, store_schemas
 from streamjob_runtime.spark.gateway import java_session, our_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_FAMILIES = TypeAdapter(tuple[Family, ...])
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,12 @@ class Changes:
         """
         found, before = PlannedChanges(), self._forms(self.checkpoint, self.state.batch, self.state.forms)
         after = self._forms(self.described, BatchId(0), self.dataflow.forms)
-        differ = {number for number, _ in (*self._differences(matched, before, after), *self._changed(matched))}
+        differ = {number for number, had in matched.numbers.items() if self._differ(had, number, before, after)}
         with_variables = {number for number in matched.numbers if planned[number].name == WITH_VARIABLES}
         if not differ | with_variables:
             return found
-        former = self._kept(self.checkpoint.absolute().as_uri(), self.state.batch, before)
-        needed = self._kept(self.described.absolute().as_uri(), BatchId(0), after)
+        former = self._kept(self.checkpoint, self.state.batch, before)
+        needed = self._kept(self.described, BatchId(0), after)
         differ |= {each for each in with_variables if not continues(former[matched.numbers[each]], needed[each])}
         changed = {number: had for number, had in matched.numbers.items() if number in differ - set(decided)}
         for number, had in changed.items():
@@ -111,41 +115,23 @@ class Changes:
         numbers = operator_names(checkpoint, batch)
         return dict(zip(numbers, forms, strict=True)) if len(numbers) == len(forms) else {}
 
-    def _differences(
-        self, matched: Matched, before: Mapping[int, StateForm], after: Mapping[int, StateForm]
-    ) -> Iterator[tuple[int, str]]:
-        for number, had in matched.numbers.items():
-            if number in after and had in before:
-                for reason in differences(before[had], after[number]):
-                    yield number, reason
+    def _differ(self, had: int, number: int, before: Mapping[int, StateForm], after: Mapping[int, StateForm]) -> bool:
+        """Return whether an operator keeps state in another form, or in columns that Spark describes otherwise."""
+        if had in before and number in after and differences(before[had], after[number]):
+            return True
+        then, now = (
+            store_schemas(checkpoint / "state" / str(each))
+            for checkpoint, each in ((self.checkpoint, had), (self.described, number))
+        )
+        return any(then[store] != now[store] for store in then.keys() & now.keys())
 
-    def _changed(self, matched: Matched) -> Iterator[tuple[int, str]]:
-        for number, had in matched.numbers.items():
-            now = store_schemas(self.described / "state" / str(number))
-            then = store_schemas(self.checkpoint / "state" / str(had))
-            for store in now.keys() & then.keys():
-                for what, was, is_ in zip(("key", "value"), then[store], now[store], strict=True):
-                    if was != is_:
-                        yield number, f"its {what} was ({_columns(was)}), and is ({_columns(is_)})"
-
-    def _kept(self, location: str, batch: BatchId, forms: Mapping[int, StateForm]) -> dict[int, KeptState]:
-        described = json.loads(our_java(self.spark).StateRows.describe(java_session(self.spark), location, batch))
+    def _kept(self, checkpoint: Path, batch: BatchId, forms: Mapping[int, StateForm]) -> dict[int, KeptState]:
+        location, session = checkpoint.absolute().as_uri(), java_session(self.spark)
         return {
             each["number"]: KeptState(
-                each["name"],
-                forms.get(each["number"]),
-                tuple(
-                    Family(
-                        family["store"],
-                        family["family"],
-                        tuple(Column(**column) for column in family["key"]),
-                        tuple(Column(**column) for column in family["value"]),
-                        family["many"],
-                    )
-                    for family in each["families"]
-                ),
+                each["name"], forms.get(each["number"]), _FAMILIES.validate_python(each["families"])
             )
-            for each in described
+            for each in json.loads(our_java(self.spark).StateRows.describe(session, location, batch))
         }
 
     def _closed_us(self) -> int | None:
@@ -165,7 +151,3 @@ def not_fitting(uids: Set[OperatorUid], reason: str, ways: str = "undo the chang
 def listed(uids: Set[OperatorUid]) -> str:
     """Return uids in words."""
     return " or ".join(repr(uid) for uid in sorted(uids))
-
-
-def _columns(columns: Columns) -> str:
-    return ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in columns)

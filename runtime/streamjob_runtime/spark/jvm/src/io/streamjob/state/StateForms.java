@@ -8,12 +8,16 @@ import io.streamjob.eventtime.ObservedTime;
 import io.streamjob.joins.TemporalJoin;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper;
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder;
@@ -49,7 +53,6 @@ import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
-import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -98,8 +101,7 @@ public final class StateForms {
   /** Returns the forms as a JSON array, in the order in which Spark numbers the operators. */
   public static String describe(LogicalPlan optimized) throws IOException {
     ArrayNode forms = JSON.createArrayNode();
-    Definitions definitions = new Definitions(optimized);
-    walk(optimized, definitions, forms);
+    keepers(optimized).forEach(each -> forms.add(each.form()));
     return JSON.writeValueAsString(forms);
   }
 
@@ -113,21 +115,25 @@ public final class StateForms {
     if (!ofTable && KEEPERS.stream().anyMatch(each -> each.isInstance(plan))) {
       return true;
     }
-    for (LogicalPlan child : java(plan.children())) {
-      if (mayKeep(child)) {
-        return true;
-      }
-    }
-    return false;
+    return java(plan.children()).stream().anyMatch(StateForms::mayKeep);
   }
 
-  private static void walk(LogicalPlan plan, Definitions definitions, ArrayNode forms) throws IOException {
+  /** An operator that keeps state, with the form of it. */
+  private record Keeper(LogicalPlan plan, ObjectNode form) {}
+
+  private static List<Keeper> keepers(LogicalPlan optimized) throws IOException {
+    List<Keeper> found = new ArrayList<>();
+    keepers(optimized, new Definitions(optimized), found);
+    return found;
+  }
+
+  private static void keepers(LogicalPlan plan, Definitions definitions, List<Keeper> found) throws IOException {
     ObjectNode form = form(plan, definitions);
     if (form != null) {
-      forms.add(form);
+      found.add(new Keeper(plan, form));
     }
     for (LogicalPlan child : java(plan.children())) {
-      walk(child, definitions, forms);
+      keepers(child, definitions, found);
     }
   }
 
@@ -188,11 +194,10 @@ public final class StateForms {
     if (join.validForUs() >= 0) {
       parameters.put("validForUs", join.validForUs());
     }
-    List<String> equal = new ArrayList<>();
-    for (Attribute key : java(keys)) {
-      equal.add(key.metadata().contains(EQUAL) ? key.metadata().getString(EQUAL) : key.name());
-    }
-    parameters.put("on", String.join(", ", equal));
+    Stream<String> equal =
+        java(keys).stream()
+            .map(key -> key.metadata().contains(EQUAL) ? key.metadata().getString(EQUAL) : key.name());
+    parameters.put("on", equal.collect(Collectors.joining(", ")));
   }
 
   private static ObjectNode aggregation(Aggregate aggregate, Definitions definitions) throws IOException {
@@ -211,22 +216,11 @@ public final class StateForms {
 
   /** Returns the functions of the n-th operator that keeps state, in the order of their buffers. */
   static List<AggregateFunction> aggregates(LogicalPlan optimized, int number) throws IOException {
-    List<LogicalPlan> keepers = new ArrayList<>();
-    keepers(optimized, new Definitions(optimized), keepers);
     List<AggregateFunction> found = new ArrayList<>();
-    if (keepers.get(number) instanceof Aggregate aggregate) {
+    if (keepers(optimized).get(number).plan() instanceof Aggregate aggregate) {
       aggregates(aggregate).forEach(each -> found.add(each.aggregateFunction()));
     }
     return found;
-  }
-
-  private static void keepers(LogicalPlan plan, Definitions definitions, List<LogicalPlan> found) throws IOException {
-    if (form(plan, definitions) != null) {
-      found.add(plan);
-    }
-    for (LogicalPlan child : java(plan.children())) {
-      keepers(child, definitions, found);
-    }
   }
 
   private static Iterable<AggregateExpression> aggregates(Aggregate aggregate) {
@@ -269,19 +263,11 @@ public final class StateForms {
     described.put("sql", function.sql());
     described.put("opaque", !(function instanceof DeclarativeAggregate));
     ArrayNode buffer = described.putArray("buffer");
-    String before = null;
-    int count = 0;
-    for (Attribute each : java(function.aggBufferAttributes())) {
-      String kind = type(each.dataType());
-      if (count > 0 && !kind.equals(before)) {
-        buffer.add(columns(before, count));
-        count = 0;
-      }
-      before = kind;
-      count++;
-    }
-    if (count > 0) {
-      buffer.add(columns(before, count));
+    List<String> types = java(function.aggBufferAttributes()).stream().map(each -> type(each.dataType())).toList();
+    for (int from = 0, to; from < types.size(); from = to) {
+      String kind = types.get(from);
+      for (to = from + 1; to < types.size() && types.get(to).equals(kind); to++) {}
+      buffer.add(to == from + 1 ? kind : kind + " x " + (to - from));
     }
     ArrayNode inputs = described.putArray("inputs");
     ObjectNode parameters = described.putObject("parameters");
@@ -309,17 +295,13 @@ public final class StateForms {
     if (expression instanceof Attribute attribute) {
       return attribute.withQualifier(CollectionConverters.asScala(List.<String>of()).toSeq());
     }
-    List<Expression> children = new ArrayList<>();
-    for (Expression child : java(expression.children())) {
-      children.add(unqualified(child));
-    }
+    return with(expression, java(expression.children()).stream().map(StateForms::unqualified).toList());
+  }
+
+  private static Expression with(Expression expression, List<Expression> children) {
     return children.isEmpty()
         ? expression
         : expression.withNewChildren(CollectionConverters.asScala(children).toIndexedSeq());
-  }
-
-  private static String columns(String type, int count) {
-    return count == 1 ? type : type + " x " + count;
   }
 
   private static void element(String name, Object value, ArrayNode inputs, ObjectNode parameters) throws IOException {
@@ -346,7 +328,7 @@ public final class StateForms {
       parameters.put(name, flag);
     } else if (value instanceof Number || value instanceof String) {
       parameters.put(name, String.valueOf(value));
-    } else if (value instanceof Product || value != null) {
+    } else if (value != null) {
       parameters.put(name, value.getClass().getName());
     }
   }
@@ -372,12 +354,7 @@ public final class StateForms {
 
   /** How long a side of a join is kept behind the watermark, by the bounds on its time; null without any. */
   private static JsonNode keeps(Join join, LogicalPlan side, LogicalPlan other) {
-    List<Attribute> timed = new ArrayList<>();
-    for (Attribute each : java(other.output())) {
-      if (each.metadata().contains(DELAY)) {
-        timed.add(each);
-      }
-    }
+    List<Attribute> timed = java(other.output()).stream().filter(each -> each.metadata().contains(DELAY)).toList();
     try {
       Option<Object> bound =
           StreamingJoinHelper.getStateValueWatermark(
@@ -487,7 +464,7 @@ public final class StateForms {
       if (of[0] == null || unknown.contains(of[0].exprId())) {
         return;
       }
-      List<Object> samples = samples(of[0].dataType());
+      List<?> samples = samples(of[0].dataType());
       try {
         if (isWindow(key) && !samples.isEmpty()) {
           described.set("window", window(key, whole, Literal.create(samples.get(0), of[0].dataType())));
@@ -584,50 +561,30 @@ public final class StateForms {
         }
         children.add(each);
       }
-      return children.isEmpty() ? expression : with(expression, children);
+      return with(expression, children);
     }
 
     private static Expression fill(Expression expression, Literal value) {
       if (expression instanceof Attribute) {
         return value;
       }
-      List<Expression> children = new ArrayList<>();
-      for (Expression child : java(expression.children())) {
-        children.add(fill(child, value));
-      }
-      return children.isEmpty() ? expression : with(expression, children);
+      return with(expression, java(expression.children()).stream().map(child -> fill(child, value)).toList());
     }
 
-    private static Expression with(Expression expression, List<Expression> children) {
-      return expression.withNewChildren(CollectionConverters.asScala(children).toIndexedSeq());
-    }
-
-    private static List<Object> samples(DataType type) {
-      List<Object> found = new ArrayList<>();
+    private static List<?> samples(DataType type) {
       if (type.equals(DataTypes.TimestampType) || type.equals(DataTypes.TimestampNTZType)) {
-        for (long each : INSTANTS) {
-          found.add(each);
-        }
+        return Arrays.stream(INSTANTS).boxed().toList();
       } else if (type.equals(DataTypes.DateType)) {
-        for (long each : INSTANTS) {
-          found.add((int) (each / SECOND / 86400));
-        }
+        return Arrays.stream(INSTANTS).mapToObj(each -> (int) (each / SECOND / 86400)).toList();
       } else if (type.equals(DataTypes.LongType)) {
-        for (long each : INSTANTS) {
-          found.add(each / SECOND);
-        }
-        found.add(7L);
-        found.add(-1L);
+        LongStream seconds = Arrays.stream(INSTANTS).map(each -> each / SECOND);
+        return LongStream.concat(seconds, LongStream.of(7, -1)).boxed().toList();
       } else if (type.equals(DataTypes.IntegerType)) {
-        found.addAll(List.of(0, 1, 7, 12, 99, 1767225607, -1));
+        return List.of(0, 1, 7, 12, 99, 1767225607, -1);
       } else if (type.equals(DataTypes.DoubleType)) {
-        found.addAll(List.of(0.0, 0.4, 1.5, 17.0, -3.0));
-      } else if (type.equals(DataTypes.StringType)) {
-        for (String each : TEXTS) {
-          found.add(UTF8String.fromString(each));
-        }
+        return List.of(0.0, 0.4, 1.5, 17.0, -3.0);
       }
-      return found;
+      return type.equals(DataTypes.StringType) ? Arrays.stream(TEXTS).map(UTF8String::fromString).toList() : List.of();
     }
 
     private static String text(Object value, DataType type) {

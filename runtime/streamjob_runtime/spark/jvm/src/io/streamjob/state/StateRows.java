@@ -11,6 +11,8 @@ import java.util.TreeMap;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -38,11 +40,12 @@ import org.apache.spark.sql.execution.streaming.state.StateSchemaProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreColFamilySchema;
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.util.SerializableConfiguration;
+import scala.Function1;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -86,22 +89,15 @@ public final class StateRows {
     int keys = schema.keySchema().length();
     int values = schema.valueSchema().length();
     StructType columns =
-        new StructType()
-            .add("key", numbered(schema.keySchema(), "k"))
-            .add("value", numbered(schema.valueSchema(), "v"));
-    return session.internalCreateDataFrame(
-        classic(ours)
-            .queryExecution()
-            .toRdd()
-            .toJavaRDD()
+        new StructType().add("key", numbered(schema.keySchema(), "k")).add("value", numbered(schema.valueSchema(), "v"));
+    return frame(
+        session,
+        rows(ours)
             .map(
                 row ->
-                    (InternalRow)
-                        new GenericInternalRow(
-                            new Object[] {decoded(row.getBinary(0), keys), decoded(row.getBinary(1), values)}))
-            .rdd(),
-        columns,
-        false);
+                    new GenericInternalRow(
+                        new Object[] {decoded(row.getBinary(0), keys), decoded(row.getBinary(1), values)})),
+        columns);
   }
 
   /**
@@ -128,31 +124,24 @@ public final class StateRows {
             .add("partition", DataTypes.IntegerType)
             .add("key_bytes", DataTypes.BinaryType)
             .add("value_bytes", DataTypes.BinaryType);
-    Dataset<Row> encoded =
-        session.internalCreateDataFrame(
-            classic(rows)
-                .queryExecution()
-                .toRdd()
-                .toJavaRDD()
-                .mapPartitions(
-                    all -> {
-                      UnsafeProjection key = UnsafeProjection.create(keys);
-                      UnsafeProjection value = UnsafeProjection.create(values);
-                      StatePartitionKeyExtractor extractor = placing.extractor();
-                      Expression partition = partition(extractor.partitionKeySchema(), partitions);
-                      return new Mapped(
-                          all,
-                          row -> {
-                            UnsafeRow stored = key.apply(checked(row.getStruct(0, keys.length()), keys));
-                            Object number = partition.eval(extractor.partitionKey(stored));
-                            byte[] bytes = value.apply(checked(row.getStruct(1, values.length()), values)).getBytes();
-                            return new GenericInternalRow(new Object[] {number, stored.getBytes(), bytes});
-                          });
-                    })
-                .rdd(),
-            columns,
-            false);
-    return encoded.withColumn("column_family_name", org.apache.spark.sql.functions.lit(family));
+    JavaRDD<InternalRow> encoded =
+        rows(rows)
+            .mapPartitions(
+                all -> {
+                  UnsafeProjection key = UnsafeProjection.create(keys);
+                  UnsafeProjection value = UnsafeProjection.create(values);
+                  StatePartitionKeyExtractor extractor = placing.extractor();
+                  Expression partition = partition(extractor.partitionKeySchema(), partitions);
+                  return mapped(
+                      all,
+                      row -> {
+                        UnsafeRow stored = key.apply(checked(row.getStruct(0, keys.length()), keys));
+                        Object number = partition.eval(extractor.partitionKey(stored));
+                        byte[] bytes = value.apply(checked(row.getStruct(1, values.length()), values)).getBytes();
+                        return new GenericInternalRow(new Object[] {number, stored.getBytes(), bytes});
+                      });
+                });
+    return frame(session, encoded, columns).withColumn("column_family_name", org.apache.spark.sql.functions.lit(family));
   }
 
   /**
@@ -185,18 +174,17 @@ public final class StateRows {
     hadoop.set(StreamExecution.RUN_ID_KEY(), UUID.randomUUID().toString());
     SerializableConfiguration given = new SerializableConfiguration(hadoop);
     boolean stays = inPlace && classic(encoded).rdd().getNumPartitions() == partitions;
-    return classic(stays ? encoded : encoded.repartitionById(partitions, encoded.col("partition")))
-        .queryExecution()
-        .toRdd()
-        .toJavaRDD()
+    return rows(stays ? encoded : encoded.repartitionById(partitions, encoded.col("partition")))
         .mapPartitions(
             rows -> {
               int partition = TaskContext.getPartitionId();
-              Counted counted = new Counted(rows, partition);
+              Map<String, long[]> found = new TreeMap<>();
               new StatePartitionAllColumnFamiliesWriter(
                       conf, given.value(), partition, checkpoint, operator, store, batch, families, provider)
-                  .write(CollectionConverters.asScala(counted));
-              return counted.lines().iterator();
+                  .write(CollectionConverters.asScala(mapped(rows, row -> counted(row, partition, found))));
+              List<String> lines = new ArrayList<>();
+              found.forEach((family, sums) -> lines.add(partition + " " + sums[0] + " " + sums[1] + " " + family));
+              return lines.iterator();
             })
         .collect();
   }
@@ -214,10 +202,7 @@ public final class StateRows {
       }
     }
     List<InternalRow> rows = List.of(new GenericInternalRow(values.toArray()));
-    return session.internalCreateDataFrame(
-        new org.apache.spark.api.java.JavaSparkContext(session.sparkContext()).parallelize(rows, 1).rdd(),
-        columns,
-        false);
+    return frame(session, new JavaSparkContext(session.sparkContext()).parallelize(rows, 1), columns);
   }
 
   private static InternalRow initial(AggregateFunction function) {
@@ -230,11 +215,7 @@ public final class StateRows {
     }
     ImperativeAggregate imperative =
         ((ImperativeAggregate) function).withNewMutableAggBufferOffset(0).withNewInputAggBufferOffset(0);
-    List<DataType> types = new ArrayList<>();
-    for (Attribute each : CollectionConverters.asJava(imperative.aggBufferAttributes())) {
-      types.add(each.dataType());
-    }
-    InternalRow buffer = new SpecificInternalRow(CollectionConverters.asScala(types).toSeq());
+    InternalRow buffer = new SpecificInternalRow(imperative.aggBufferSchema());
     imperative.initialize(buffer);
     if (imperative instanceof TypedImperativeAggregate<?> typed) {
       typed.serializeAggregateBufferInPlace(buffer);
@@ -274,62 +255,34 @@ public final class StateRows {
     return new HashPartitioning(CollectionConverters.asScala(references).toSeq(), partitions).partitionIdExpression();
   }
 
+  private static JavaRDD<InternalRow> rows(Dataset<Row> frame) {
+    return classic(frame).queryExecution().toRdd().toJavaRDD();
+  }
+
+  private static Dataset<Row> frame(SparkSession session, JavaRDD<InternalRow> rows, StructType columns) {
+    return session.internalCreateDataFrame(rows.rdd(), columns, false);
+  }
+
   private static org.apache.spark.sql.classic.Dataset<Row> classic(Dataset<Row> rows) {
     return (org.apache.spark.sql.classic.Dataset<Row>) rows;
   }
 
-  private interface Mapping {
-    InternalRow apply(InternalRow row);
+  private static Iterator<InternalRow> mapped(Iterator<InternalRow> rows, Function1<InternalRow, InternalRow> mapping) {
+    return CollectionConverters.asJava(CollectionConverters.asScala(rows).map(mapping));
   }
 
-  private record Mapped(Iterator<InternalRow> rows, Mapping mapping) implements Iterator<InternalRow> {
-    @Override
-    public boolean hasNext() {
-      return rows.hasNext();
+  /** Counts a row by its family, and sums up the hashes as Spark's function {@code xxhash64} computes them. */
+  private static InternalRow counted(InternalRow row, int partition, Map<String, long[]> found) {
+    if (row.getInt(0) != partition) {
+      throw new IllegalStateException("a row of partition " + row.getInt(0) + " in partition " + partition);
     }
-
-    @Override
-    public InternalRow next() {
-      return mapping.apply(rows.next());
-    }
+    long[] sums = found.computeIfAbsent(row.getString(3), family -> new long[2]);
+    sums[0]++;
+    sums[1] += hash(row.getBinary(2), hash(row.getBinary(1), SEED));
+    return row;
   }
 
-  /** Counts the rows of a partition and sums up their hashes as Spark's function {@code xxhash64} computes them. */
-  private static final class Counted implements Iterator<InternalRow> {
-    private final Iterator<InternalRow> rows;
-    private final int partition;
-    private final Map<String, long[]> found = new TreeMap<>();
-
-    Counted(Iterator<InternalRow> rows, int partition) {
-      this.rows = rows;
-      this.partition = partition;
-    }
-
-    @Override
-    public boolean hasNext() {
-      return rows.hasNext();
-    }
-
-    @Override
-    public InternalRow next() {
-      InternalRow row = rows.next();
-      if (row.getInt(0) != partition) {
-        throw new IllegalStateException("a row of partition " + row.getInt(0) + " in partition " + partition);
-      }
-      long[] sums = found.computeIfAbsent(row.getString(3), family -> new long[2]);
-      sums[0]++;
-      sums[1] += hash(row.getBinary(2), hash(row.getBinary(1), SEED));
-      return row;
-    }
-
-    List<String> lines() {
-      List<String> lines = new ArrayList<>();
-      found.forEach((family, sums) -> lines.add(partition + " " + sums[0] + " " + sums[1] + " " + family));
-      return lines;
-    }
-
-    private static long hash(byte[] bytes, long seed) {
-      return XXH64.hashUnsafeBytes(bytes, org.apache.spark.unsafe.Platform.BYTE_ARRAY_OFFSET, bytes.length, seed);
-    }
+  private static long hash(byte[] bytes, long seed) {
+    return XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length, seed);
   }
 }

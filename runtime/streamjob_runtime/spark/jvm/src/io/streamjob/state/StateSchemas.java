@@ -70,12 +70,10 @@ final class StateSchemas {
 
   /** Returns one stateful operator of a checkpoint, as of a batch. */
   static StateSchemas of(SparkSession session, String checkpoint, long batch, long number) {
-    for (StateSchemas each : of(session, checkpoint, batch)) {
-      if (each.number() == number) {
-        return each;
-      }
-    }
-    throw new IllegalArgumentException("no operator " + number + " in " + checkpoint);
+    return of(session, checkpoint, batch).stream()
+        .filter(each -> each.number() == number)
+        .findFirst()
+        .orElseThrow(() -> new IllegalArgumentException("no operator " + number + " in " + checkpoint));
   }
 
   long number() {
@@ -90,7 +88,7 @@ final class StateSchemas {
     ArrayNode families = described.putArray("families");
     for (StateStoreMetadata store : CollectionConverters.asJava(operator.stateStoresMetadata())) {
       for (Map.Entry<String, StatePartitionWriterColumnFamilyInfo> each : families(store).entrySet()) {
-        ObjectNode family = families.addObject().put("store", store.storeName()).put("family", each.getKey());
+        ObjectNode family = families.addObject().put("store", store.storeName()).put("name", each.getKey());
         columns(family.putArray("key"), each.getValue().schema().keySchema());
         columns(family.putArray("value"), each.getValue().schema().valueSchema());
         family.put("many", each.getValue().useMultipleValuesPerKey());
