@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.integration.migrations.cells import CELLS, Outcome
+from tests.integration.migrations.cells import ATTEMPTS, CELLS, KEPT, Outcome
 from tests.integration.migrations.queries import BASES
 
 TARGET = Path(__file__).parent / "reference" / "migrations.md"
@@ -24,8 +24,9 @@ _HEAD = """# What becomes of state when a query changes
 <!-- Written by docs/generate_migrations.py from the cells of tests/integration/migrations; change them there. -->
 
 Each change is tried with each kind of query that it concerns, with state that is empty, half full, or about to close,
-and with late rows after the change: {attempts} attempts. The job goes on from the snapshot of the former query. Its
-output is then compared with the new query as a batch over all input.
+and with late rows after the change: {attempts} attempts. `make test` and `make test-long` make {kept} of them, and
+`make test-thorough` the others. The job goes on from the snapshot of the former query. Its output is then compared with
+the new query as a batch over all input.
 [Change a job](../how-to/change-a-job.md#keep-the-state-of-a-changed-query) tells how.
 
 - **yes** The state is changed to its new form, and the output is what the batch gives.
@@ -50,8 +51,7 @@ def table() -> Iterator[str]:
 
 def page() -> str:
     """Return the page."""
-    attempts = sum(len(cell.states()) for cell in CELLS)
-    return "\n".join((_HEAD.format(attempts=attempts), *table(), ""))
+    return "\n".join((_HEAD.format(attempts=len(ATTEMPTS), kept=len(KEPT)), *table(), ""))
 
 
 def _row(cells: Sequence[str]) -> str:

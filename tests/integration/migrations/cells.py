@@ -281,3 +281,20 @@ def _together() -> Iterator[Cell]:
 
 
 CELLS: tuple[Cell, ...] = (*_aggregates(), *_values(), *_keys(), *_times(), *_variables(), *_queries(), *_together())
+
+BY_NAME: Mapping[str, Cell] = {f"{cell.operator}: {cell.change}": cell for cell in CELLS}
+# The jobs before the change are shared by all changes of a query.
+ATTEMPTS = [(name, state) for name, cell in sorted(BY_NAME.items()) for state in cell.states()]
+"""Each change with each state in which it is tried."""
+_IN_EACH_STATE = (
+    "aggregates are added",
+    "all of it at once",
+    "windows become unions: 1 minute to 5",
+    "narrower bounds",
+)
+KEPT = [
+    (name, state)
+    for name, state in ATTEMPTS
+    if state == "half full" or len(BY_NAME[name].states()) == 1 or BY_NAME[name].change in _IN_EACH_STATE
+]
+"""What `make test-long` tries; the rest is thorough."""

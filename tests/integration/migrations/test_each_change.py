@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.core import core, thorough
-from tests.integration.migrations.cells import CELLS, Outcome
+from tests.integration.migrations.cells import ATTEMPTS, BY_NAME, KEPT, Outcome
 from tests.integration.migrations.events import STATES
 from tests.integration.migrations.lives import Lives, Stopped, difference, files_of, final, published
 from tests.integration.migrations.queries import BASES, OUT, Query
@@ -17,22 +17,7 @@ from streamjob.comparison.refusals import StateChanged
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-BY_NAME = {f"{cell.operator}: {cell.change}": cell for cell in CELLS}
-# The jobs before the change are shared by all changes of a query.
-ATTEMPTS = [(name, state) for name, cell in sorted(BY_NAME.items()) for state in cell.states()]
-_IN_EACH_STATE = (
-    "aggregates are added",
-    "all of it at once",
-    "windows become unions: 1 minute to 5",
-    "narrower bounds",
-)
 CORE = [("window: all of it at once", "half full"), ("session: a key is removed", "half full")]
-KEPT = [
-    (name, state)
-    for name, state in ATTEMPTS
-    if state == "half full" or len(BY_NAME[name].states()) == 1 or BY_NAME[name].change in _IN_EACH_STATE
-]
-"""What `make test-long` tries; the rest is thorough."""
 
 
 @pytest.mark.parametrize("state", STATES)

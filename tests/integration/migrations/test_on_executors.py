@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.core import thorough
-from tests.integration.migrations.cells import CELLS
+from tests.integration.migrations.cells import BY_NAME
 from tests.integration.migrations.events import STATES
 from tests.integration.migrations.lives import Lives, difference, files_of, final, published
 from tests.integration.runtime.processes import job_runs
@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[3]
 ON_TWO = ("--executors", "2", "--executor-memory", "600m")
 LONG = 300.0
-BY_NAME = {f"{cell.operator}: {cell.change}": cell for cell in CELLS}
 CHOSEN = (
     "window: all of it at once",
     "grouped without window: a key is removed, with a query",

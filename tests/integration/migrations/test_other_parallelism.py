@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.integration.migrations.cells import CELLS
+from tests.integration.migrations.cells import BY_NAME
 from tests.integration.migrations.events import STATES
 from tests.integration.migrations.lives import Lives, difference, final, published
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-BY_NAME = {f"{cell.operator}: {cell.change}": cell for cell in CELLS}
 CHOSEN = (
     "window: all of it at once",
     "session: aggregates are added",
