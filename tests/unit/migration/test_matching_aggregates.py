@@ -107,6 +107,14 @@ def test_a_new_order_is_said_and_an_old_one_is_not() -> None:
     assert said(MAX_X) == ["the state of its count() is dropped"]
 
 
+def test_other_names_and_wider_types_of_columns_are_said() -> None:
+    def said(after: AggregateForm, **renames: str) -> list[str]:
+        return match_aggregates([MAX_X], [after], renames, lambda number: f"v{number}").said
+
+    assert said(MAX_Y, x="y") == ["its max(y) continues from max(x)"]
+    assert said(aggregate("Max(x)", "bigint")) == ["the state of its max(x) is widened"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
