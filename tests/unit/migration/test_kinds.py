@@ -163,6 +163,11 @@ def test_other_state_of_a_function_is_not_carried_over(after: KeptState, reason:
         group_state(grouped("n:int"), after, {})
 
 
+def test_a_function_that_is_called_for_fewer_columns_has_other_state() -> None:
+    with pytest.raises(NotCarried, match=r"its key had the columns \(k string, j string\), and has \(k string\)"):
+        group_state(grouped("n:int", key="k string; j string"), grouped("n:int"), {})
+
+
 LEFT, RIGHT = "k string; n int; at timestamp", "k string; price float"
 
 
