@@ -168,6 +168,7 @@ def test_what_happens_to_aggregates_is_said_behind_what_happens_to_keys() -> Non
         found = plan(was, now, Wishes({"k": "j"}), None)
         assert found.said == ("its key 'k' is called 'j'", "the state of its count(x) is dropped")
         assert [(each.source, each.target) for each in found.families] == [(was.families[0], now.families[0])]
+        assert [gap[:28] for gap in plan(now, was, Wishes({"j": "k"}), None).gaps] == ["its count(x) begins empty in"]
 
 
 def sessions_of(kind: str) -> KeptState:
