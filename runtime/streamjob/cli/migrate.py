@@ -112,8 +112,8 @@ def migrate_command(
 def _migrations(finding: Finding, report: MigrationReport) -> list[dict[str, Any]]:
     """Return the migrations of the state of one part, as JSON."""
     return [
-        {**record.model_dump(mode="json", by_alias=True), "samples": [asdict(each) for each in samples]}
-        for record, samples in zip(report.records, report.samples, strict=True)
+        {**record.model_dump(mode="json", by_alias=True), **asdict(seen)}
+        for record, seen in zip(report.records, report.seen, strict=True)
         if finding.kind.value == "operator" and finding.uid in record.operators
     ]
 
@@ -135,34 +135,34 @@ def _print(uri: str, report: MigrationReport, *, check: bool) -> None:
 
     from streamjob.client import formatting
 
-    target = console_for()
+    def line(*parts: Any) -> None:
+        console_for().print(Text.assemble(*parts), soft_wrap=True)
+
     if not report.records:
-        target.print(f"no state changes its form: start the job from {uri} as it is", soft_wrap=True)
+        line(f"no state changes its form: start the job from {uri} as it is")
         return
-    for record, samples in zip(report.records, report.samples, strict=True):
+    for record, seen in zip(report.records, report.seen, strict=True):
         fewer = record.rows_before - record.rows_after
-        target.print(
-            Text.assemble(
-                (" or ".join(record.operators), "bold"),
-                f": {record.rows_before} rows of its {record.state} became {record.rows_after}"
-                f"{f', as keys merge or vanish: {fewer} fewer' if fewer > 0 else ''}; verified in "
-                f"{report.partitions} partitions, in {record.seconds:.1f} s",
-            ),
-            soft_wrap=True,
+        line(
+            (" or ".join(record.operators), "bold"),
+            f": {record.rows_before} rows of its {record.state} became {record.rows_after}"
+            f"{f', as keys merge or vanish: {fewer} fewer' if fewer > 0 else ''}; verified in "
+            f"{report.partitions} partitions, in {record.seconds:.1f} s",
         )
-        target.print(
-            f"  form {record.before} -> {record.after}, checksum {record.checksum_before} -> {record.checksum_after}",
-            soft_wrap=True,
-        )
-        for each in samples:
-            target.print(Text(f"  {_row(each.before)} -> {_row(each.after)}"), soft_wrap=True)
+        line(f"  form {record.before} -> {record.after}, checksum {record.checksum_before} -> {record.checksum_after}")
+        for each in seen.samples:
+            line(f"  {_row(each.before)} -> {_row(each.after)}")
+        for each in seen.merged:
+            line(f"  {each['rows']} rows merge into {_row(each['key'])}")
+        for each in seen.vanished:
+            line(f"  the rows of {_row(each['key'])} vanish")
     sizes = f"{formatting.size(report.bytes_before)} became {formatting.size(report.bytes_after)}"
-    target.print(f"{sizes} in {report.seconds:.1f} s, with what is read and written", soft_wrap=True)
+    line(f"{sizes} in {report.seconds:.1f} s, with what is read and written")
     if check:
-        target.print("nothing was written: without --check, this writes a savepoint, and a start does the same")
+        line("nothing was written: without --check, this writes a savepoint, and a start does the same")
     else:
-        target.print(f"start the job with --from {report.savepoint}", soft_wrap=True)
+        line(f"start the job with --from {report.savepoint}")
 
 
-def _row(row: dict[str, Any] | None) -> str:
+def _row(row: Any) -> str:
     return "none" if row is None else json.dumps(row, ensure_ascii=False)

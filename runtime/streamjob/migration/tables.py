@@ -38,7 +38,11 @@ def table_of(state: KeptState) -> tuple[TableColumn, ...]:
     """
     if len(state.families) != 1:
         raise NotCarried("its state is not one table, so that a query cannot return it")
-    family = state.families[0]
+    return columns_of(state, state.families[0])
+
+
+def columns_of(state: KeptState, family: Family) -> tuple[TableColumn, ...]:
+    """Return the columns of one of the tables of an operator's state, named as in `table_of`."""
     found: list[TableColumn] = []
     for place, column in _places(state, family):
         taken = {each.name.lower() for each in found}

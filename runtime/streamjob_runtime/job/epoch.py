@@ -359,7 +359,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         """Show a step of a change of state."""
         self._view = replace(self._view, migrating=step)
 
-    def migrated(self, record: MigrationRecord) -> None:
+    def migrated(self, record: MigrationRecord, number: int) -> None:
         """Keep the record of a change of state, for the graph of the checkpoints that follow it."""
         self._migrations.append(record)
 

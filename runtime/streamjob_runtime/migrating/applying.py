@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.comparison.rewrite_checks import Contents
 from streamjob.errors import CannotRestore
-from streamjob.ids import BatchId
+from streamjob.ids import BatchId, ChainUid
+from streamjob.migration.records import MigrationRecord
 from streamjob.migration.state import KeptState
+from streamjob_runtime.migrating.lost_keys import lost_keys
 from streamjob_runtime.migrating.stored_rows import contents, stored_rows, total
-from streamjob_runtime.migrating.transforming import OperatorMigration, encode, read_rows, transform
+from streamjob_runtime.migrating.transforming import OperatorMigration, encode, shown_rows, transform
 from streamjob_runtime.migrating.watching import Migrating, MigrationWatch, Step, tasks_of
 from streamjob_runtime.spark.checkpoint_dir.logs import read_commit
 from streamjob_runtime.spark.checkpoint_dir.new_state import put_state
@@ -48,26 +49,18 @@ class StateMigratedWrongly(CannotRestore):
     """Spark reads other state back than a migration wrote."""
 
 
-@dataclass(frozen=True, slots=True)
-class Migrated:
-    """What a migration did: the content of the state before and after, and the seconds that it took."""
-
-    each: OperatorMigration
-    before: Contents
-    after: Contents
-    seconds: float
-
-
 def migrate(
     spark: SparkSession,
     checkpoint: Path,
     location: str,
     batch: BatchId,
-    migrations: Iterable[OperatorMigration],
+    each: OperatorMigration,
     described: Path,
     watch: MigrationWatch,
-) -> tuple[Migrated, ...]:
-    """Replace the state of operators of a restored checkpoint with what their migrations make of it.
+    snapshot: str,
+    chain: ChainUid,
+) -> MigrationRecord:
+    """Replace the state of an operator of a restored checkpoint with what its migration makes of it; return the record.
 
     The new state is a snapshot of the batch's version under fresh ids. It is written beside the checkpoint and put in
     place as a whole. The checkpoint is local, so that an interrupted migration starts again from the snapshot.
@@ -78,6 +71,8 @@ def migrate(
         batch: its last committed batch.
         described: a checkpoint directory in which Spark has described the new state.
         watch: is told of each step.
+        snapshot: the URI of the snapshot that was restored, for the record.
+        chain: the chain, for the record.
 
     Raises:
         MigrationQueryRefused: an author's query is not valid, or returns other columns.
@@ -85,30 +80,20 @@ def migrate(
         KeysMerged: the new state has several rows for a key.
         StateMigratedWrongly: what Spark reads back differs from what was written.
     """
-    return tuple(_migrate(spark, checkpoint, location, batch, each, described, watch) for each in migrations)
-
-
-def _migrate(
-    spark: SparkSession,
-    checkpoint: Path,
-    location: str,
-    batch: BatchId,
-    each: OperatorMigration,
-    described: Path,
-    watch: MigrationWatch,
-) -> Migrated:
     log.warning("Migrating %s: %s", each.label, each.migration.in_words)
-    begun = time.monotonic()
     partitions = len((read_commit(checkpoint, batch).state_ids or {})[each.number])
+    read = partial(_read, spark, location, each.number, batch, partitions)
 
     def begins(step: Step) -> None:
         state = each.after if step is Step.VERIFYING else each.before
-        rows = partial(read_rows, spark, location, each.number, state.families[0], batch)
-        watch.migrating(Migrating(tuple(sorted(each.uids)), step, rows, partial(tasks_of, spark)))
+        rows = partial(shown_rows, spark, location, each.number, state, batch)
+        lost, tasks = partial(lost_keys, spark, each, location, batch), partial(tasks_of, spark)
+        watch.migrating(Migrating(tuple(sorted(each.uids)), each.number, step, rows, lost, tasks))
 
     try:
         begins(Step.READING)
-        before = _read(spark, location, each.number, each.before, batch, partitions)
+        begun = time.monotonic()
+        before = read(each.before)
         begins(Step.WRITING)
         rows = encode(spark, each, transform(spark, each, location, batch), described, partitions)
         written = {
@@ -118,14 +103,15 @@ def _migrate(
         }
         put_state(checkpoint, location, batch, each.number, described, partitions)
         begins(Step.VERIFYING)
-        after = _read(spark, location, each.number, each.after, batch, partitions)
+        after = read(each.after)
     except java_errors() as error:
         reason = str(thrown(error).getMessage()).partition("\n")[0]
         raise StateNotMigrated(f"Spark cannot migrate {each.label}: {reason}", _UNDO) from error
-    if total(after.values()).rows < total(written.values()).rows:
+    was, now, seconds = total(before.values()), total(after.values()), time.monotonic() - begun
+    if now.rows < total(written.values()).rows:
         raise KeysMerged(
             f"Several rows of {each.label} have one key after its migration: {_told(written)} were written, and "
-            f"{total(after.values()).rows} are there",
+            f"{now.rows} are there",
             "group the rows by their keys in the query under `migrate`, or undo the change; the snapshot is as it was",
         )
     if after != written:
@@ -133,15 +119,25 @@ def _migrate(
             f"{each.label} was migrated wrongly: {_told(written)} were written, and Spark reads {_told(after)}",
             _UNDO,
         )
-    found = Migrated(each, total(before.values()), total(after.values()), time.monotonic() - begun)
-    log.warning(
-        "Migrated %s: %d rows became %d, verified, in %.1f s",
-        each.label,
-        found.before.rows,
-        found.after.rows,
-        found.seconds,
+    log.warning("Migrated %s: %d rows became %d, verified, in %.1f s", each.label, was.rows, now.rows, seconds)
+    return MigrationRecord(
+        snapshot=snapshot,
+        chain=chain,
+        operators=tuple(sorted(each.uids)),
+        state=each.after.operator,
+        how="inferred" if each.migration.sql is None else "sql",
+        said=each.migration.said,
+        gaps=each.migration.gaps,
+        sql=each.migration.sql,
+        before=each.before.fingerprint,
+        after=each.after.fingerprint,
+        rows_before=was.rows,
+        rows_after=now.rows,
+        checksum_before=was.checksum,
+        checksum_after=now.checksum,
+        seconds=round(seconds, 3),
+        migrated=time.time(),
     )
-    return found
 
 
 def _stores(state: KeptState) -> list[str]:
@@ -149,7 +145,7 @@ def _stores(state: KeptState) -> list[str]:
 
 
 def _read(
-    spark: SparkSession, location: str, number: int, state: KeptState, batch: BatchId, partitions: int
+    spark: SparkSession, location: str, number: int, batch: BatchId, partitions: int, state: KeptState
 ) -> dict[tuple[str, str, int], Contents]:
     return {
         (store, *place): content

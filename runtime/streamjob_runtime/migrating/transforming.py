@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.migration.state import Family, FamilyMigration, KeptState, Migration, columns_in_words
-from streamjob.migration.tables import STATE, TableColumn, key_of_table, table_of
+from streamjob.migration.tables import STATE, TableColumn, columns_of, key_of_table, table_of
 from streamjob.migration.widening import cast, widens
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_session, our_java
 
@@ -72,6 +72,13 @@ def read_rows(spark: SparkSession, location: str, number: int, family: Family, b
     """Return the rows of a column family of a stopped query, with the columns `key` and `value`."""
     rows = our_java(spark).StateRows
     return frame_of(spark, rows.read(java_session(spark), location, number, family.store, family.name, batch))
+
+
+def shown_rows(spark: SparkSession, location: str, number: int, state: KeptState, batch: BatchId) -> DataFrame:
+    """Return the rows of a state's first table with the columns `key`, and `row` as a query of the author sees it."""
+    rows = read_rows(spark, location, number, state.families[0], batch)
+    columns = ", ".join(f"{each.place} AS {each.quoted}" for each in columns_of(state, state.families[0]))
+    return rows.selectExpr("key", f"struct({columns}) AS row")
 
 
 def _inferred(

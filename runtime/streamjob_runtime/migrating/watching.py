@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
 from streamjob.migration.records import MigrationRecord
+from streamjob_runtime.migrating.lost_keys import LostKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,14 +29,18 @@ class Migrating:
 
     Args:
         operators: the operator that keeps the state; several if either may.
-        rows: returns the rows of its first table as they are now, with the columns `key` and `value`: those before the
-            migration while READING, the new ones while VERIFYING.
+        number: Spark's number of it in the new query.
+        rows: returns the rows of its first table as they are now, with the columns `key`, as stored, and `row`, as a
+            query of the author sees it: those before the migration while READING, the new ones while VERIFYING.
+        lost: finds the keys that merge or vanish, while READING.
         partitions: returns how many partitions the step has done, and how many it has to do, as far as Spark knows.
     """
 
     operators: tuple[OperatorUid, ...]
+    number: int
     step: Step
     rows: Callable[[], DataFrame]
+    lost: Callable[[], LostKeys]
     partitions: Callable[[], tuple[int, int]]
 
 
@@ -45,8 +50,8 @@ class MigrationWatch:
     def migrating(self, step: Migrating) -> None:
         """A step begins."""
 
-    def migrated(self, record: MigrationRecord) -> None:
-        """The new state of an operator is verified."""
+    def migrated(self, record: MigrationRecord, number: int) -> None:
+        """The new state of an operator, which has this number in the new query, is verified and is going to be used."""
 
 
 def tasks_of(spark: SparkSession) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,12 +25,11 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import JobSpec
 from streamjob.job.planning.plan import ChainPlan
-from streamjob.migration.records import MigrationRecord
 from streamjob.snapshot.manifest import ChainState
 from streamjob.stored.state_owners import from_the_output, owners
 from streamjob_runtime.chain.dataflow import Dataflow
 from streamjob_runtime.chain.query_planning import describe_state, why_state_does_not_fit
-from streamjob_runtime.migrating.applying import Migrated, migrate
+from streamjob_runtime.migrating.applying import migrate
 from streamjob_runtime.migrating.transforming import check_query
 from streamjob_runtime.migrating.watching import MigrationWatch
 from streamjob_runtime.restoring.empty_states import begin_empty
@@ -126,8 +124,11 @@ def match_state(
         for each in migrations.values():
             check_query(spark, each)
         if not described_only:
-            for done in migrate(spark, checkpoint, location, state.batch, migrations.values(), described, watch):
-                watch.migrated(_record(done, restored, chain))
+            for number, each in migrations.items():
+                record = migrate(
+                    spark, checkpoint, location, state.batch, each, described, watch, restored.uri, chain.uid
+                )
+                watch.migrated(record, number)
         reason = ask(()) if planned else None
         if reason is None:
             return found.findings
@@ -141,28 +142,6 @@ def match_state(
                 return found.findings
     keepers = frozenset(uid for each in planned.values() for uid in each.uids)
     return (*_refused(keepers, not_fitting(keepers, f"Spark: {reason}")),)
-
-
-def _record(done: Migrated, restored: Restored, chain: ChainPlan) -> MigrationRecord:
-    each = done.each
-    return MigrationRecord(
-        snapshot=restored.uri,
-        chain=chain.uid,
-        operators=tuple(sorted(each.uids)),
-        state=each.after.operator,
-        how="inferred" if each.migration.sql is None else "sql",
-        said=each.migration.said,
-        gaps=each.migration.gaps,
-        sql=each.migration.sql,
-        before=each.before.fingerprint,
-        after=each.after.fingerprint,
-        rows_before=done.before.rows,
-        rows_after=done.after.rows,
-        checksum_before=done.before.checksum,
-        checksum_after=done.after.checksum,
-        seconds=round(done.seconds, 3),
-        migrated=time.time(),
-    )
 
 
 def _first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,8 @@ from tests.integration.runtime.graphs import (
     rows_of,
     source,
 )
+from tests.integration.runtime.killing import killer
+from tests.integration.runtime.processes import PROGRAM
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.stories import NEVER, records_read
 from tests.jobs import sql
@@ -29,6 +35,7 @@ from streamjob.errors import ExitCode
 from streamjob.job.loading.load import load_job
 from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log.records import JobId
+from streamjob.protocol.manifests.stored_manifests import SnapshotMissing
 from streamjob.stored.locations import find_snapshot
 from streamjob.stored.reading import read_snapshot
 from streamjob.stored.verify import verify
@@ -50,6 +57,12 @@ NOW = KEYED.format("max(n) AS most, sum(n) AS total, count(*) AS rows")
 REORDERED = KEYED.format("sum(n) AS total, count(*) AS rows")
 
 
+JOB = JobId("default", "job")
+ROOT = Path(__file__).resolve().parents[3]
+UPDATED = "SELECT {0}, count(*) AS rows FROM events GROUP BY {0}"
+GATES = [("a", 0, 0, "x"), ("a", 1, 0, "y"), ("b", 2, 0, "x"), ("c", 3, 0, "x")]
+
+
 class Story:
     """A job whose query changes while windows are open."""
 
@@ -58,12 +71,19 @@ class Story:
         self.directory = directory
         self.location = directory / "snapshots"
         self.files = 0
-        self.rows = 0
+        self.delay = "5s"
+        self.mode = "append"
+        self.first: list[dict[str, Any]] = []
 
-    def life(self, query: str, snapshot: str = "latest") -> Life:
-        sources = [source("events", self.directory / "events", delay="5s")]
-        operators = [sql("counts", ["events"], query)]
-        spec = job(self.directory, sources, operators, ["counts"], checkpointing={"interval": "1h"})
+    def life(self, query: str, snapshot: str = "latest", **fields: Any) -> Life:
+        sources = [source("events", self.directory / "events", delay=self.delay)]
+        operators = [
+            *self.first,
+            sql("counts", [each["name"] for each in self.first] or ["events"], query, outputMode=self.mode),
+        ]
+        spec = job(self.directory, sources, operators, ["counts"], checkpointing={"interval": "1h"}, **fields)
+        if self.mode == "update":
+            spec["sinks"][0]["delivery"] = "at-least-once"
         return Life(
             file=write_job(self.directory, spec),
             location=str(self.location),
@@ -82,14 +102,16 @@ class Story:
             lives.wait_for(lambda: records_read(lives) >= count, f"{count} rows")
             assert lives.stop() is ExitCode.OK
 
-    def migrate(self, query: str, *, write: bool, target: str | None = None) -> tuple[ComparedStart, Migrator]:
+    def migrate(
+        self, query: str, *, write: bool, target: str | None = None, allow: bool = False, **fields: Any
+    ) -> tuple[ComparedStart, Migrator]:
         scratch = self.directory / f"scratch-{len(list(self.directory.glob('scratch-*')))}"
         ask = SparkToAsk(lambda *_: (self.spark, scratch))
         migrator = Migrator(ask, str(self.location), target, write=write, strict=False, note=lambda text: None)
-        loaded = load_job(self.life(query).file)
+        loaded = load_job(self.life(query, **fields).file)
         before = self.spark.conf.get("spark.sql.shuffle.partitions")
         try:
-            start = compare_start(loaded, "latest", str(self.location), JobId("default", "job"), False, migrator)
+            start = compare_start(loaded, "latest", str(self.location), JobId("default", "job"), allow, migrator)
         finally:
             self.spark.conf.set("spark.sql.shuffle.partitions", str(before))
         return start, migrator
@@ -120,16 +142,43 @@ def test_a_dry_run_tells_what_comes_of_the_state_and_writes_nothing(story: Story
     assert record.rows_before == record.rows_after > 0
     assert record.checksum_before != record.checksum_after
     assert record.gaps, "an added aggregate begins empty"
-    (samples,) = report.samples
-    assert samples
-    for each in samples:
+    (seen,) = report.seen
+    assert (seen.merged, seen.vanished) == ([], [])
+    assert seen.samples
+    for each in seen.samples:
         assert each.before is not None
-        assert each.after is not None
-        assert each.before["key"] == each.after["key"]
-        rows, total = each.before["value"].values()
-        assert list(each.after["value"].values()) == [None, total, rows]
+        assert list(each.before) == ["k", "window", "count", "sum"]
+        assert each.after == each.before | {"max": None}
     assert report.bytes_after > 0
     assert story.stored() == before
+
+
+def test_a_dry_run_names_the_windows_that_merge(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story(spark, tmp_path)
+    # The watermark stays in the first of the minutes that make up five.
+    story.delay = "630s"
+    story.live(story.life(THEN), [Row("a", 0, 0), Row("a", 1, 70), Row("b", 2, 0)])
+
+    _, migrator = story.migrate(THEN.replace("1 minute", "5 minutes"), write=False)
+
+    (seen,) = migrator.report.seen
+    window = {"start": "2026-01-01T12:00:00.000000Z", "end": "2026-01-01T12:05:00.000000Z"}
+    assert seen.merged == [{"key": {"k": "a", "window": window}, "rows": 2}]
+    assert seen.vanished == []
+
+
+def test_a_dry_run_names_the_keys_that_merge_or_vanish_by_a_query(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story(spark, tmp_path)
+    story.mode = "update"
+    story.live(story.life(UPDATED.format("k, gate")), [Row(*each) for each in GATES])
+    query = "SELECT k, sum(count) AS count FROM state WHERE k <> 'c' GROUP BY k"
+
+    _, migrator = story.migrate(UPDATED.format("k"), write=False, migrate={"counts": {"sql": query}})
+
+    (record,), (seen,) = migrator.report.records, migrator.report.seen
+    assert (record.rows_before, record.rows_after) == (4, 2)
+    assert seen.merged == [{"key": {"k": "a"}, "rows": 2}]
+    assert seen.vanished == [{"key": {"k": "c"}}]
 
 
 def test_the_changed_job_goes_on_from_the_savepoint_and_knows_why_its_state_changed(story: Story) -> None:
@@ -181,6 +230,43 @@ def test_a_migration_that_is_interrupted_leaves_no_savepoint_and_can_be_repeated
 
     assert migrator.report.savepoint is not None
     assert migrator.report.savepoint.startswith((tmp_path / "savepoints").as_uri())
+
+
+def test_what_a_killed_migration_leaves_is_no_savepoint_and_the_next_one_writes_its_own(
+    story: Story, tmp_path: Path
+) -> None:
+    # The last step: all files are there.
+    killed = command(story, NOW, {"KILLED_AT": "streamjob_runtime.checkpointing.savepoints Savepoint.write 0"})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (left,) = (story.location / "default" / "job" / "savepoints").iterdir()
+    assert [each for each in left.rglob("*") if each.is_file()]
+    with pytest.raises(SnapshotMissing):
+        compare_start(load_job(story.life(NOW).file), left.as_uri(), str(story.location), JOB, False, None)
+
+    again = command(story, NOW, {})
+
+    assert again.returncode == 0, again.stderr
+    assert re.search(r'\{"k": "k0", "window": .*"count": \d+.*\} -> \{.*"max": null.*\}', again.stdout), again.stdout
+    savepoint = again.stdout.split("--from ")[-1].strip()
+    assert left.name not in savepoint
+    place = find_snapshot(savepoint)
+    assert place is not None
+    assert verify([read_snapshot(place)]).whole
+
+
+def command(story: Story, query: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run `streamjob migrate` for a changed query."""
+    if not (story.directory / "killer").exists():
+        killer(story.directory)
+    paths = os.pathsep.join((str(story.directory / "killer"), str(ROOT)))
+    return subprocess.run(
+        [PROGRAM, "migrate", story.life(query).file, "--from", "latest", "--location", story.location, "--name", "job"],
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
 
 
 def test_a_job_whose_state_has_its_form_gets_no_savepoint(story: Story) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from streamjob.ids import NO_BATCH, ChainUid
@@ -24,6 +25,7 @@ from streamjob_runtime.restoring.restoration import Restoration
 from streamjob_runtime.spark.checkpoint_dir.operator_metadata import operator_names
 
 
+@dataclass(frozen=True, slots=True)
 class CutAtStart:
     """A job that has restored a snapshot with nothing in flight, and has run no batch.
 
@@ -33,18 +35,15 @@ class CutAtStart:
         dataflows: the queries of the chains that are not finished.
     """
 
-    def __init__(
-        self, former: Manifest, plan: Plan, restoration: Restoration, dataflows: Mapping[ChainUid, Dataflow]
-    ) -> None:
-        self._former = former
-        self._plan = plan
-        self._restoration = restoration
-        self._dataflows = dataflows
+    former: Manifest
+    plan: Plan
+    restoration: Restoration
+    dataflows: Mapping[ChainUid, Dataflow]
 
     def running(self) -> Iterator[tuple[ChainUid, Dataflow]]:
         """Yield the chains that have files: those that continue behind a batch, and their queries."""
-        for uid, dataflow in self._dataflows.items():
-            if self._restoration.start(uid, dataflow).batch != NO_BATCH:
+        for uid, dataflow in self.dataflows.items():
+            if self.restoration.start(uid, dataflow).batch != NO_BATCH:
                 yield uid, dataflow
 
     def manifest(
@@ -57,12 +56,12 @@ class CutAtStart:
             files: those of each running chain.
             now: seconds since 1970.
         """
-        plan, restoration = self._plan, self._restoration
+        plan, restoration = self.plan, self.restoration
         return Manifest(
             job=job.name,
             namespace=job.namespace,
-            id=self._former.id,
-            epoch=self._former.epoch,
+            id=self.former.id,
+            epoch=self.former.epoch,
             kind="savepoint",
             triggered=now,
             completed=now,
@@ -80,14 +79,14 @@ class CutAtStart:
         )
 
     def _chain(self, chain: ChainPlan, files: tuple[FileRef, ...]) -> ChainState:
-        state, dataflow = self._restoration.state(chain.uid), self._dataflows.get(chain.uid)
-        if dataflow is None and state is not None:
-            # It is finished, and nothing reads its state any more.
-            return state.model_copy(update={"uid": chain.uid, "operators": chain.uids(), "files": ()})
+        state, dataflow = self.restoration.state(chain.uid), self.dataflows.get(chain.uid)
+        fresh = ChainState(uid=chain.uid, operators=chain.uids(), batch=NO_BATCH)
         if dataflow is None:
-            return ChainState(uid=chain.uid, operators=chain.uids(), batch=NO_BATCH)
-        start = self._restoration.start(chain.uid, dataflow)
-        ended = {each.uid for before in self._former.chains for each in before.inputs if each.ended}
+            # It is finished, and nothing reads its state any more.
+            finished = {"uid": chain.uid, "operators": chain.uids(), "files": ()}
+            return fresh if state is None else state.model_copy(update=finished)
+        start = self.restoration.start(chain.uid, dataflow)
+        ended = {each.uid for before in self.former.chains for each in before.inputs if each.ended}
         inputs = tuple(
             InputState(
                 uid=uid,
@@ -98,7 +97,7 @@ class CutAtStart:
             for uid in dataflow.sources
         )
         if start.batch == NO_BATCH or state is None:
-            return ChainState(uid=chain.uid, operators=chain.uids(), batch=NO_BATCH, inputs=inputs)
+            return fresh.model_copy(update={"inputs": inputs})
         names = operator_names(start.checkpoint, start.batch)
         return ChainState(
             uid=chain.uid,
@@ -112,18 +111,18 @@ class CutAtStart:
         )
 
     def _channel(self, source: ChainUid, target: ChainUid) -> ChannelState:
-        for before in self._former.channels:
+        for before in self.former.channels:
             if (before.source, before.target) == (source, target):
                 return before
-        log, begin = self._restoration.log(source), self._restoration.begin(target, source)
+        log, begin = self.restoration.log(source), self.restoration.begin(target, source)
         if log is None:
             return ChannelState(source=source, target=target, consumed=begin, next=begin)
         # It reads only what comes from now on: nothing is in flight.
         return ChannelState(source=source, target=target, consumed=log.next, next=log.next, ended=log.ended)
 
     def _sources(self, chain: ChainPlan) -> Iterator[SourceState]:
-        known = {each.uid: each for each in self._former.sources}
-        before, dataflow = self._restoration.sources_before(chain), self._dataflows.get(chain.uid)
+        known = {each.uid: each for each in self.former.sources}
+        before, dataflow = self.restoration.sources_before(chain), self.dataflows.get(chain.uid)
         for source in chain.sources:
             if source.uid in before.positions and source.uid in known:
                 yield known[source.uid]

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +34,30 @@ from streamjob_runtime.spark.text.text_forms import writer_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_SAMPLES = 3
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A row of state as JSON values: as it was, and as it is; None on a side that has no row with this key."""
+    """A row of state: as it was, and as it is; None on a side that has no row with this key."""
 
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+
+
+@dataclass
+class Seen:
+    """A few rows and keys of a migrated state, as JSON values by the names of their columns.
+
+    Args:
+        samples: rows before and after.
+        merged: the new keys of several former rows: `key`, and `rows`, how many.
+        vanished: the former keys without a row in the new state: `key`.
+    """
+
+    samples: list[Sample] = field(default_factory=list)
+    merged: list[Any] = field(default_factory=list)
+    vanished: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -52,7 +67,7 @@ class MigrationReport:
     Args:
         savepoint: the URI of the savepoint's manifest; None if nothing was written.
         records: the migrations of operators.
-        samples: a few rows of each, in the order of `records`.
+        seen: a part of each state, in the order of `records`.
         partitions: the number of state partitions.
         bytes_before: the size of the snapshot's files.
         bytes_after: the size of the savepoint's files, or of those that it would have.
@@ -61,13 +76,14 @@ class MigrationReport:
 
     savepoint: str | None = None
     records: list[MigrationRecord] = field(default_factory=list)
-    samples: list[tuple[Sample, ...]] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
     partitions: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
     seconds: float = 0.0
 
 
+@dataclass
 class Migrator:
     """Examines a start by doing with the state what a start does, and writes the result; see `compare_start`.
 
@@ -83,23 +99,14 @@ class Migrator:
         note: receives a description of work that takes long.
     """
 
-    def __init__(
-        self,
-        ask: AskSpark,
-        location: str | None,
-        target: str | None,
-        *,
-        write: bool,
-        strict: bool,
-        note: Callable[[str], None],
-    ) -> None:
-        self._ask = ask
-        self._location = location
-        self._target = target
-        self._write = write
-        self._strict = strict
-        self._note = note
-        self.report = MigrationReport()
+    ask: AskSpark
+    location: str | None
+    target: str | None
+    _: KW_ONLY
+    write: bool
+    strict: bool
+    note: Callable[[str], None]
+    report: MigrationReport = field(default_factory=MigrationReport, init=False)
 
     def __call__(
         self, loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId
@@ -112,26 +119,19 @@ class Migrator:
             StoreError: a store failed.
         """
         self.report = MigrationReport()
+        if found is not None and not compared.refusals:
+            compared = compared.noting(_in_flight(found))
         if found is None or compared.refusals:
             return compared
-        compared = compared.noting(_in_flight(found))
-        if compared.refusals:
-            return compared
-        spark, scratch = self._ask(loaded, compared.max_parallelism)
+        spark, scratch = self.ask(loaded, compared.max_parallelism)
         check_parts(spark, loaded)
-        begun, watch = time.monotonic(), _Watch(self._note)
-        self._note(f"bringing {found.uri}")
-        whole = judged(
-            spark, scratch, loaded, found, compared, allow, job, strict=self._strict, whole=True, watch=watch
-        )
+        begun, watch = time.monotonic(), _Watch(self.note)
+        self.note(f"bringing {found.uri}")
+        whole = judged(spark, scratch, loaded, found, compared, allow, job, strict=self.strict, whole=True, watch=watch)
         if whole.compared.refusals or whole.restoration is None:
             return whole.compared
-        self.report = MigrationReport(
-            records=watch.records,
-            samples=watch.samples,
-            partitions=compared.max_parallelism,
-            bytes_before=found.manifest.state_size(),
-        )
+        self.report = watch.report
+        self.report.partitions, self.report.bytes_before = compared.max_parallelism, found.manifest.state_size()
         self._save(loaded, found, whole, job, scratch / "holds")
         self.report.seconds = time.monotonic() - begun
         return whole.compared
@@ -145,12 +145,12 @@ class Migrator:
             held[uid] = hold(start.checkpoint, start.batch, holds / uid, dataflow.directories)
         sizes = [(each.directory / path).stat().st_size for each in held.values() for path in each.files]
         self.report.bytes_after = sum(sizes)
-        if not self._write or not self.report.records:
+        if not self.write or not self.report.records:
             return
-        store = job_location(loaded, self._location).job(job.namespace, job.name).store()
+        store = job_location(loaded, self.location).job(job.namespace, job.name).store()
         try:
-            place = savepoint_location(store.uri, self._target, job.name, found.manifest.id, uuid.uuid4().hex[:8])
-            self._note(f"writing {place.uri}")
+            place = savepoint_location(store.uri, self.target, job.name, found.manifest.id, uuid.uuid4().hex[:8])
+            self.note(f"writing {place.uri}")
             savepoint = Savepoint(place, store.uri)
         finally:
             store.close()
@@ -188,38 +188,47 @@ def _in_flight(found: Found) -> list[Finding]:
     return refusals
 
 
+@dataclass
 class _Watch(MigrationWatch):
-    """Keeps the records of migrations, and a few rows of each before and after it."""
+    """Reports migrations, and a few rows and keys of each."""
 
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._before: dict[str, dict[str, Any]] = {}
-        self._after: dict[str, dict[str, Any]] = {}
-        self.records: list[MigrationRecord] = []
-        self.samples: list[tuple[Sample, ...]] = []
+    note: Callable[[str], None]
+    report: MigrationReport = field(default_factory=MigrationReport)
+    before: dict[str, Any] = field(default_factory=dict)
+    seen: dict[tuple[tuple[str, ...], int], Seen] = field(default_factory=dict)
 
     def migrating(self, step: Migrating) -> None:
-        """Read a few rows, or their successors."""
-        self._note(f"{step.step} the state of {' or '.join(step.operators)}")
+        """Read a few rows and keys, or the successors of the rows."""
+        self.note(f"{step.step} the state of {' or '.join(step.operators)}")
         if step.step is Step.READING:
-            self._before, self._after = _rows(step.rows()), {}
+            self.before, lost = _rows(step.rows()), step.lost()
+            merged, vanished = (_few(each, "*") for each in (lost.merged, lost.vanished))
+            self.seen[step.operators, step.number] = Seen([], merged, vanished)
         elif step.step is Step.VERIFYING:
             rows = step.rows()
-            same = rows.where(rows["key"].cast("string").isin(list(self._before)))
+            same = rows.where(rows["key"].cast("string").isin(list(self.before)))
             # Keys that have changed themselves have no successor that could be told by its key.
-            self._after = _rows(same) or _rows(rows)
+            after = _rows(same) or _rows(rows)
+            samples = [Sample(self.before.get(key), after.get(key)) for key in dict.fromkeys((*self.before, *after))]
+            self.seen[step.operators, step.number].samples += samples
 
-    def migrated(self, record: MigrationRecord) -> None:
-        """Keep a record."""
-        self.records.append(record)
-        keys = dict.fromkeys((*self._before, *self._after))
-        self.samples.append(tuple(Sample(self._before.get(key), self._after.get(key)) for key in keys))
+    def migrated(self, record: MigrationRecord, number: int) -> None:
+        """Keep a record, and what was seen."""
+        self.report.records.append(record)
+        self.report.seen.append(self.seen[record.operators, number])
 
 
-def _rows(rows: DataFrame) -> dict[str, dict[str, Any]]:
+def _rows(rows: DataFrame) -> dict[str, Any]:
     """Return a few rows of state as JSON values, by their keys as text."""
+    return {each["id"]: each["row"] for each in _few(rows, "CAST(key AS STRING) AS id", "row")}
+
+
+def _few(rows: DataFrame | None, *columns: str) -> list[Any]:
+    """Return a few rows as JSON values."""
     from pyspark.sql import functions as f
 
+    if rows is None:
+        return []
     options = writer_options("json", {"ignoreNullFields": "false"})
-    texts = rows.select(rows["key"].cast("string"), f.to_json(f.struct("key", "value"), options)).limit(_SAMPLES)
-    return {str(key): json.loads(text) for key, text in texts.collect()}
+    texts = rows.selectExpr(*columns).limit(_FEW).select(f.to_json(f.struct("*"), options))
+    return [json.loads(text) for (text,) in texts.collect()]
