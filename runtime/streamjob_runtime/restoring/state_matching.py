@@ -123,23 +123,23 @@ def match_state(
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described, pending)
         for each in migrations.values():
             check_query(spark, each)
-        if not described_only:
-            for number, each in migrations.items():
-                record = migrate(
-                    spark, checkpoint, location, state.batch, each, described, watch, restored.uri, chain.uid
-                )
-                watch.migrated(record, number)
+        records = {
+            number: migrate(spark, checkpoint, location, state.batch, each, described, watch, restored.uri, chain.uid)
+            for number, each in ({} if described_only else migrations).items()
+        }
+        alone: dict[int, CannotRestore] = {}
         reason = ask(()) if planned else None
-        if reason is None:
-            return found.findings
-        if restored.allow and (alone := {*_refused_alone(found.numbers, planned, ask)}):
-            found = starts(matched, former, planned, causes | dict(alone), {}, allow=True)
+        if reason is not None and restored.allow and (alone := dict(_refused_alone(found.numbers, planned, ask))):
+            found = starts(matched, former, planned, causes | alone, planned_changes.in_words, allow=True)
             if refused := _first(found.findings):
                 return refused
-            begin_empty(spark, checkpoint, location, state.batch, [number for number, _ in alone], described)
+            begin_empty(spark, checkpoint, location, state.batch, alone, described)
             reason = ask(())
-            if reason is None:
-                return found.findings
+        if reason is None:
+            for number, record in records.items():
+                if number not in alone:
+                    watch.migrated(record, number)
+            return found.findings
     keepers = frozenset(uid for each in planned.values() for uid in each.uids)
     return (*_refused(keepers, not_fitting(keepers, f"Spark: {reason}")),)
 

@@ -43,6 +43,7 @@ from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.checkpointing.savepoints import Savepoint
 from streamjob_runtime.process.checking.migration import Migrator
 from streamjob_runtime.process.checking.start_check import SparkToAsk
+from streamjob_runtime.restoring import empty_states, state_matching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,6 +180,35 @@ def test_a_dry_run_names_the_keys_that_merge_or_vanish_by_a_query(spark: SparkSe
     assert (record.rows_before, record.rows_after) == (4, 2)
     assert seen.merged == [{"key": {"k": "a"}, "rows": 2}]
     assert seen.vanished == [{"key": {"k": "c"}}]
+
+
+@pytest.mark.parametrize(("refused", "carried"), [("once", ["counts"]), ("counts", [])])
+def test_the_verdict_of_one_state_stays_when_spark_refuses_another_that_may_begin_empty(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, carried: list[str]
+) -> None:
+    story = Story(spark, tmp_path)
+    story.first = [sql("once", ["events"], "SELECT DISTINCT k, n, at FROM events")]
+    story.live(story.life(THEN.replace("events", "once")), numbered(0, CUT))
+    number, emptied = ("counts", "once").index(refused), set[int]()
+    begin = empty_states.begin_empty
+
+    def begin_empty(*given: Any) -> None:
+        emptied.update(given[4])
+        begin(*given)
+
+    def asked(*given: Any) -> str | None:
+        return None if number in {*emptied, *given[-1]} else "it does not fit"
+
+    monkeypatch.setattr(state_matching, "begin_empty", begin_empty)
+    monkeypatch.setattr(state_matching, "_asked", asked)
+
+    start, migrator = story.migrate(REORDERED.replace("events", "once"), write=False, allow=True)
+
+    verdicts = {each.uid: each.verdict.value for each in start.compared.findings}
+    assert verdicts[refused] == "dropped"
+    assert [uid for uid, verdict in verdicts.items() if verdict == "migrated"] == carried
+    assert [each.operators for each in migrator.report.records] == [(each,) for each in carried]
+    assert len(migrator.report.seen) == len(carried)
 
 
 def test_the_changed_job_goes_on_from_the_savepoint_and_knows_why_its_state_changed(story: Story) -> None:
