@@ -281,6 +281,13 @@ def test_the_columns_of_a_joins_key_follow_by_what_is_equal(
     assert [each.key for each in found.families] == [key, (*key, f"key.k{len(places)}")] * 2
 
 
+def test_a_join_by_more_columns_than_an_older_snapshot_has_is_not_carried_over() -> None:
+    before, after = on("k = k"), on("k = k", "j = j")
+
+    with pytest.raises(NotCarried, match="its key had 1 columns, and has 2"):
+        join(replace(before, form=form("join", type="INNER")), after, {})
+
+
 @pytest.mark.parametrize("after", [["j = j"], ["k = k", "j = j"], ["lower(k) = k"]])
 def test_other_equal_columns_are_another_key(after: list[str]) -> None:
     assert differences(*(each.form for each in (on("k = k"), on(*after)) if each.form))

@@ -91,6 +91,16 @@ def test_the_keys_of_sessions_are_in_their_values_too() -> None:
     assert found.value == ("value.v0", "value.v2", "value.v1", "value.v3")
 
 
+def test_sessions_of_windows_are_not_put_together() -> None:
+    def state(minutes: int) -> KeptState:
+        value = (f"session_window {WINDOW}", f"window {WINDOW}", "count bigint")
+        keys = (window(1, 0), window(minutes))
+        return kept("sessions", keys, (f"window {WINDOW}", "sessionStartTime timestamp"), value, COUNT)
+
+    with pytest.raises(NotCarried, match="sessions cannot be put together"):
+        plan(state(1), state(5), Wishes(), None)
+
+
 def test_sessions_are_one_table_without_their_keys_twice() -> None:
     state = sessions("k", of=(COUNT, COUNT))
 
