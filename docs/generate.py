@@ -232,6 +232,7 @@ def _type(name: str, field: FieldInfo) -> str:
         ("Registry", "mapping"),
         ("Lookup", "mapping"),
         ("TemporalJoin", "mapping"),
+        ("_by_table", "text or mapping"),
         ("dict", "mapping"),
         ("bool", "boolean"),
     ):

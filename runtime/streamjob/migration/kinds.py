@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -10,20 +10,14 @@ from pydantic import JsonValue
 from streamjob.comparison.state_forms import differences
 from streamjob.migration.aggregates import is_same_expression
 from streamjob.migration.by_name import Columns, Fitted, fit, matched
-from streamjob.migration.state import Column, Family, FamilyMigration, KeptState, Migration, NotCarried
+from streamjob.migration.state import EQUALS, Column, Family, FamilyMigration, KeptState, Migration, NotCarried
+from streamjob.migration.variables import WITH_VARIABLES, Variable, is_of_timers, variables_of
 from streamjob.migration.widening import cast, rounded_keys, widens
 from streamjob.snapshot.state_form import StateForm
 
-WITH_VARIABLES = "transformWithStateInPySparkExec"
-"""Spark's name of an operator with variables that a Python function declares."""
-
-_ON, _EQUALS = "on", " = "
+_ON = "on"
 _TIMEOUT = "timeoutTimestamp"
 _NO_TIMEOUT = "NoTimeout"
-_NO_TIME = "NoTime"
-_OF_VARIABLES = ("$ttl_", "$min_", "$count_", "$rowCounter_")
-"""How the names of the column families begin that Spark keeps for a variable, beside its own."""
-_TTL, _TIMERS = "$ttl_", ("$eventTimers_", "$procTimers_")
 
 
 def continues(before: KeptState, after: KeptState) -> bool:
@@ -106,7 +100,7 @@ def _places_of_keys(was: StateForm, now: StateForm, renames: Mapping[str, str]) 
 
 def _is_same(former: str, present: str, renames: Mapping[str, str]) -> bool:
     """Return whether two pairs of equal columns are the same; a column may have another name on one side only."""
-    was, now = former.split(_EQUALS), present.split(_EQUALS)
+    was, now = former.split(EQUALS), present.split(EQUALS)
     return len(was) == len(now) and all(
         is_same_expression(had, each, {}) or is_same_expression(had, each, renames)
         for had, each in zip(was, now, strict=True)
@@ -161,23 +155,6 @@ def _timeouts(now: str) -> str:
     return "timeouts that are set are dropped" if now == _NO_TIMEOUT else "none is set in the state that is there"
 
 
-@dataclass(frozen=True)
-class _Variable:
-    """A state variable with its tables, by how their names begin: those of its own, and an index, say.
-
-    A list has several values for a key, and a map has `userKey` in its key.
-    """
-
-    name: str
-    families: Mapping[str, Family]
-
-    @property
-    def kind(self) -> str:
-        own = self.families[""]
-        kind = "list" if own.many else "map" if any(each.name == "userKey" for each in own.key) else "value"
-        return f"{kind} that expires" if _TTL in self.families else kind
-
-
 def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
     """Return how the variables and timers of `transformWithState` follow.
 
@@ -188,9 +165,10 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
     if {before.operator, after.operator} != {WITH_VARIABLES}:
         raise NotCarried(f"state of {after.operator} is carried over only as it is")
     modes = [str(each.parameters.get("timeMode")) for each in forms(before, after)]
-    if modes[0] != modes[1] and modes[0] != _NO_TIME:
+    timers = {each.name: each for each in before.families if is_of_timers(each)}
+    if modes[0] != modes[1] and timers:
         raise NotCarried(f"its time mode was {modes[0]}, and is {modes[1]}: its timers would not be the same")
-    was, now = ({each.name: each for each in _variables(state)} for state in (before, after))
+    was, now = ({each.name: each for each in variables_of(state)} for state in (before, after))
     former = matched("it", list(was), list(now), renames)
     gone = [each for name, each in was.items() if name not in former.values()]
     added = [each for name, each in now.items() if name not in former]
@@ -204,16 +182,15 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
         _fit_variable(was[former[name]], variable, tables)
     for each in gone:
         tables.said[f"its variable {each.name!r} is dropped"] = None
-    timers = {each.name: each for each in before.families if each.name.startswith(_TIMERS)}
     for family in after.families:
         if (had := timers.get(family.name)) is not None:
             tables.fit("its timers", family, had, Columns.SAME)
-        elif family.name.startswith(_TIMERS):
+        elif is_of_timers(family):
             tables.families.append(FamilyMigration(family, None))
     return tables.migration()
 
 
-def _fit_variable(before: _Variable, after: _Variable, tables: _Tables) -> None:
+def _fit_variable(before: Variable, after: Variable, tables: _Tables) -> None:
     what = f"its variable {after.name!r}"
     if before.kind != after.kind:
         raise NotCarried(f"{what} was a {before.kind}, and is a {after.kind}")
@@ -223,18 +200,10 @@ def _fit_variable(before: _Variable, after: _Variable, tables: _Tables) -> None:
         tables.fit(what, target, before.families[prefix], Columns.OTHERS)
 
 
-def _variables(state: KeptState) -> Iterator[_Variable]:
-    families = {each.name: each for each in state.families if not each.name.startswith(_TIMERS)}
-    for name, own in families.items():
-        if not name.startswith(_OF_VARIABLES):
-            others = {prefix: families[prefix + name] for prefix in _OF_VARIABLES if prefix + name in families}
-            yield _Variable(name, {"": own, **others})
-
-
-def _check_names(gone: list[_Variable], added: list[_Variable]) -> None:
+def _check_names(gone: list[Variable], added: list[Variable]) -> None:
     for lost in gone:
         for new in added:
-            if (lost.kind, lost.families[""].value) == (new.kind, new.families[""].value):
+            if (lost.kind, lost.own.value) == (new.kind, new.own.value):
                 raise NotCarried(
                     f"its variable {lost.name!r} is gone, and {new.name!r} of its form is there: whether it is the "
                     "same under another name, only you know"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from streamjob.comparison.state_forms import arguments, differences
 from streamjob.migration import kinds
@@ -20,7 +20,7 @@ from streamjob.migration.state import (
     Wishes,
     columns_in_words,
 )
-from streamjob.migration.tables import table_of
+from streamjob.migration.tables import tables_of
 from streamjob.migration.widening import cast, rounded_keys
 from streamjob.snapshot.state_form import StateForm
 
@@ -72,18 +72,36 @@ def plan(
     Raises:
         NotCarried: it does not follow; the text says why.
     """
-    if wishes.sql is not None and wishes.of in (None, before.fingerprint):
-        return _by_query(before, after, wishes.sql)
+    given = wishes.sql if wishes.of in (None, before.fingerprint) else {}
+    if given and (others := given.keys() - tables_of(after).keys()):
+        tables = ", ".join(tables_of(after))
+        raise NotCarried(f"the queries under `migrate` are to return {', '.join(sorted(others))}, and not its {tables}")
+    was, now = (_without(each, given) for each in (before, after)) if given else (before, after)
+    found = (
+        _inferred(_Change(was, now, wishes, watermark_us, alone)) if now.families or not given else Migration((), ())
+    )
+    if wishes.sql and not given and found.gaps:
+        raise NotCarried("; ".join(found.gaps))
+    returned = tuple(FamilyMigration(each, None) for each in after.families if each not in now.families)
+    said = tuple(f"its {name} is what the query under `migrate` makes of it" for name in given)
+    return replace(found, families=(*found.families, *returned), said=(*said, *found.said), sql=given)
+
+
+def _without(state: KeptState, tables: Collection[str]) -> KeptState:
+    """Return state without some of its tables."""
+    gone = [each.target for name, table in tables_of(state).items() if name in tables for each in table.families]
+    return replace(state, families=tuple(each for each in state.families if each not in gone))
+
+
+def _inferred(change: _Change) -> Migration:
+    before, after = change.before, change.after
     if before.form is not None and after.form is not None and before.form.kind != after.form.kind:
         raise NotCarried(f"it is of the kind {before.form.kind}, and the operator keeps the kind {after.form.kind}")
     kind = "" if after.form is None else after.form.kind
     if kind not in _PLANNERS:
         raise NotCarried(f"state of the kind {kind or after.operator} is carried over only as it is")
-    _check_renames(before, wishes.renames)
-    found = _PLANNERS[kind](_Change(before, after, wishes, watermark_us, alone))
-    if wishes.sql is not None and found.gaps:
-        raise NotCarried("; ".join(found.gaps))
-    return found
+    _check_renames(before, change.wishes.renames)
+    return _PLANNERS[kind](change)
 
 
 def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
@@ -100,13 +118,6 @@ def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
                 f"`renames` says that {former!r} is called {present!r} now, and its former state has both: remove what "
                 "is left of an earlier change"
             )
-
-
-def _by_query(before: KeptState, after: KeptState, sql: str) -> Migration:
-    for each in (before, after):
-        table_of(each)
-    families = tuple(FamilyMigration(each, None) for each in after.families)
-    return Migration(families, ("its state is what the query under `migrate` makes of it",), sql=sql)
 
 
 def _aggregation(change: _Change) -> Migration:

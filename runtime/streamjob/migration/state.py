@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamjob.ids import OperatorUid
-from streamjob.job.model.spec import JobSpec
+from streamjob.job.model.spec import STATE, JobSpec
 from streamjob.snapshot.state_form import StateForm
+
+EQUALS = " = "
+"""What stands between the two expressions that a join says are equal, in its form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,12 @@ class Wishes:
 
     Args:
         renames: the present name of a column by its former one.
-        sql: a query over the table `state` that returns the new state; None to infer it.
+        sql: for a table of the new state the query over the former tables that returns it; none to infer all.
         of: the fingerprint of the state that the query is for; None for any.
     """
 
     renames: Mapping[str, str] = field(default_factory=dict)
-    sql: str | None = None
+    sql: Mapping[str, str] = field(default_factory=dict)
     of: str | None = None
 
 
@@ -81,7 +84,7 @@ def wishes_of(spec: JobSpec, uids: Set[OperatorUid]) -> Wishes:
     operators = [each for each in spec.operators if each.uid in uids]
     renames = {former: present for each in operators for former, present in each.renames.items()}
     given = next((spec.migrate[each.uid] for each in operators if each.uid in spec.migrate), None)
-    return Wishes(renames) if given is None else Wishes(renames, given.sql, given.from_)
+    return Wishes(renames) if given is None else Wishes(renames, given.sql or {}, given.from_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +124,29 @@ class Migration:
         said: what happens, a sentence each.
         gaps: what is missing or presumed afterwards, a sentence each; none if results are those of the new query over
             all input.
-        sql: the author's query; then `families` has the new tables without expressions.
+        sql: the author's queries by the tables that they return; of these, `families` has no expressions.
     """
 
     families: tuple[FamilyMigration, ...]
     said: tuple[str, ...]
     gaps: tuple[str, ...] = ()
-    sql: str | None = None
+    sql: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_words(self) -> str:
         """What happens, and what is missing afterwards."""
         return "; ".join((*self.said, *self.gaps)) or "its columns get new names"
 
+    @property
+    def query(self) -> str | None:
+        """The author's queries as one text, with the tables that they return if these are several; None without any."""
+        named = [f"{name}: {each}" for name, each in self.sql.items()]
+        return "\n".join(self.sql.values() if [*self.sql] == [STATE] else named) or None
+
     def keeps_places(self, store: str) -> bool:
         """Return whether each row of a store stays in its partition: then no rows need to be exchanged."""
         families = [each for each in self.families if each.target.store == store and each.source is not None]
-        return len(families) == 1 and families[0].keeps_keys
+        return len(families) == 1 and families[0].keeps_keys and not self.sql
 
 
 class NotCarried(Exception):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
+from streamjob.job.model.spec import STATE
 from streamjob.migration.state import Family, FamilyMigration, KeptState, Migration, columns_in_words
-from streamjob.migration.tables import STATE, TableColumn, columns_of, key_of_table, table_of
+from streamjob.migration.tables import Table, TableColumn, columns_of, quoted, tables_in_words, tables_of
 from streamjob.migration.widening import cast, widens
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_session, our_java
 
@@ -58,14 +59,21 @@ def transform(
     Raises:
         MigrationQueryRefused: the author's query is not valid, or returns other columns.
     """
-    if each.migration.sql is not None:
-        family = each.after.families[0]
-        return {(family.store, family.name): _by_query(spark, each, location, batch)}
-    return {
+    inferred = {
         (family.target.store, family.target.name): _inferred(spark, each, family, location, batch)
         for family in each.migration.families
         if family.source is not None
     }
+    # A session of its own: an operator of the job may be called as a table.
+    session = spark.newSession()
+
+    def former(table: Table) -> DataFrame:
+        rows = read_rows(session, location, each.number, table.families[0].target, batch)
+        numbered = rows.selectExpr("*", "monotonically_increasing_id() AS place")
+        return numbered.selectExpr(*[f"{column.read} AS {column.quoted}" for column in table.columns])
+
+    returned = _by_query(session, each, former)
+    return {**inferred, **{place: frame_of(spark, java_frame(frame)) for place, frame in returned.items()}}
 
 
 def read_rows(spark: SparkSession, location: str, number: int, family: Family, batch: BatchId) -> DataFrame:
@@ -77,7 +85,7 @@ def read_rows(spark: SparkSession, location: str, number: int, family: Family, b
 def shown_rows(spark: SparkSession, location: str, number: int, state: KeptState, batch: BatchId) -> DataFrame:
     """Return the rows of a state's first table with the columns `key`, and `row` as a query of the author sees it."""
     rows = read_rows(spark, location, number, state.families[0], batch)
-    columns = ", ".join(f"{each.place} AS {each.quoted}" for each in columns_of(state, state.families[0]))
+    columns = ", ".join(f"{each.read} AS {each.quoted}" for each in columns_of(state, state.families[0]))
     return rows.selectExpr("key", f"struct({columns}) AS row")
 
 
@@ -106,70 +114,74 @@ def _struct(prefix: str, expressions: Sequence[str]) -> SparkColumn:
 
 
 def check_query(spark: SparkSession, each: OperatorMigration) -> None:
-    """Check the author's query, if there is one, without the state.
+    """Check the author's queries, if there are any, without the state.
 
     Raises:
-        MigrationQueryRefused: it is not valid, or returns other columns.
+        MigrationQueryRefused: one is not valid, or returns other columns.
     """
-    if each.migration.sql is not None:
-        session = spark.newSession()
-        columns = ", ".join(f"{column.quoted} {column.type}" for column in table_of(each.before))
-        _of_query(session, each, session.createDataFrame([], columns))
-
-
-def _by_query(spark: SparkSession, each: OperatorMigration, location: str, batch: BatchId) -> DataFrame:
-    # A session of its own: an operator of the job may be called `state`.
     session = spark.newSession()
-    rows = read_rows(session, location, each.number, each.before.families[0], batch)
-    columns = [f"{column.place} AS {column.quoted}" for column in table_of(each.before)]
-    return frame_of(spark, java_frame(_of_query(session, each, rows.selectExpr(*columns))))
+
+    def empty(table: Table) -> DataFrame:
+        return session.createDataFrame([], ", ".join(f"{column.quoted} {column.type}" for column in table.columns))
+
+    _by_query(session, each, empty)
 
 
-def _of_query(session: SparkSession, each: OperatorMigration, state: DataFrame) -> DataFrame:
-    """Return what the author's query makes of the table of the former state, as `key` and `value`."""
+def _by_query(
+    session: SparkSession, each: OperatorMigration, former: Callable[[Table], DataFrame]
+) -> dict[tuple[str, str], DataFrame]:
+    """Return what the author's queries make of the former tables, by store and column family."""
+    from pyspark import StorageLevel
     from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
 
-    wanted = table_of(each.after)
-    state.createOrReplaceTempView(STATE)
-    try:
-        found = session.sql(each.migration.sql or "")
-    except PySparkException as error:
-        raise _refused(each, f"{str(error).partition(chr(10))[0]}") from error
-    columns = _ordered(each, found, wanted)
-    key, value = key_of_table(each.after), each.after.families[0].value
-    there = {column.place: expression for column, expression in zip(wanted, columns, strict=True)}
-    values = [there.get(f"value.v{number}", "CAST(NULL AS int)") for number in range(len(value))]
-    keys = [_part(there, place) for place in key]
-    return found.select(_struct("k", keys).alias("key"), _struct("v", values).alias("value"))
+    found: dict[tuple[str, str], DataFrame] = {}
+    if not each.migration.sql:
+        return found
+    wanted = tables_of(each.after)
+    for name, table in tables_of(each.before).items():
+        former(table).createOrReplaceTempView(quoted(name))
+    for name, sql in each.migration.sql.items():
+        try:
+            returned = session.sql(sql)
+        except PySparkException as error:
+            raise _refused(each, name, f"{str(error).partition(chr(10))[0]}") from error
+        table = wanted[name]
+        rows = returned.selectExpr(*_ordered(each, name, returned, table.columns))
+        if table.order:
+            rows = rows.repartition(*table.order[:-1]).sortWithinPartitions(*table.order)
+        if len(table.families) > 1:
+            # What is kept twice is the same: a query may depend on the time, or on chance.
+            rows = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
+        for family in table.families:
+            parts = [_struct("k", family.key).alias("key"), _struct("v", family.value).alias("value")]
+            many = rows.groupBy(*map(f.expr, family.by)).agg(*parts) if family.by else rows.select(*parts)
+            found[family.target.store, family.target.name] = many.select("key", "value")
+    return found
 
 
-def _part(there: Mapping[str, str], place: str) -> str:
-    if place in there:
-        return there[place]
-    column, _, field = place.rpartition(".")
-    return f"{there[column]}.{field}"
-
-
-def _ordered(each: OperatorMigration, found: DataFrame, wanted: Sequence[TableColumn]) -> list[str]:
+def _ordered(each: OperatorMigration, name: str, found: DataFrame, wanted: Sequence[TableColumn]) -> list[str]:
     """Return the expressions of the wanted columns over those that a query returns."""
     types = {field.name.lower(): field.dataType.simpleString() for field in found.schema.fields}
     if len(types) != len(found.columns) or types.keys() != {column.name.lower() for column in wanted}:
-        raise _refused(each, f"it returns ({', '.join(found.columns)})")
+        raise _refused(each, name, f"it returns ({', '.join(found.columns)})")
     for column in wanted:
         had = types[column.name.lower()]
         if not widens(_plain(had), _plain(column.type)):
-            raise _refused(each, f"its {column.name} is of type {had}, and not {column.type}")
-    return [cast(column.quoted, types[column.name.lower()], column.type) for column in wanted]
+            raise _refused(each, name, f"its {column.name} is of type {had}, and not {column.type}")
+    casts = [cast(column.quoted, types[column.name.lower()], column.type) for column in wanted]
+    return [f"{expression} AS {column.quoted}" for expression, column in zip(casts, wanted, strict=True)]
 
 
 def _plain(kind: str) -> str:
     return kind.replace(" ", "")
 
 
-def _refused(each: OperatorMigration, reason: str) -> MigrationQueryRefused:
-    wanted, former = columns_in_words(table_of(each.after)), columns_in_words(table_of(each.before))
+def _refused(each: OperatorMigration, name: str, reason: str) -> MigrationQueryRefused:
+    wanted, of = columns_in_words(tables_of(each.after)[name].columns), "" if name == STATE else f" {name!r} in"
     return MigrationQueryRefused(
-        f"The query that migrates {each.label} cannot be used: {reason}", f"select {wanted} from {STATE} {former}"
+        f"The query that migrates{of} {each.label} cannot be used: {reason}",
+        f"select {wanted} from {tables_in_words(tables_of(each.before))}",
     )
 
 

@@ -17,9 +17,10 @@ from streamjob.comparison.state_forms import differences
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import JobSpec
-from streamjob.migration.kinds import WITH_VARIABLES, continues
+from streamjob.migration.kinds import continues
 from streamjob.migration.planning import plan
 from streamjob.migration.state import Family, KeptState, NotCarried, wishes_of
+from streamjob.migration.variables import WITH_VARIABLES
 from streamjob.migration.ways_out import reason, ways_out
 from streamjob.snapshot.manifest import ChainState
 from streamjob.snapshot.state_form import StateForm

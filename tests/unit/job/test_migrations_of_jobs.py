@@ -49,12 +49,18 @@ def test_a_migration_has_a_query_and_the_form_that_it_reads(tmp_path: Path) -> N
     assert spec.migrate == {B: OF_ONE_FORM}
 
 
+def test_a_migration_may_have_a_query_for_each_table(tmp_path: Path) -> None:
+    spec = load(tmp_path, f"{{b: {{sql: {{open: '  {OLD}  ', timers: '{OLD} LIMIT 1'}}}}}}")
+
+    assert spec.migrate[B].sql == {"open": OLD, "timers": f"{OLD} LIMIT 1"}
+
+
 def test_a_migration_in_a_file_is_its_query(tmp_path: Path) -> None:
     (tmp_path / "b.sql").write_text("SELECT key, value\nFROM state WHERE value > ${var:least}\n", encoding="utf-8")
 
     spec = load(tmp_path, "{b: {sqlFile: b.sql}}", "least=3")
 
-    assert spec.migrate[B].sql == "SELECT key, value\nFROM state WHERE value > 3"
+    assert spec.migrate[B].sql == {"state": "SELECT key, value\nFROM state WHERE value > 3"}
     assert spec.migrate[B].sql_file is None
 
 
@@ -65,6 +71,10 @@ def test_a_migration_in_a_file_is_its_query(tmp_path: Path) -> None:
         ("{b: {from: 3f2a}}", "migrate.b: has `from` and no query, so it changes nothing; give it sql"),
         ("{b: {}}", "migrate.b: has no query; give it sql"),
         ("{b: {sql: SELECT 1, sqlFile: b.sql}}", "migrate.b: has both sql and sqlFile; keep one of them"),
+        ("{b: {sql: {}}}", "migrate.b: has no query; give it sql"),
+        ("{b: {sql: {open: SELECT 1, more: SELEC 1}}}", "migrate.b: its SQL for 'more' does not parse: "),
+        ("{b: {sql: {open: 1}}}", "migrate.b: sql.open must be text"),
+        ("{b: {sql: 1}}", "migrate.b: sql must be a mapping"),
         ("{b: {sql: SELEC 1}}", "migrate.b: its SQL does not parse: "),
         ("{b: {sq: SELECT 1}}", "migrate.b: has no field 'sq'; did you mean 'sql'?"),
         ("{b: {sqlFile: none.sql}}", "migrate.b: sqlFile: none.sql: there is no such file; name it relative to the"),
@@ -175,7 +185,7 @@ def test_a_rename_has_two_names(tmp_path: Path, renames: dict[str, str], said: s
 
 
 def test_a_job_in_python_says_the_same_as_its_file(tmp_path: Path) -> None:
-    job = Job("small", migrate={"b": {"from": "3f2a", "sql": OLD}, "c": MigrationSpec(sql=OLD)})
+    job = Job("small", migrate={"b": {"from": "3f2a", "sql": OLD}, "c": MigrationSpec(sql={"open": OLD})})
     job.source("a", format="rate")
     job.sql("b", inputs=["a"], sql="SELECT value FROM a", renames={"n": "total"})
     job.operator(inputs=["b"], name="c", renames={"m": "rest"})(len)
@@ -186,7 +196,7 @@ def test_a_job_in_python_says_the_same_as_its_file(tmp_path: Path) -> None:
     assert load_job(tmp_path / "job.yaml").spec == spec
     assert spec.operator("b").renames == {"n": "total"}
     assert spec.operator("c").renames == {"m": "rest"}
-    assert spec.migrate == {B: OF_ONE_FORM, C: MigrationSpec(sql=OLD)}
+    assert spec.migrate == {B: OF_ONE_FORM, C: MigrationSpec(sql={"open": OLD})}
 
 
 def test_what_changes_state_is_not_in_the_graph_of_a_snapshot() -> None:

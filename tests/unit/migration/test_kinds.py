@@ -486,11 +486,6 @@ def test_a_processor_goes_on_as_it_is_only_with_all_that_it_had_and_no_more() ->
     assert not continues(before, kept(value("a", "m int"), timers()))
 
 
-def test_a_query_is_refused_where_the_state_is_several_tables() -> None:
-    with pytest.raises(NotCarried, match="its state is not one table"):
-        plan(joined(), joined(key="bigint"), Wishes(sql="SELECT * FROM state"), None)
-
-
 @pytest.mark.parametrize(("now", "fits"), [(9, True), (11, False)])
 def test_other_keys_of_a_deduplication_do_not_hide_a_longer_delay(now: int, fits: bool) -> None:
     def state(kind: str, delay: int) -> KeptState:

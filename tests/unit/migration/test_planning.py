@@ -8,7 +8,7 @@ import pytest
 
 from streamjob.migration.planning import plan
 from streamjob.migration.state import Column, Family, KeptState, NotCarried, Wishes
-from streamjob.migration.tables import key_of_table, table_of
+from streamjob.migration.tables import tables_of
 from streamjob.snapshot.state_form import AggregateForm, KeyForm, StateForm, WindowForm
 
 MINUTE = 60_000_000
@@ -16,6 +16,9 @@ WINDOW = "struct<start:timestamp,end:timestamp>"
 COUNT = AggregateForm(
     function="Count", sql="count(1)", opaque=False, buffer=("bigint",), inputs=(), parameters={}, of=()
 )
+
+
+QUERY = {"state": "SELECT 1"}
 
 
 def columns(*each: str) -> tuple[Column, ...]:
@@ -104,23 +107,27 @@ def test_sessions_of_windows_are_not_put_together() -> None:
 def test_sessions_are_one_table_without_their_keys_twice() -> None:
     state = sessions("k", of=(COUNT, COUNT))
 
-    assert [(each.name, each.place) for each in table_of(state)] == [
+    table = tables_of(state)["state"]
+
+    assert [(each.name, each.read) for each in table.columns] == [
         ("session_window", "value.v0"),
         ("k", "value.v1"),
         ("count", "value.v2"),
         ("count_2", "value.v3"),
     ]
-    assert key_of_table(state) == ("value.v1", "value.v0.start")
+    (written,) = table.families
+    assert written.key == ("`k`", "`session_window`.start")
+    assert written.value == ("`session_window`", "`k`", "`count`", "`count_2`")
 
 
 def test_a_query_is_used_for_the_form_that_it_names_only() -> None:
     before = kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT)
     after = kept("aggregation", (key("j"),), ("j string",), ("count bigint",), COUNT)
 
-    assert plan(before, after, Wishes(sql="SELECT 1", of=before.fingerprint), None).sql == "SELECT 1"
-    assert plan(before, after, Wishes(sql="SELECT 1"), None).sql == "SELECT 1"
+    assert plan(before, after, Wishes(sql=QUERY, of=before.fingerprint), None).query == "SELECT 1"
+    assert plan(before, after, Wishes(sql=QUERY), None).query == "SELECT 1"
     with pytest.raises(NotCarried):
-        plan(before, after, Wishes(sql="SELECT 1", of="12345678"), None)
+        plan(before, after, Wishes(sql=QUERY, of="12345678"), None)
 
 
 def test_a_query_for_another_form_is_not_left_out_where_something_would_be_missing() -> None:
@@ -130,8 +137,8 @@ def test_a_query_for_another_form_is_not_left_out_where_something_would_be_missi
 
     assert plan(before, after, Wishes(), None).gaps
     with pytest.raises(NotCarried, match="begins empty"):
-        plan(before, after, Wishes(sql="SELECT 1", of="12345678"), None)
-    assert plan(after, before, Wishes(sql="SELECT 1", of="12345678"), None).sql is None
+        plan(before, after, Wishes(sql=QUERY, of="12345678"), None)
+    assert plan(after, before, Wishes(sql=QUERY, of="12345678"), None).query is None
 
 
 def test_a_rename_that_is_left_over_is_refused() -> None:

@@ -9,6 +9,7 @@ from streamjob.migration.state import Column, Family, KeptState, Wishes
 from streamjob.migration.ways_out import reason, ways_out
 
 UIDS = {OperatorUid("counts")}
+QUERY = {"state": "SELECT 1"}
 
 
 def kept(*families: str) -> KeptState:
@@ -19,10 +20,10 @@ def kept(*families: str) -> KeptState:
 def test_a_query_is_blamed_only_if_it_is_for_another_form() -> None:
     state = kept("default")
 
-    assert reason("no", state, Wishes(sql="SELECT 1", of="other")) == (
+    assert reason("no", state, Wishes(sql=QUERY, of="other")) == (
         f"no; the query under `migrate` is for the form other, and this is {state.fingerprint}"
     )
-    for wishes in (Wishes(), Wishes(sql="SELECT 1"), Wishes(sql="SELECT 1", of=state.fingerprint)):
+    for wishes in (Wishes(), Wishes(sql=QUERY), Wishes(sql=QUERY, of=state.fingerprint)):
         assert reason("no", state, wishes) == "no"
 
 
@@ -37,7 +38,27 @@ def test_a_form_can_be_copied_from_the_refusal_into_the_job_file() -> None:
     assert "selects (k string, count bigint) from state (k string, count bigint)" in ways
 
 
-def test_no_query_is_proposed_for_state_of_several_tables() -> None:
+def test_a_query_is_proposed_for_each_variable_and_the_timers() -> None:
+    of_timer = (Column("key", "struct<k:string>"), Column("expiryTimestampMs", "bigint"))
+    timers = tuple(
+        Family("default", f"$eventTimers_{name}", key, (Column("__dummy__", "void"),))
+        for name, key in {"timestampToKey": of_timer[::-1], "keyToTimestamp": of_timer}.items()
+    )
+    before = KeptState("transformWithStateInPySparkExec", None, kept("on").families)
+    after = KeptState("transformWithStateInPySparkExec", None, (*kept("on", "more").families, *timers))
+
+    ways = ways_out(UIDS, before, after)
+
+    given, _, told = ways.partition("`migrate: ")[2].partition("`")
+    queries = {"on": "x", "more": "x", "timers": "x"}
+    assert yaml.safe_load(given.replace("…", "x")) == {"counts": {"from": before.fingerprint, "sql": queries}}
+    assert told == (
+        " with queries (none for a table that follows by itself) that select on (k string, count bigint), "
+        "more (k string, count bigint), timers (k string, expires timestamp) from on (k string, count bigint)"
+    )
+
+
+def test_no_query_is_proposed_for_state_that_is_no_table() -> None:
     assert "migrate" not in ways_out(UIDS, kept("a", "b"), kept("default"))
 
 

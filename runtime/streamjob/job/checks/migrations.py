@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.model.problem import Problem
+from streamjob.job.model.spec import STATE
 from streamjob.job.model.suggest import did_you_mean
 from streamjob.job.query.sql import NotAQuery, read_query
 
@@ -42,7 +43,7 @@ def _circle(renames: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def migrations(subject: Subject) -> Iterator[Problem]:
-    """A migration belongs to an operator and has one query, which parses."""
+    """A migration belongs to an operator and has a query, or one for each table, which parse."""
     uids = [each.uid for each in subject.spec.operators]
     for uid, migration in subject.spec.migrate.items():
         part = f"migrate.{uid}"
@@ -53,11 +54,12 @@ def migrations(subject: Subject) -> Iterator[Problem]:
         elif migration.sql_file is not None:
             what = f"its sqlFile {migration.sql_file!r} cannot be read here: only a job file has other files next to it"
             yield Problem(part, what, "write the query as `sql`")
-        elif migration.sql is None:
+        elif not migration.sql:
             what = "has `from` and no query, so it changes nothing" if migration.from_ else "has no query"
             yield Problem(part, what, "give it sql: 'SELECT … FROM state'")
-        else:
+        for table, sql in (migration.sql or {}).items():
             try:
-                read_query(migration.sql, subject.spark_parser)
+                read_query(sql, subject.spark_parser)
             except NotAQuery as error:
-                yield Problem(part, f"its SQL does not parse: {error}", error.fix)
+                of = "" if table == STATE else f" for {table!r}"
+                yield Problem(part, f"its SQL{of} does not parse: {error}", error.fix)

@@ -322,6 +322,14 @@ class OperatorSpec(Node):
     )
 
 
+STATE = "state"
+"""The table that has the state of an operator, if it is one table."""
+
+
+def _by_table(value: Any) -> Any:
+    return {STATE: value} if isinstance(value, str) else value
+
+
 class MigrationSpec(Spec):
     """How the state of an operator is changed to the form that its present query needs, with `sql` or `sqlFile`."""
 
@@ -332,10 +340,17 @@ class MigrationSpec(Spec):
         description="The form of the state that the query reads, as the refusal of `streamjob check` shows it. The "
         "query does not touch state in another form. Default: any form.",
     )
-    sql: Annotated[str, AfterValidator(_dedented)] | None = Field(
+    sql: (
+        Annotated[
+            dict[str, Annotated[str, AfterValidator(_dedented)]],
+            BeforeValidator(_by_table, json_schema_input_type=str | dict[str, str]),
+        ]
+        | None
+    ) = Field(
         default=None,
-        description="A query that returns the new rows of the state from the former ones, in Spark SQL. It is used "
-        "only while the state has another form than the operator needs.",
+        description="A query that returns the new rows of the state from the former ones, in Spark SQL; or, for state "
+        "in several tables, such a query by the name of each. It is used only while the state has another form than "
+        "the operator needs.",
     )
     sql_file: str | None = Field(
         default=None,
