@@ -130,6 +130,7 @@ SET 'key' = value
 
 Sets a field of the job. `name` is required. A value that is no text in quotes goes to the end of the statement, as the
 query here does: `SET 'migrate.counts.sql' = SELECT k, sum(count) AS count FROM state GROUP BY k`.
+The query for one of several tables is `migrate.UID.sql.TABLE`.
 """
 _CONVERT = """\
 ## Conversion

@@ -140,7 +140,7 @@ def _of_variable(variable: Variable) -> Table:
     found = [Written(own, stored_key, (_struct(value), at) if variable.expires else value)]
     # Each element of a list has its own place, which also says that no key was put together from several.
     wrong = f"raise_error('elements of {quoted(variable.name)} have the same position, or none')"
-    count = f"IF(count(*) = count(DISTINCT {other[-1]}), count(*), {wrong})" if own.many else ""
+    count = f"IF(count(*) = count(DISTINCT {other[-1]}), count(*), {wrong})" if own.many else "count(*)"
     for prefix, family in variable.families.items():
         if prefix in COUNTS:
             found.append(Written(family, key, (count,), key))

@@ -13,6 +13,7 @@ from tests.integration.runtime.embedded import Life, life_in, running
 from tests.integration.runtime.graphs import BEGIN, Row, add_rows, job, source
 from tests.integration.runtime.stories import NEVER
 from tests.integration.runtime.test_migrated_kinds import BEFORE, BEHIND, HALF, KEYS, ROWS, carried, pairs
+from tests.jobs import sql
 
 from streamjob.comparison.starting import ComparedStart, compare_start
 from streamjob.errors import CannotRestore, ExitCode
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 AN_HOUR_MS = int(BEGIN.timestamp() + 3600) * 1000
+TOTALS = "SELECT k, sum({}) AS total FROM a GROUP BY k, window(at, '1 hour')"
 ALONE = ("old", 7, None, "before 7")
 COUNTED = {"count": "n INT", "listed": "n BIGINT, note STRING", "mapped": "times INT"}
 
@@ -117,6 +119,21 @@ def test_queries_put_the_variables_and_timers_of_several_keys_together(spark: Sp
     expected = [("k", len(listed), str(listed), str(mapped), "('least 0', None)", at) for at in (3, 7, 11, 15)]
     assert before.total() == 0
     assert after == Counter([*expected, ("o", 1, "[]", "[(7, 1)]", "('least 7', None)", 7)])
+
+
+def test_a_query_returns_state_of_one_table(spark: SparkSession, tmp_path: Path) -> None:
+    before, after = carried(
+        spark,
+        tmp_path,
+        sql("out", ["a"], TOTALS.format("n")),
+        sql("out", ["a"], TOTALS.format("n * 2")),
+        lambda rows: rows.total() == KEYS + 1,
+        migrate={"out": {"sql": "SELECT sum * 2 AS sum, k, window FROM state"}},
+    )
+
+    total = 2 * sum(range(ROWS // KEYS))
+    assert before.total() == 0
+    assert after == Counter([*((f"k{key}", total) for key in range(KEYS)), ("old", 14)])
 
 
 @pytest.mark.parametrize("kind", core(["", "LEFT"], "LEFT"))

@@ -125,6 +125,15 @@ def test_a_sql_file_names_the_file_of_a_migration(tmp_path: Path) -> None:
     assert load_job(tmp_path / "job.sql").spec.migrate == {OperatorUid("b-1"): MigrationSpec(sql=OLD)}
 
 
+def test_a_sql_file_may_have_a_query_for_each_table(tmp_path: Path) -> None:
+    sides = [f"SET 'migrate.b-1.sql.{name}' = {OLD}" for name in ("left_side", "right_side")]
+    (tmp_path / "job.sql").write_text(f"{IN_SQL}{'; '.join(sides)};", encoding="utf-8")
+
+    (migration,) = load_job(tmp_path / "job.sql").spec.migrate.values()
+
+    assert migration.sql == {"left_side": OLD, "right_side": OLD}
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -133,6 +142,8 @@ def test_a_sql_file_names_the_file_of_a_migration(tmp_path: Path) -> None:
         ("'migrate.b-1.sql' = SELEC 1", "line 7, column 5: migrate.b-1: its SQL does not parse: "),
         ("'migrate.b-1' = SELECT 1", "line 7, column 5: SET: has no setting 'migrate.b-1'; name the uid of a view"),
         ("'migrate.b-1.sql' = 'SELECT 1'; SET 'migrate.b-1.sql' = 'SELECT 2'", "line 7, column 41: SET: sets "),
+        ("'migrate.b-1.sql' = 'SELECT 1'; SET 'migrate.b-1.sql.a' = 'SELECT 2'", "line 7, column 41: SET: sets "),
+        ("'migrate.b-1.sql.left_side' = SELEC 1", "line 7, column 5: migrate.b-1: its SQL for 'left_side' does not"),
     ],
 )
 def test_a_wrong_migration_in_a_sql_file_is_one_problem_with_its_line(tmp_path: Path, setting: str, said: str) -> None:

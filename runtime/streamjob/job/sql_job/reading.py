@@ -173,7 +173,8 @@ class _Reader:
         elif head in _NESTED and below:
             path = (head, below)
         elif head == _MIGRATE and "." in below:
-            path = (head, *below.rsplit(".", 1))
+            uid, of_table, table = below.rpartition(".sql.")
+            path = (head, uid, "sql", table) if of_table else (head, *below.rsplit(".", 1))
         else:
             fix = did_you_mean(setting.key, [*_TOP, "checkpointing.interval", "channels.capacityBytes"], "settings")
             if head in _NESTED:
@@ -182,11 +183,12 @@ class _Reader:
                 fix = "name the uid of a view and a field, like SET 'migrate.counts.sql' = SELECT … FROM state"
             self.problem("SET", NotSql(f"has no setting {setting.key!r}", fix, setting.at))
             return
-        target = self._head
+        target: Any = self._head
         for name in path[:-1]:
             target = target.setdefault(name, {})
-        if path[-1] in target:
+        if isinstance(target, str) or path[-1] in target:
             self.problem("SET", NotSql(f"sets {setting.key!r} again", "keep one", setting.at))
+            return
         target[path[-1]] = as_field(setting.value, path)
         self._note(path[:2], setting.at)
 
