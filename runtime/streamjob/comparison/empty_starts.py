@@ -102,10 +102,12 @@ def _may_start_empty(keeper: Keeper) -> bool:
 
 
 def _only_in_a_new_chain(cause: CannotRestore, keeper: Keeper) -> CannotRestore:
+    ways = "undo the change; if a variable or a column was renamed, give the operator `renames: {former: present}`"
+    _, queries, named = cause.fix.partition("; or give the job `migrate: ")
     return type(cause)(
         f"{cause.what}; its {keeper.name} cannot start empty in a chain that has run",
-        "undo the change; if a variable or a column was renamed, give the operator `renames: {former: present}`; or "
-        "give it another uid and `chain: false`, and drop its state with --allow-non-restored-state",
+        f"{ways}{queries}{named.partition(', or give the state up with')[0]}; or give it another uid and "
+        "`chain: false`, and drop its state with --allow-non-restored-state",
     )
 
 

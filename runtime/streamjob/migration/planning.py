@@ -21,6 +21,7 @@ from streamjob.migration.state import (
     columns_in_words,
 )
 from streamjob.migration.tables import tables_of
+from streamjob.migration.variables import TTL
 from streamjob.migration.widening import cast, rounded_keys
 from streamjob.snapshot.state_form import StateForm
 
@@ -76,6 +77,9 @@ def plan(
     if given and (others := given.keys() - tables_of(after).keys()):
         tables = ", ".join(tables_of(after))
         raise NotCarried(f"the queries under `migrate` are to return {', '.join(sorted(others))}, and not its {tables}")
+    for name in given:
+        if any(each.target.name.startswith(TTL) for each in tables_of(after)[name].families):
+            raise NotCarried(f"its {name} has a time to live, and no query returns what Spark keeps for that")
     was, now = (_without(each, given) for each in (before, after)) if given else (before, after)
     found = (
         _inferred(_Change(was, now, wishes, watermark_us, alone)) if now.families or not given else Migration((), ())

@@ -119,6 +119,13 @@ def test_a_table_without_a_query_that_does_not_follow_is_refused() -> None:
         plan(before, after, Wishes(sql={"n": "SELECT 1"}), None)
 
 
+def test_a_variable_that_expires_is_not_returned_by_a_query() -> None:
+    before, after = kept(expiring("l", "n:int")), kept(expiring("l", "n:string"))
+
+    with pytest.raises(NotCarried, match="its l has a time to live"):
+        plan(before, after, Wishes(sql={"l": "SELECT 1"}), None)
+
+
 def test_timers_of_another_clock_follow_by_a_query() -> None:
     before = kept(value("n", "n int"), timers())
     after = kept(value("n", "n int"), timers(), mode="ProcessingTime")
