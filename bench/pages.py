@@ -19,6 +19,7 @@ MODULES = (
     "bench.incremental",
     "bench.kafka",
     "bench.load",
+    "bench.migrations",
     "bench.nexmark.results",
     "bench.page",
     "bench.postgresql",
