@@ -122,7 +122,9 @@ def test_a_sql_file_names_the_file_of_a_migration(tmp_path: Path) -> None:
     (tmp_path / "job.sql").write_text(f"{IN_SQL}SET 'migrate.b-1.sqlFile' = 'b.sql';", encoding="utf-8")
     (tmp_path / "b.sql").write_text(OLD, encoding="utf-8")
 
-    assert load_job(tmp_path / "job.sql").spec.migrate == {OperatorUid("b-1"): MigrationSpec(sql=OLD)}
+    assert load_job(tmp_path / "job.sql").spec.migrate == {
+        OperatorUid("b-1"): MigrationSpec.model_validate({"sql": OLD})
+    }
 
 
 def test_a_sql_file_may_have_a_query_for_each_table(tmp_path: Path) -> None:
