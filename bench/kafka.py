@@ -50,6 +50,9 @@ SIDES = {
         "streamjob, `delivery: at-least-once`, a checkpoint every 10 s", {"sinks.copy.delivery": "at-least-once"}
     ),
     "exactly once, 10 s": Side("streamjob, exactly once, a checkpoint every 10 s", {}),
+    "each batch": Side(
+        "streamjob, exactly once by `publish: batch`, a checkpoint every 10 s", {"sinks.copy.publish": "batch"}
+    ),
     "exactly once, 1 s": Side("streamjob, exactly once, a checkpoint every second", {"checkpointing.interval": "1s"}),
 }
 

@@ -184,7 +184,8 @@ returns a handle |
 | `job.lookup(name, …)` | `input`, `table`, `on`, `select`, `join`, `uid`, `watermark`, `chain`; returns a handle |
 | `job.temporal_join(name, …)` | `input`, `versions`, `on`, `select`, `join`, `valid_for`, `uid`, \
 `chain`; returns a handle |
-| `job.sink(name, …)` | `input`, `format`, `function`, `key`, `value`, `options`, `delivery`, `partition_by`, `uid` |
+| `job.sink(name, …)` | `input`, `format`, `function`, `key`, `value`, `options`, `delivery`, \
+`publish`, `partition_by`, `uid` |
 | `feedback(input, schema)` among an operator's `inputs` | the edge that closes a [loop](../how-to/loops.md) |
 
 The arguments of these calls are the fields below in `snake_case`; keys within `checkpointing`, `channels` and

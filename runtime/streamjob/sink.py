@@ -8,7 +8,7 @@ checkpoint: again after every crash in between, and again by the next owner of t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from streamjob.errors import CannotRestore, StreamJobError
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
+from streamjob.journal import JournalRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -140,10 +141,14 @@ class SinkContext:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A staged batch: its committable (None if there is nothing to commit) and the number of rows, if known."""
+    """A staged batch: its committable (None if there is nothing to commit) and the number of rows, if known.
+
+    `published` means that readers see the rows now, before the commit.
+    """
 
     committable: JsonValue
     rows: int | None = None
+    published: bool = False
 
 
 @runtime_checkable
@@ -245,6 +250,49 @@ class KnowsPublished(Protocol):
         """Return the checkpoint that was committed last, in any epoch and from any log of the job; None if not known.
 
         Called after `open`, before the first commit; by `streamjob check` after `preview` alone, if the sink has it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The number of rows of a batch, and the sum of their hashes modulo 2^64."""
+
+    rows: int
+    hash: int
+
+
+@runtime_checkable
+class PublishesBatches(Protocol):
+    """An optional interface: the sink can publish each batch at once, for `publish: batch`.
+
+    The rows and a record of the batch become visible in one transaction of the target. When a checkpoint covers
+    batches, `commit` gets `published_marker` for each, and forgets their records.
+    """
+
+    def journal(self) -> Sequence[JournalRecord]:
+        """Let no other process publish for the sink from here on; return the records that are not forgotten.
+
+        Called after `open`.
+
+        Raises:
+            UnreadableRecord: a record is damaged, or of an unknown form.
+        """
+        ...
+
+    def measure(self, batch: DataFrame) -> Measured:
+        """Compute a batch, in exactly one Spark action, and publish nothing."""
+        ...
+
+    def publish(
+        self, batch: DataFrame, record: Callable[[Measured], JournalRecord], *, always: bool = False
+    ) -> JournalRecord | None:
+        """Compute a batch, in exactly one Spark action, and publish its rows and its record; return the record.
+
+        Args:
+            batch: the rows; without any, nothing is published, and None is returned.
+            record: makes the record.
+            always: whether to publish a record without rows, too.
         """
         ...
 

@@ -17,6 +17,7 @@ USES = {
     "filesource": {"avro", "plans", "text"},
     "joins": {"plans"},
     "kafka": set(),
+    "pinning": set(),
     "plans": set(),
     "process": set(),
     "protobuf": {"records"},

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from streamjob.clock import Clock
-from streamjob.errors import JobFailed
+from streamjob.errors import CannotRestore, JobFailed, StreamJobError
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.planning.plan import ChainPlan
+from streamjob.journal import ReplayDiverged
 from streamjob.protocol.coordination.messages import ChainStatus
 from streamjob.protocol.emissions.cuts import Batch, Output
 from streamjob.telemetry.logs import within
@@ -35,6 +36,14 @@ from streamjob_runtime.chain.query_status import waits_for_data
 from streamjob_runtime.chain.sources.batch_limits import BatchLimits
 from streamjob_runtime.chain.sources.discoveries import Discoveries
 from streamjob_runtime.kafka.positions import TopicPartition
+from streamjob_runtime.pinning.batches import (
+    PinnedBatch,
+    PinnedBatchFailed,
+    WrongPinnedBatch,
+    beginning_with,
+    check_pinned,
+    check_planned,
+)
 from streamjob_runtime.spark.checkpoint_dir.compaction import DEFAULT_INTERVAL, INTERVAL, settle_intervals
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import (
     END_OF_TIME_MS,
@@ -66,6 +75,10 @@ class ChainListener(Protocol):
         """The chain is RUNNING, FINISHED, DRAINED or FAILED; a message gives the reason of a failure."""
         ...
 
+    def cannot_continue(self, chain: ChainUid, error: CannotRestore) -> None:
+        """The chain has failed in a way that every restart would repeat."""
+        ...
+
     def has_output(self) -> None:
         """The chain's first batch with output for a sink in this epoch has been emitted."""
         ...
@@ -81,6 +94,7 @@ class ChainStart:
         batch: the batch after which it continues, NO_BATCH for none.
         watermarks: its inputs' watermarks after that batch, in ms since 1970.
         partitions: those of the inputs' partitions.
+        pinned: the batches that it then runs as they ran before; it goes on by itself behind them.
     """
 
     checkpoint: Path
@@ -88,6 +102,7 @@ class ChainStart:
     batch: BatchId = NO_BATCH
     watermarks: Mapping[OperatorUid, int] = field(default_factory=dict)
     partitions: Mapping[OperatorUid, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    pinned: tuple[PinnedBatch, ...] = ()
 
 
 class Chain:
@@ -102,6 +117,7 @@ class Chain:
 
     Raises:
         StreamJobError: a sink cannot take the query's rows.
+        WrongPinnedBatch: the pinned batches cannot follow one another in this chain.
     """
 
     def __init__(
@@ -121,6 +137,7 @@ class Chain:
         idle_chains: IdleChains | None = None,
     ) -> None:
         output.check(dataflow.output)
+        check_pinned(plan.uid, start.batch, len(dataflow.sources), start.pinned)
         self.uid = plan.uid
         self.dataflow = dataflow
         self.checkpoint = start.checkpoint
@@ -130,6 +147,7 @@ class Chain:
         self._in_loop = bool(plan.loop)
         self._emission = emission
         self._start = start
+        self._last_pinned = BatchId(start.batch + len(start.pinned))
         self._clock = clock
         self._listener = listener
         self._place = place
@@ -175,6 +193,12 @@ class Chain:
         """The last emitted batch, NO_BATCH before the first."""
         return self._emission.last_emitted(self.uid)
 
+    @property
+    def replaying(self) -> tuple[int, int] | None:
+        """How many of its pinned batches have been emitted, and how many there are; None once all have."""
+        pinned, emitted = len(self._start.pinned), self.last_emitted - self._start.batch
+        return (emitted, pinned) if pinned and emitted < pinned else None
+
     def watermarks_now(self) -> Mapping[OperatorUid, int]:
         """Return the inputs' current watermarks, or those before the flush; none before the query runs."""
         if self._flush_behind is not None:
@@ -184,7 +208,7 @@ class Chain:
     def waits(self) -> bool:
         """Return whether it has read all that there is, given that its sources end with what they have."""
         query, emitted = self._query, self.last_emitted
-        if self.ended or self.bounded or query is None or not self.discoveries.are_read:
+        if self.ended or self.bounded or query is None or self.replaying or not self.discoveries.are_read:
             return self.ended
         if self._taken_behind is None:
             # The batch that runs may have taken the last files.
@@ -220,7 +244,7 @@ class Chain:
         Call it for all chains under one hold of the emission lock, so that their event time continues from one moment.
         """
         with self._emission.lock:
-            self.event_time.freeze_behind(self.last_emitted)
+            self.event_time.freeze_behind(max(self.last_emitted, self._last_pinned))
         self._draining.set()
 
     def stop(self, timeout: float) -> bool:
@@ -273,7 +297,8 @@ class Chain:
             if self._start.batch != NO_BATCH:
                 wanted = self._spark.conf.get(INTERVAL, None)
                 settle_intervals(self.checkpoint, DEFAULT_INTERVAL if wanted is None else int(wanted))
-                if self._has_state(self._start.batch):
+                # Behind a pinned batch, Spark decides from memory, as it did before.
+                if self._has_state(self._start.batch) and not self._start.pinned:
                     force_batch(self.checkpoint, self._now_ms())
             self.discoveries.start(self._start.batch, self._clock)
             self._execute(by_itself=self._ends_by_itself)
@@ -301,10 +326,20 @@ class Chain:
             self._listener.status_changed(self.uid, ChainStatus.DRAINED if drained else ChainStatus.FINISHED, "")
         except Exception as error:
             # After a stop, the end of the query is expected, whatever its cause.
-            if not self._stopped.is_set():
-                self._listener.status_changed(self.uid, ChainStatus.FAILED, describe(error, self.checkpoint))
+            if self._stopped.is_set():
+                return
+            if isinstance(error, ReplayDiverged | WrongPinnedBatch):
+                self._listener.cannot_continue(self.uid, error)
+            else:
+                self._listener.status_changed(self.uid, ChainStatus.FAILED, self._described(error))
         finally:
             self.discoveries.stop()
+
+    def _described(self, error: Exception) -> str:
+        reason = describe(error, self.checkpoint)
+        if self.replaying is None or isinstance(error, StreamJobError):
+            return reason
+        return str(PinnedBatchFailed(self.uid, BatchId(self.last_emitted + 1), reason))
 
     @property
     def _ends_by_itself(self) -> bool:
@@ -320,7 +355,9 @@ class Chain:
         )
         writer = writer.trigger(availableNow=True) if by_itself else writer.trigger(processingTime="0 seconds")
         self._query_known.clear()
-        self._query = writer.start()
+        # A flush begins with nothing: it comes behind all pinned batches.
+        with beginning_with(self._spark, self.uid, () if self._queries else self._start.pinned):
+            self._query = writer.start()
         self._queries.append(self._query)
         self._query_known.set()
         if self._stopped.is_set():
@@ -365,6 +402,8 @@ class Chain:
 
     def _has_read_all(self) -> bool:
         """Return whether there will be no more data for the chain to read."""
+        if self.replaying is not None:
+            return False
         with self._emission.lock:
             self._close_gate_if_over()
             return self._gate.closed or (self.bounded and self._emission.input_ended(self.uid))
@@ -446,11 +485,13 @@ class Chain:
         if self._stopped.is_set():
             raise JobFailed(f"chain {self.uid!r} was stopped before its batch began")
         self._before_batch()
+        if replayed := self.replaying:
+            check_planned(self.uid, self._start.pinned[replayed[0]], self.checkpoint)
         with self._emission.lock:
             previous = self.last_emitted
             self._note_watermarks(previous)
             self._emission.committed(self.uid, previous)
-            if self._reading:
+            if self._reading and not replayed:
                 self._close_gate_if_over()
                 self._close_gate_if_only_time_passes(batch)
             self._gate.enter(batch)
@@ -465,6 +506,7 @@ class Chain:
         self._watermarks.advance(query, {**self._watermarks_of_channels(consumed), **ahead})
         if self.output.has_readers:
             self._emission.wait_for_room(self.uid, self._stopped.is_set)
+        self.output.wait_for_room(self._stopped.is_set)
         if self._placed is not query:
             self._place(query, batch)
             self._placed = query
@@ -495,6 +537,8 @@ class Chain:
     def _reads_nothing_more(self, batch: BatchId, previous: BatchId) -> bool:
         """Return whether a batch is the first one behind which there is nothing more to read."""
         if not (self._reading and self._ends_by_itself) or self._flush_behind is not None or self._draining.is_set():
+            return False
+        if batch < self._last_pinned:
             return False
         if not self.dataflow.watermark_nodes or batch <= self._start.batch + 1 or not self._has_state(previous):
             return False

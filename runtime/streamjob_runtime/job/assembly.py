@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamjob.clock import Clock
 from streamjob.comparison.verdicts import Finding, Verdict
-from streamjob.errors import InvalidInput
-from streamjob.ids import ChainUid, OperatorUid
+from streamjob.errors import InvalidInput, refuse
+from streamjob.ids import NO_BATCH, ChainUid, OperatorUid
 from streamjob.job.loading.load import LoadedJob
+from streamjob.job.model.spec import BATCH
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.loops import loops_of
 from streamjob.job.planning.plan import ChainPlan, Plan
@@ -23,13 +25,17 @@ from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
 from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.chain.emissions.feedback import check_declared, declared
 from streamjob_runtime.chain.emissions.outputs import ChainOutput, Outputs
+from streamjob_runtime.chain.emissions.publishing import batch_plan
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 from streamjob_runtime.chain.functions.sql_functions import register_functions
 from streamjob_runtime.chain.idle_inputs import IdleChains
 from streamjob_runtime.chain.sources.batch_limits import channel_bounds
 from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowledges, FinishedChain, Nodes
+from streamjob_runtime.job.output_recovery import Journals, check_unchanged
 from streamjob_runtime.kafka.starting import KafkaStart
 from streamjob_runtime.kafka.topic_ids import KnownTopics
+from streamjob_runtime.pinning.batches import PinnedBatch
+from streamjob_runtime.pinning.dependence import unsteady
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.tables.static import StaticTables
 
@@ -39,6 +45,10 @@ if TYPE_CHECKING:
     from streamjob_runtime.executors.driver.state import StateOnExecutors
 
 log = logging.getLogger("streamjob")
+
+
+class NotSteady(InvalidInput):
+    """A sink is to publish each batch, and the query of its rows depends on more than its input."""
 
 
 class ColumnsOfOneName(InvalidInput):
@@ -71,6 +81,7 @@ class Assembler:
         clock: seconds since 1970.
         state: the processes that have the chains' state and segments; None if this one has.
         starts: where the Kafka sources begin; one that is missing begins by its options.
+        journals: what sinks have published behind the checkpoint; None if they have published nothing.
         available_now: whether the sources end with what is there when the epoch starts.
     """
 
@@ -85,8 +96,10 @@ class Assembler:
         starts: Mapping[OperatorUid, KafkaStart] | None = None,
         topics: Mapping[OperatorUid, KnownTopics] | None = None,
         *,
+        journals: Journals | None = None,
         available_now: bool = False,
     ) -> None:
+        self._journals = journals
         self._available_now = available_now
         self._starts = starts
         self._topics = topics
@@ -129,7 +142,7 @@ class Assembler:
         idle_chains = IdleChains(emission, possible=may_be_idle(self._loaded.spec))
         chains: dict[ChainUid, Chain] = {}
         acknowledgers: dict[ChainUid, Acknowledges] = {}
-        for chain, dataflow in self._dataflows(spark, tables):
+        for chain, dataflow in self._steady_dataflows(spark, tables):
             restoration.restore(emissions, chain.uid)
             nodes = _nodes(chain)
             state = restoration.state(chain.uid)
@@ -137,13 +150,14 @@ class Assembler:
                 own = state.model_copy(update={"uid": chain.uid, "operators": nodes.all})
                 acknowledgers[chain.uid] = FinishedChain(own, nodes, restoration.sources)
                 continue
+            start = self._take_over(spark, chain, dataflow)
             chains[chain.uid] = made = Chain(
                 plan=chain,
                 spark=spark,
                 dataflow=dataflow,
-                output=ChainOutput(outputs.of(nodes.sinks), streams.get(chain.uid), outputs.meters),
+                output=self._output(chain, outputs, start),
                 emission=emission,
-                start=self._take_over(spark, chain, dataflow),
+                start=self._replaying(chain, outputs, start),
                 clock=self._clock,
                 listener=listener,
                 place=self._place(spark, chain),
@@ -155,6 +169,35 @@ class Assembler:
             segments = {producer: self._workdir.segments(producer) for producer in streams_at_hand}
             acknowledgers[chain.uid] = Acknowledger(made, nodes, segments, emission, self._state, self._topics)
         return Assembled(chains, finished, acknowledgers, emission, streams, tables)
+
+    def _check_steady(self, spark: SparkSession, chain: ChainPlan, dataflow: Dataflow) -> None:
+        """Refuse a query whose batches would give other rows when they run again, if a sink publishes each batch."""
+        publishing = [each.name for each in chain.sinks if each.publish == BATCH]
+        if not publishing:
+            return
+        found = unsteady(spark, dataflow.output, dataflow.output_mode, on_executors=self._state is not None)
+        who = f"Sink {publishing[0]!r} cannot publish each batch of {chain.output!r}, which could not run again alike:"
+        refuse(NotSteady, who, ((each.what, f"{each.fix}; or leave publish: batch out") for each in found))
+
+    def _output(self, chain: ChainPlan, outputs: Outputs, start: ChainStart) -> ChainOutput:
+        sinks = _nodes(chain).sinks
+        publishers = {uid: each for uid, each in outputs.publishers.items() if uid in sinks}
+        plan_of = partial(batch_plan, start.checkpoint)
+        return ChainOutput(outputs.of(sinks), self._streams.get(chain.uid), outputs.meters, publishers, plan_of)
+
+    def _replaying(self, chain: ChainPlan, outputs: Outputs, start: ChainStart) -> ChainStart:
+        """Return a start with the batches that have been published behind the checkpoint, which run again."""
+        restored = self._restoration.restored
+        if self._journals is None or restored is None:
+            return start
+        state = restored.base(chain.uid)
+        replay = self._journals.replay(_nodes(chain).sinks, NO_BATCH if state is None else state.batch)
+        rewritten = state is not None and state.batch != start.batch
+        check_unchanged(replay, restored.manifest, self._graph, chain.uids(), rewritten=rewritten)
+        for uid, published in replay.published.items():
+            outputs.publishers[uid].replay(published)
+        pinned = tuple(PinnedBatch(batch, plan.entry({})) for batch, plan in replay.plans.items())
+        return replace(start, pinned=pinned)
 
     def _place(self, spark: SparkSession, chain: ChainPlan) -> Place:
         """Return what decides where a chain's queries open their state."""
@@ -182,7 +225,7 @@ class Assembler:
         try:
             return tuple(
                 finding
-                for chain, dataflow in self._dataflows(spark, tables)
+                for chain, dataflow in self._steady_dataflows(spark, tables)
                 for finding in (
                     *restoration.match_state(spark, self._loaded.spec, self._graph, chain, dataflow),
                     *(() if restoration.is_finished(chain.uid) else preview(chain, dataflow)),
@@ -192,6 +235,11 @@ class Assembler:
             for stream in self._streams.values():
                 stream.close()
             tables.close()
+
+    def _steady_dataflows(self, spark: SparkSession, tables: StaticTables) -> Iterator[tuple[ChainPlan, Dataflow]]:
+        for chain, dataflow in self._dataflows(spark, tables):
+            self._check_steady(spark, chain, dataflow)
+            yield chain, dataflow
 
     def _dataflows(self, spark: SparkSession, tables: StaticTables) -> Iterator[tuple[ChainPlan, Dataflow]]:
         plan, streams = self._plan, self._streams

@@ -46,7 +46,14 @@ from streamjob_runtime.job.bad_input_errors import bad_input_in
 from streamjob_runtime.job.coordination import Coordination
 from streamjob_runtime.job.epoch_directories import drop_epochs
 from streamjob_runtime.job.first_positions import FirstPositions
-from streamjob_runtime.job.output_recovery import check_published, open_outputs, recover_output
+from streamjob_runtime.job.output_recovery import (
+    Journals,
+    check_published,
+    open_outputs,
+    published_by_batch,
+    recover_journals,
+    recover_output,
+)
 from streamjob_runtime.job.targets import check_targets
 from streamjob_runtime.job.what_is_there import LOOK_SECONDS, WhatIsThere
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
@@ -187,6 +194,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         self._what_is_there: WhatIsThere | None = None
         self._positions: Mapping[OperatorUid, JsonValue] = {}
         self._migrations: list[MigrationRecord] = []
+        self._journals: Journals | None = None
 
     @property
     def held(self) -> Path | None:
@@ -230,7 +238,8 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         if resolution.manifest is not None and not finished and not self._coordination.stop_completed:
             # Before the sinks: a refused job must not claim a sink's path.
             max_parallelism = self._compare(resolution)
-        outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
+        before = published_by_batch(resolution.manifest)
+        outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters, before)
         try:
             with self._start.part("recover output"):
                 if resolution.manifest is not None and not resolution.fork and not finished:
@@ -246,6 +255,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
                     "This start is a fork: the job does not continue from the log's last completion. Output "
                     "published since then stays published, and is published again."
                 )
+            self._journals = recover_journals(self._ledger, outputs, resolution, self._restore_from.snapshot)
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:
             outputs.close()
@@ -313,7 +323,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
             executors.segments.begin(self._ledger.epoch, home, restoration.segments(), self._ledger.log.lend)
         begun = {uid: Positions(each.offsets, each.ends) for uid, each in starts.items() if each.ends}
         self._view = replace(self._view, begun=begun)
-        topics = known_topics(spark, job.loaded, job.plan, starts, self._cannot_continue)
+        topics = known_topics(spark, job.loaded, job.plan, starts, self.cannot_continue)
         assembler = Assembler(
             job.loaded,
             job.plan,
@@ -323,6 +333,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
             state,
             starts,
             topics,
+            journals=self._journals,
             available_now=job.available_now,
         )
         with self._start.part("assemble"):
@@ -337,7 +348,10 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         self._reporter = report_offsets(spark, job.loaded, job.namespace, job.name, job.offset_reports)
         try:
             with nullcontext() if executors is None else executors.followed(self._chain_failed, self._restart):
-                begins = any(each.first for each in starts.values())
+                # Every published batch has to continue a checkpoint.
+                begins = any(each.first for each in starts.values()) or (
+                    self._journals is None and any(outputs.publishers)
+                )
                 return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir, begins=begins)
         finally:
             assembled.close()
@@ -413,7 +427,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
     def _chain_failed(self, chain: ChainUid, message: str) -> None:
         self.status_changed(chain, m.ChainStatus.FAILED, message)
 
-    def _cannot_continue(self, chain: ChainUid, error: CannotRestore) -> None:
+    def cannot_continue(self, chain: ChainUid, error: CannotRestore) -> None:
         """End the job with an error: another epoch would end with it, too."""
         self._cause = error
         self._chain_failed(chain, error.what)

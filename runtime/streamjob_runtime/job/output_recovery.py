@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from streamjob.errors import CannotRestore
-from streamjob.ids import CheckpointId, Key, OperatorUid
+from streamjob.ids import BatchId, CheckpointId, Key, OperatorUid
+from streamjob.job.model.spec import BATCH
 from streamjob.job.planning.plan import Plan
+from streamjob.journal import JournalRecord, Replay, published_marker, replay_of
 from streamjob.protocol.log.restore import LATEST, NONE, Resolution
 from streamjob.sink import Sink
 from streamjob.snapshot import keys
+from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import Store
 from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
+from streamjob_runtime.chain.emissions.publishing import BatchPublisher
 from streamjob_runtime.checkpointing.ledger import Ledger
 from streamjob_runtime.sinks.checking.left_staged import left_staged
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
@@ -23,10 +27,115 @@ from streamjob_runtime.sinks.meter import SinkMeters
 log = logging.getLogger("streamjob")
 
 
-def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters) -> Outputs:
-    """Return the sinks of all chains, opened and metered. Raises the errors of `build_sink`."""
-    sinks = {sink.uid: build_sink(sink, surroundings) for chain in plan.chains for sink in chain.sinks}
-    return Outputs(sinks, meters)
+@dataclass(frozen=True, slots=True)
+class Journals:
+    """The records of published batches that continue a checkpoint, by sink."""
+
+    records: Mapping[OperatorUid, Sequence[JournalRecord]]
+    checkpoint: CheckpointId
+
+    def replay(self, sinks: Iterable[OperatorUid], batch: BatchId) -> Replay:
+        """Return what the chain of some sinks has to run again behind a batch. Raises JournalIncomplete."""
+        return replay_of({uid: self.records[uid] for uid in sinks if uid in self.records}, self.checkpoint, batch)
+
+
+def open_outputs(
+    plan: Plan,
+    surroundings: SinkSurroundings,
+    meters: SinkMeters,
+    published_before: frozenset[OperatorUid] = frozenset(),
+) -> Outputs:
+    """Return the sinks of all chains, opened and metered. Raises the errors of `build_sink`.
+
+    Args:
+        published_before: those that published each batch in the snapshot.
+    """
+    specs = [sink for chain in plan.chains for sink in chain.sinks]
+    sinks = {sink.uid: build_sink(sink, surroundings) for sink in specs}
+    publishers = {
+        each.uid: BatchPublisher(each.uid, sinks[each.uid], surroundings.epoch, publishes=each.publish == BATCH)
+        for each in specs
+        if each.publish == BATCH or each.uid in published_before
+    }
+    return Outputs(sinks, meters, publishers)
+
+
+def published_by_batch(manifest: Manifest | None) -> frozenset[OperatorUid]:
+    """Return the sinks of a snapshot that published each batch, so that they may have a journal."""
+    sinks = () if manifest is None else manifest.graph.get("sinks", ())
+    return frozenset(OperatorUid(each["uid"]) for each in sinks if each.get("publish") == BATCH)
+
+
+class ChangedBeforeReplay(CannotRestore):
+    """A job was changed while batches were published behind its checkpoint, which have to run again as they did."""
+
+
+def check_unchanged(
+    replay: Replay, manifest: Manifest, graph: Mapping[str, Any], uids: Iterable[OperatorUid], *, rewritten: bool
+) -> None:
+    """Check that the batches of a chain can run again as they did.
+
+    Args:
+        manifest: the snapshot that they follow.
+        graph: the graph of the job.
+        uids: the parts of the chain.
+        rewritten: whether its state has another number of partitions than in the snapshot.
+
+    Raises:
+        ChangedBeforeReplay: a part of the chain has changed since.
+    """
+    if not replay.plans:
+        return
+    wanted = frozenset(uids)
+    was, now = (
+        {each["uid"]: each for kind in ("sources", "operators") for each in of.get(kind, ()) if each["uid"] in wanted}
+        for of in (manifest.graph, graph)
+    )
+    changed = sorted(uid for uid in was.keys() | now.keys() if was.get(uid) != now.get(uid))
+    if changed or rewritten:
+        sinks = ", ".join(sorted(uid for uid, published in replay.published.items() if published))
+        what = f"{', '.join(changed)} changed" if changed else "maxParallelism changed"
+        raise ChangedBeforeReplay(
+            f"sink {sinks} has published {len(replay.plans)} batches behind checkpoint {manifest.id}, which have to "
+            f"run again as they did, and {what} since",
+            "start the job as it was, and stop it with a savepoint: then change it; or start with --from and the "
+            "checkpoint: what was published since stays, and is published again",
+        )
+
+
+class JournalBeyondTheLog(CannotRestore):
+    """A sink has published batches of which the job's log does not know the checkpoint."""
+
+
+def recover_journals(ledger: Ledger, outputs: Outputs, resolution: Resolution, wanted: str) -> Journals | None:
+    """Return the journals of the sinks that publish each batch, which continue the checkpoint that the job starts from.
+
+    A start from another snapshot than the newest one is a person's decision to publish again: the journals are emptied.
+
+    Returns:
+        None if the job must complete a checkpoint before it publishes anything.
+
+    Raises:
+        JournalBeyondTheLog: batches were published that no snapshot leads to.
+        StreamJobError: what the sinks raise.
+    """
+    journals = {uid: publisher.journal() for uid, publisher in outputs.publishers.items()}
+    if resolution.manifest is not None and resolution.record is not None and not resolution.fork:
+        return Journals(journals, resolution.manifest.id)
+    for uid, records in journals.items():
+        if not records:
+            continue
+        if wanted == LATEST:
+            raise JournalBeyondTheLog(
+                f"sink {uid} has published {len(records)} batches behind a checkpoint, and the log at "
+                f"{ledger.store.uri} names none",
+                f"name the location that the job had; or bring the log back; or start with --from {NONE}: what was "
+                "published stays, and is published again",
+            )
+        log.warning("Sink %s: the %d batches that it published last are published again", uid, len(records))
+        markers = tuple(published_marker(each.batch) for each in records)
+        outputs.commit(resolution.last_id, [SinkState(uid=uid, committables=markers)])
+    return None
 
 
 class PublishedBeyondTheLog(CannotRestore):

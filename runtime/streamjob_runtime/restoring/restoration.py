@@ -294,6 +294,11 @@ class Restoration:
         return self._states[chain]
 
     @property
+    def restored(self) -> Restored | None:
+        """The snapshot; None for a fresh start."""
+        return self._restored
+
+    @property
     def sources(self) -> tuple[SourceState, ...]:
         """The positions of the sources."""
         return () if self._restored is None else self._restored.manifest.sources

@@ -18,7 +18,19 @@ from streamjob.job.connectors.kafka_source import subject_of
 from streamjob.job.connectors.options import encodings_of, option
 from streamjob.job.model.encoding_spec import BINARY, Encoding
 from streamjob.job.model.spec import SinkSpec
-from streamjob.sink import ChecksSchema, KnowsPublished, KnowsTarget, Previews, Rescues, Sink, SinkContext, Staged
+from streamjob.journal import JournalRecord
+from streamjob.sink import (
+    ChecksSchema,
+    KnowsPublished,
+    KnowsTarget,
+    Measured,
+    Previews,
+    PublishesBatches,
+    Rescues,
+    Sink,
+    SinkContext,
+    Staged,
+)
 from streamjob_runtime.kafka.schemas import SchemaRegistry, avro_schema_of, check_compiler, encoded, encoder
 from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.rehearsing import Rehearses
@@ -82,12 +94,34 @@ class EncodingSink:
 
     def stage(self, batch: DataFrame, batch_id: BatchId) -> Staged:
         """Stage the encoded rows; raises the errors of the other sink."""
+        return self._inner.stage(self._readable(batch), batch_id)
+
+    def journal(self) -> Sequence[JournalRecord]:
+        """Return the journal of the other sink; raises its errors."""
+        return self._publishing.journal()
+
+    def measure(self, batch: DataFrame) -> Measured:
+        """Measure the encoded rows; raises the errors of the other sink."""
+        return self._publishing.measure(self._readable(batch))
+
+    def publish(
+        self, batch: DataFrame, record: Callable[[Measured], JournalRecord], *, always: bool = False
+    ) -> JournalRecord | None:
+        """Publish the encoded rows; raises the errors of the other sink."""
+        return self._publishing.publish(self._readable(batch), record, always=always)
+
+    @property
+    def _publishing(self) -> PublishesBatches:
+        assert isinstance(self._inner, PublishesBatches)
+        return self._inner
+
+    def _readable(self, batch: DataFrame) -> DataFrame:
         encodings = encodings_of(self._spec)
         plain = _OF_KAFKA - encodings.keys()
         form = next((each.format for each in encodings.values() if each.format != "text"), "text")
         names = [name for name in batch.columns if name not in plain]
         batch = readable_rows(batch, f"sink {self._spec.name}", form, names=names)
-        return self._inner.stage(self._encoded(batch, self._writing), batch_id)
+        return self._encoded(batch, self._writing)
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Commit the other sink; raises its errors."""

@@ -194,7 +194,9 @@ _OURS: Mapping[tuple[str, str], Callable[[SinkSpec, SinkSurroundings], Sink]] = 
     (delta.FORMAT, "exactly-once"): _delta_sink,
     (iceberg.FORMAT, "exactly-once"): _iceberg_sink,
     (jdbc.FORMAT, "at-least-once"): lambda spec, _: JdbcSink(spec.name),
-    (kafka_source.FORMAT, "exactly-once"): lambda spec, surroundings: KafkaSink(spec.name, surroundings.spark),
+    (kafka_source.FORMAT, "exactly-once"): lambda spec, surroundings: KafkaSink(
+        spec.name, surroundings.spark, publishes_batches=spec.publish == "batch"
+    ),
     (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
 }
 """By format and delivery. Files have a sink of their own, and all others are Spark's."""

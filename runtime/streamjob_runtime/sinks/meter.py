@@ -84,7 +84,7 @@ class SinkMeter:
         with self._lock:
             figures = self._figures
             committed = figures.committed_rows
-            if staged.committable is None:
+            if staged.committable is None or staged.published:
                 committed = _sum(committed, staged.rows)
             else:
                 self._waiting[_identity(staged.committable)] = staged.rows

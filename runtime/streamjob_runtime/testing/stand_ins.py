@@ -50,6 +50,7 @@ def under_test(spec: JobSpec, feeds: Path, columns: Mapping[str, str], collected
                 "function": None,
                 "options": {collecting.OPTION: collected[sink.name]},
                 "partition_by": (),
+                "publish": "checkpoint",
             }
         )
         for sink in spec.sinks

@@ -102,6 +102,7 @@ def test_the_graph_says_all_that_a_restore_needs() -> None:
                 "format": "parquet",
                 "options": {"path": "/jobs/out"},
                 "delivery": "exactly-once",
+                "publish": "checkpoint",
                 "partitionBy": [],
             },
             {
@@ -111,6 +112,7 @@ def test_the_graph_says_all_that_a_restore_needs() -> None:
                 "format": "console",
                 "options": {},
                 "delivery": "at-least-once",
+                "publish": "checkpoint",
                 "partitionBy": [],
             },
         ],

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from streamjob.errors import CannotRestore
 from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.coordination.messages import ChainStatus
@@ -31,6 +32,9 @@ class Listener(ChainListener):
 
     def status_changed(self, chain: ChainUid, status: ChainStatus, message: str) -> None:
         self._statuses.append(status)
+
+    def cannot_continue(self, chain: ChainUid, error: CannotRestore) -> None:
+        self._statuses.append(ChainStatus.FAILED)
 
     def has_output(self) -> None:
         pass

@@ -85,6 +85,7 @@ class AsSink:
         upserts: it has `mode: upsert`.
         replaces: it has `mode: replace`.
         partitions: it takes `partitionBy`.
+        batches: it has `publish: batch`.
         output_modes: those whose rows it may get when it delivers at least once, and does not replace rows by key.
         known: the names of all options, where no `problems` tell; None if nobody knows them.
         extra: the extra that has the packages of our own sink.
@@ -97,6 +98,7 @@ class AsSink:
     upserts: bool = False
     replaces: bool = False
     partitions: bool = False
+    batches: bool = False
     output_modes: tuple[str, ...] = ("append",)
     known: frozenset[str] | None = None
     extra: str | None = None

@@ -62,6 +62,7 @@ CONNECTOR = Connector(
     sink=AsSink(
         deliveries=BOTH_DELIVERIES,
         upserts=True,
+        batches=True,
         output_modes=("append", "update"),
         options=kafka_sink.KafkaSinkFields,
         problems=_of_sink,

@@ -359,6 +359,10 @@ class MigrationSpec(Spec):
     )
 
 
+BATCH = "batch"
+"""The value of `publish` for sinks whose rows are visible with each batch."""
+
+
 class SinkSpec(Node):
     """An output."""
 
@@ -386,6 +390,11 @@ class SinkSpec(Node):
     delivery: Delivery = Field(
         default_factory=lambda data: default_delivery(data.get("format", ""), data.get("options", {})),
         description="`exactly-once` or `at-least-once`. Default: `exactly-once` if the format supports it.",
+    )
+    publish: Literal["checkpoint", "batch"] = Field(
+        default="checkpoint",
+        description="When readers see rows: with the `checkpoint` that covers them, or with each `batch`. "
+        "[How to](../how-to/publish-each-batch.md).",
     )
     partition_by: tuple[str, ...] = Field(
         default=(), description="Columns to partition the output by; files and Delta tables only."

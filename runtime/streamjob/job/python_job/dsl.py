@@ -340,6 +340,7 @@ class Job:
         value: Encoding | Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         delivery: Delivery | None = None,
+        publish: Literal["checkpoint", "batch"] | None = None,
         partition_by: Iterable[str] = (),
         uid: str | None = None,
     ) -> None:
@@ -355,6 +356,7 @@ class Job:
             value: how to encode the values of Kafka: `{"format": "json"}`.
             options: the sink's options.
             delivery: `exactly-once` or `at-least-once`; default exactly-once if the format supports it.
+            publish: when readers see rows: with the `checkpoint` that covers them (default), or with each `batch`.
             partition_by: columns that become directories; for file formats only.
             uid: its identity in snapshots; default the name.
         """
@@ -369,6 +371,7 @@ class Job:
                 value=_as_file(value),
                 options=dict(options) if options else None,
                 delivery=delivery,
+                publish=publish,
                 partitionBy=list(partition_by) or None,
             )
         )

@@ -13,10 +13,12 @@ from pydantic import JsonValue
 
 from streamjob.errors import InvalidInput
 from streamjob.ids import BatchId, CheckpointId, OperatorUid
+from streamjob.journal import BatchPlan
 from streamjob.protocol.emissions.channels import Segment
 from streamjob.sink import ChecksSchema, CommitsTogether, KnowsPublished, KnowsTarget, Sink, Staged
 from streamjob.snapshot.manifest import SinkState
 from streamjob_runtime.chain.channels.stream import Stream
+from streamjob_runtime.chain.emissions.publishing import BatchPublisher
 from streamjob_runtime.sinks.meter import SinkMeters
 from streamjob_runtime.sinks.rows.spool import stage_in_all
 from streamjob_runtime.sinks.rows.unavailable import KeepsUnavailable, available
@@ -41,14 +43,23 @@ class ChainOutput:
     Args:
         sinks: the chain's sinks by uid, opened.
         stream: the stream for other chains; None if there are none.
+        publishers: publish the batches of some of the sinks.
+        plan_of: returns the plan of a batch.
 
     `rows` counts the written rows; it is None once the number was unknown for a batch.
     """
 
     def __init__(
-        self, sinks: Mapping[OperatorUid, Sink], stream: Stream | None = None, meters: SinkMeters | None = None
+        self,
+        sinks: Mapping[OperatorUid, Sink],
+        stream: Stream | None = None,
+        meters: SinkMeters | None = None,
+        publishers: Mapping[OperatorUid, BatchPublisher] | None = None,
+        plan_of: Callable[[BatchId], BatchPlan] | None = None,
     ) -> None:
         self._sinks = dict(sinks)
+        self._publishers = dict(publishers or {})
+        self._plan_of = plan_of
         self._stream = stream
         self._meters = meters or SinkMeters()
         self.rows: int | None = 0
@@ -57,6 +68,11 @@ class ChainOutput:
     def has_readers(self) -> bool:
         """Whether other chains read the output."""
         return self._stream is not None
+
+    def wait_for_room(self, over: Callable[[], bool]) -> None:
+        """Block while a journal is full, or until `over`."""
+        for each in self._publishers.values():
+            each.wait_for_room(over)
 
     def check(self, rows: DataFrame) -> None:
         """Ask the sinks that can check it whether they accept such rows. Raises their errors."""
@@ -88,7 +104,10 @@ class ChainOutput:
     def _stage(self, uid: OperatorUid, sink: Sink, rows: DataFrame, batch: BatchId) -> Staged:
         if not isinstance(sink, KeepsUnavailable) or not sink.keeps_unavailable:
             rows = available(rows, f"sink {uid!r} cannot leave it as it is stored")
-        return self._meters.of(uid).stage(lambda: sink.stage(rows, batch))
+        publisher, plan_of = self._publishers.get(uid), self._plan_of
+        if publisher is None or plan_of is None:
+            return self._meters.of(uid).stage(lambda: sink.stage(rows, batch))
+        return self._meters.of(uid).stage(lambda: publisher.stage(rows, batch, plan_of(batch)))
 
 
 class Outputs:
@@ -96,11 +115,18 @@ class Outputs:
 
     Args:
         sinks: by uid, opened.
+        publishers: publish the batches of some of them.
     """
 
-    def __init__(self, sinks: Mapping[OperatorUid, Sink], meters: SinkMeters | None = None) -> None:
+    def __init__(
+        self,
+        sinks: Mapping[OperatorUid, Sink],
+        meters: SinkMeters | None = None,
+        publishers: Mapping[OperatorUid, BatchPublisher] | None = None,
+    ) -> None:
         self._sinks = dict(sinks)
         self.meters = meters or SinkMeters()
+        self.publishers = dict(publishers or {})
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks
@@ -128,6 +154,9 @@ class Outputs:
                 if state.uid in metered:
                     commit = partial(self.meters.of(state.uid).commit, commit, checkpoint, state.committables)
             commit()
+            for state, _ in together:
+                if state.uid in self.publishers:
+                    self.publishers[state.uid].covered(state.committables)
 
     def published(self) -> Mapping[OperatorUid, CheckpointId]:
         """Return the checkpoint that each sink published last, of those that know. Raises errors of the sinks."""

@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from streamjob.ids import CheckpointId, Epoch
+from streamjob.journal import JournalRecord
 from streamjob_runtime.sinks.committables import read_record as _read
 
 NAMES_KEPT = 50
@@ -71,9 +72,27 @@ def read_record(text: str | None, sink: str) -> CommitRecord | None:
     )
 
 
+def read_journal_record(text: str, sink: str) -> JournalRecord:
+    """Parse a record of the journal. Raises UnreadableRecord: it is damaged, or has an unknown form."""
+    return _read(
+        JournalRecord,
+        text,
+        name="a record of its journal",
+        sink=sink,
+        fix="run the version that wrote it, or a later one; or start with --from and the newest checkpoint, which "
+        "publishes again what was published since",
+    )
+
+
 def identity_of(namespace: str, job: str, sink: str) -> str:
     """Return the identity of a sink in its records and transactions."""
     return f"{namespace}/{job}/{sink}"
+
+
+def journal_topic(commits_topic: str, identity: str) -> str:
+    """Return the topic of a sink's journal: others' transactions that stay open must not hold it back."""
+    # The part at the end tells identities apart that are alike with other separators, or when they are cut.
+    return f"{commits_topic}.{identity.replace('/', '.')}"[:240] + f".{zlib.crc32(identity.encode()):08x}"
 
 
 def transactional_id(identity: str) -> str:

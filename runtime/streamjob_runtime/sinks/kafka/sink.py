@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -20,7 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from streamjob.errors import refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.kafka_sink import COMMITS_TOPIC, parse_options
-from streamjob.sink import NO_TARGET, SinkContext, Staged
+from streamjob.journal import JournalRecord, published_batch
+from streamjob.sink import NO_TARGET, Measured, SinkContext, Staged
 from streamjob.store.base import StoreError
 from streamjob_runtime.kafka.admin import KafkaAdmin, Topic
 from streamjob_runtime.kafka.errors import KafkaRefuses, TopicMissing
@@ -32,13 +34,15 @@ from streamjob_runtime.sinks.kafka.commits import (
     identity_of,
     is_done_before,
     is_recorded,
+    journal_topic,
     partition_of,
+    read_journal_record,
     read_record,
     transactional_id,
 )
 from streamjob_runtime.sinks.kafka.errors import UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import mismatches, records
-from streamjob_runtime.sinks.kafka.staging import StagedParts, stage_parts, stage_parts_here
+from streamjob_runtime.sinks.kafka.staging import StagedParts, parts_here, stage_parts, stage_parts_here
 from streamjob_runtime.sinks.kafka.topics import TopicUse, refusal
 from streamjob_runtime.sinks.kafka.transactions import Kafka, Producer
 from streamjob_runtime.sinks.rows.few_rows import few_of
@@ -87,12 +91,20 @@ class KafkaSink:
     Args:
         spark: starts Spark or returns its session, whose JVM has Kafka's client; None if only `preview` without a
             schema is to be called.
+        publishes_batches: whether its batches are published at once, so that it depends on its journal.
     """
 
     def __init__(
-        self, name: str, spark: Callable[[], SparkSession] | None, *, brokers: Callable[..., Kafka] = Kafka
+        self,
+        name: str,
+        spark: Callable[[], SparkSession] | None,
+        *,
+        publishes_batches: bool = False,
+        brokers: Callable[..., Kafka] = Kafka,
     ) -> None:
         self._label = f"sink {name}"
+        self._publishes_batches = publishes_batches
+        self._transactions = threading.RLock()
         self._spark = spark
         self._brokers = brokers
         self._producer: Producer | None = None
@@ -119,7 +131,12 @@ class KafkaSink:
             if self._options.topic is not None:
                 topic = self._check_topic(self._options.topic, admin)
                 self._target_id = NO_TARGET if topic is None else topic.id
-            self._partitions = self._commits_topic(admin).partitions
+            self._partitions = self._own_topic(admin, self._options.commits_topic, _COMMITS_PARTITIONS).partitions
+            if self._publishes_batches:
+                journal = self._own_topic(admin, self._journal_topic, 1)
+                if self._target_id is not None:
+                    # Without its journal it is not known what was published behind a checkpoint.
+                    self._target_id = f"{self._target_id} with the journal {journal.id}"
         # The right to commit is acquired again when there is something to commit. In between, a former sink with the
         # same uid, which is a different sink in the job now, may have to commit.
         self._connect()
@@ -164,12 +181,7 @@ class KafkaSink:
             RowsRefused: a row cannot become a record.
             StoreError: the store refused it.
         """
-        staging = self._context.staging
-        rows, longest, few = records(batch, self._options.topic), self._options.longest_request, few_of(batch)
-
-        def write(directory: Path | None) -> DataFrame:
-            return self._kafka.parts(rows, longest, few, directory)
-
+        staging, write = self._context.staging, self._parts_of(batch)
         staged = stage_parts_here(write, staging) if self._kafka.computes else stage_parts(write(None), staging)
         refused = self._refusal(staged)
         if refused is not None:
@@ -181,8 +193,49 @@ class KafkaSink:
         committable = _StagedBatch(names=staged.names, rows=staged.rows)
         return Staged(committable.model_dump(mode="json"), committable.rows)
 
+    def journal(self) -> Sequence[JournalRecord]:
+        """Fence off other producers, and return the records of batches that no checkpoint covers.
+
+        Raises:
+            UnreadableRecord: a record is damaged, or of an unknown form.
+            KafkaUnreachable, KafkaRefuses: the brokers cannot be asked.
+        """
+        with self._transactions:
+            if self._producer is None:
+                self._connect()
+            with self._kafka.admin() as admin:
+                if admin.describe(self._journal_topic) is None:
+                    return ()
+            return [read_journal_record(text, self._label) for text in self._kafka.all_of(self._journal_topic)]
+
+    def measure(self, batch: DataFrame) -> Measured:
+        """Compute a batch, in one Spark action, and return the number of its rows and their hash."""
+        with self._computed(batch) as files:
+            return self._measured(files)
+
+    def publish(
+        self, batch: DataFrame, record: Callable[[Measured], JournalRecord], *, always: bool = False
+    ) -> JournalRecord | None:
+        """Compute a batch, in one Spark action, and produce its rows and its record in one transaction.
+
+        Raises:
+            RowsRefused: a row cannot become a record.
+            TransactionTimedOut, ProducerFenced, CommitFailed, KafkaUnreachable, KafkaRefuses: see `commit`.
+        """
+        with self._computed(batch) as files:
+            if not files and not always:
+                return None
+            made = record(self._measured(files))
+            with self._transaction(f"publish batch {made.batch}") as (producer, doing):
+                for file in files:
+                    producer.send(file, doing)
+                producer.record(self._journal_topic, 0, str(made.batch), made.model_dump_json(), doing)
+            return made
+
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Produce the rows of the checkpoint's batches, and record this, in one transaction.
+
+        The records of batches that were published before are deleted from the journal.
 
         Raises:
             UnreadableCommittable: a committable does not belong to this sink.
@@ -193,6 +246,13 @@ class KafkaSink:
             CommitFailed, KafkaUnreachable, KafkaRefuses: the transaction failed.
             StoreError: staged rows cannot be read or deleted.
         """
+        with self._transactions:
+            published = [batch for each in committables if (batch := published_batch(each)) is not None]
+            if published:
+                self._forget(checkpoint, published)
+            self._commit_staged(checkpoint, [each for each in committables if published_batch(each) is None])
+
+    def _commit_staged(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
         if not batches:
             return
@@ -223,7 +283,8 @@ class KafkaSink:
             StagedRowsGone: rows are neither staged nor recorded as committed.
             StoreError: staged rows cannot be read.
         """
-        batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
+        staged = [each for each in committables if published_batch(each) is None]
+        batches = [read_committable(_StagedBatch, each, self._label) for each in staged]
         rows = 0
         for batch in batches:
             if is_recorded(self._record, batch.name):
@@ -263,7 +324,56 @@ class KafkaSink:
         self._context = context
         self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
+        self._journal_topic = journal_topic(self._options.commits_topic, self._identity)
         self._kafka = self._brokers(self._spark(), self._label, self._options, transactional_id(self._identity))
+
+    def _parts_of(self, batch: DataFrame) -> Callable[[Path | None], DataFrame]:
+        """Return what makes the frame that writes a batch into files of a directory, or of its tasks."""
+        rows, longest, few = records(batch, self._options.topic), self._options.longest_request, few_of(batch)
+        return lambda directory: self._kafka.parts(rows, longest, few, directory)
+
+    @contextmanager
+    def _computed(self, batch: DataFrame) -> Iterator[Sequence[Path]]:
+        """Compute a batch; yield the local files of its rows. Raises RowsRefused."""
+        staging, write = self._context.staging, self._parts_of(batch)
+        with parts_here(None if not self._kafka.computes else write, lambda: write(None), staging) as computed:
+            refused = self._refusal(computed.parts)
+            if refused is not None:
+                raise RowsRefused(f"{self._label}: {refused[0]}", refused[1])
+            yield computed.files
+
+    def _measured(self, files: Sequence[Path]) -> Measured:
+        found = [self._kafka.measure(file) for file in files]
+        return Measured(sum(each.rows for each in found), sum(each.hash for each in found) % 2**64)
+
+    @contextmanager
+    def _transaction(self, doing: str) -> Iterator[tuple[Producer, str]]:
+        with self._transactions:
+            if self._producer is None:
+                self._connect()
+            producer = self._producer
+            assert producer is not None
+            try:
+                producer.begin()
+                yield producer, doing
+                producer.commit(doing)
+            except BaseException:
+                # It may be unknown whether the transaction was committed; the next connection finds out.
+                self._disconnect()
+                raise
+
+    def _note(self, producer: Producer, record: CommitRecord, doing: str) -> None:
+        where = self._options.commits_topic, partition_of(self._identity, self._partitions)
+        producer.record(*where, self._identity, record.model_dump_json(), doing)
+
+    def _forget(self, checkpoint: CheckpointId, batches: Sequence[BatchId]) -> None:
+        """Delete the records of batches that a checkpoint covers, and record the checkpoint."""
+        with self._transaction(f"record checkpoint {checkpoint}") as (producer, doing):
+            for batch in batches:
+                producer.record(self._journal_topic, 0, str(batch), None, doing)
+            record = following(self._record, self._context.epoch, checkpoint, ())
+            self._note(producer, record, doing)
+        self._record = record
 
     def _refusal(self, staged: StagedParts) -> tuple[str, str] | None:
         """Return why rows could be staged and never published, as far as the brokers can tell now, and a fix."""
@@ -322,8 +432,7 @@ class KafkaSink:
         if not sent:
             return
         record = following(self._record, self._context.epoch, checkpoint, [batch.name for batch in sent])
-        where = self._options.commits_topic, partition_of(self._identity, self._partitions)
-        producer.record(*where, self._identity, record.model_dump_json(), doing)
+        self._note(producer, record, doing)
         producer.commit(doing)
         self._record = record
         self._committed = tuple(name for batch in sent for name in batch.names)
@@ -393,12 +502,12 @@ class KafkaSink:
         if not topic.writable:
             raise KafkaRefuses(f"{self._label}: the sink may not write to topic {name}", "allow Write on it")
 
-    def _commits_topic(self, admin: KafkaAdmin) -> Topic:
-        name = self._options.commits_topic
+    def _own_topic(self, admin: KafkaAdmin, name: str, partitions: int) -> Topic:
+        """Return a topic for records of the sink; it is made if it is missing."""
         topic = admin.describe(name)
         if topic is None:
             try:
-                admin.make(name, _COMMITS_PARTITIONS, _COMMITS_SETTINGS)
+                admin.make(name, partitions, _COMMITS_SETTINGS)
             except KafkaRefuses as error:
                 raise KafkaRefuses(
                     f"{self._label}: there is no topic {name} for its commits, and it may not make one",

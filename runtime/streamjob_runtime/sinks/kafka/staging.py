@@ -10,11 +10,13 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamjob.sink import Puts, Staging, TaskStaging
+from streamjob.sink import Puts, StagedRowsGone, Staging, TaskStaging
+from streamjob.store.base import StoreError
 from streamjob_runtime.sinks.kafka.topics import TopicUse, uses
 
 if TYPE_CHECKING:
@@ -77,6 +79,60 @@ def stage_parts_here(write: Callable[[Path], DataFrame], staging: Staging) -> St
             return _staged(list(pool.map(lambda part: put_part(part, staging), parts)), staging)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedParts:
+    """The rows of a batch in local files, in the order of the tasks; `parts` has no names."""
+
+    parts: StagedParts
+    files: tuple[Path, ...]
+
+
+@contextmanager
+def parts_here(
+    write_here: Callable[[Path], DataFrame] | None, write: Callable[[], DataFrame], staging: Staging
+) -> Iterator[ComputedParts]:
+    """Compute a batch in one Spark action, and yield its parts in files of this machine, until the context ends.
+
+    Args:
+        write_here: returns the frame of `Kafka.parts` for a directory; None if tasks run on executors. Then large parts
+            come by way of the store.
+        write: returns that frame for executors.
+        staging: the sink's staging.
+
+    Raises:
+        StoreError: the store refused an object.
+    """
+    directory = staging.scratch / f"parts-{uuid.uuid4().hex}"
+    directory.mkdir()
+    names: list[str] = []
+    try:
+        if write_here is not None:
+            parts = [row.asDict() for row in write_here(directory).collect()]
+        else:
+            results = write().mapInArrow(_putting(staging.in_tasks()), _RESULT).collect()
+            parts = [{**row.asDict(), "file": None} for row in results]
+            names = [part["name"] for part in parts if part["name"] is not None]
+        refusal = next((part["refusal"] for part in parts if part["refusal"] is not None), None)
+        files = () if refusal is not None else tuple(_file(part, directory, staging) for part in parts)
+        found = StagedParts((), sum(part["records"] for part in parts), uses(part["topics"] for part in parts), refusal)
+        yield ComputedParts(found, files)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(StoreError):
+            staging.delete(names)
+
+
+def _file(part: Part, directory: Path, staging: Staging) -> Path:
+    if part["file"] is not None:
+        return Path(part["file"])
+    file = directory / uuid.uuid4().hex
+    if part["content"] is not None:
+        file.write_bytes(part["content"])
+    elif not staging.fetch(part["name"], file):
+        raise StagedRowsGone(f"the store lost the rows {part['name']} that a task has just staged")
+    return file
 
 
 def _staged(parts: Sequence[Part], staging: Staging) -> StagedParts:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.job.connectors.kafka_sink import KafkaSinkOptions
 from streamjob.job.connectors.options import secrets_in
+from streamjob.sink import Measured
 from streamjob_runtime.kafka.admin import KafkaAdmin
 from streamjob_runtime.kafka.client import explaining
 from streamjob_runtime.kafka.errors import KafkaUnreachable
@@ -97,6 +98,24 @@ class Kafka:
             finally:
                 commits.close()
 
+    def all_of(self, topic: str) -> list[str]:
+        """Return the newest committed record of each key of a topic with one partition."""
+        place = TopicPartition(topic, 0)
+        with self.admin() as admin:
+            begin, end = admin.beginning_offsets([place])[place], admin.end_offsets([place])[place]
+        with self.explained(f"read topic {topic}"):
+            commits = self._java.KafkaCommits(self._settings)
+            try:
+                return list(commits.all(*place, begin, end, _PATIENCE_SECONDS))
+            finally:
+                commits.close()
+
+    def measure(self, staged: Path) -> Measured:
+        """Return the number of staged rows in a file, and the sum of their hashes."""
+        with self.explained("read staged rows"):
+            rows, total = self._java.KafkaStager.measure(str(staged))
+            return Measured(int(rows), int(total) % 2**64)
+
     def producer(self) -> Producer:
         """Return the producer of the sink's transactions; it fences off all others with its transactional id."""
         with self.explained("make transactions"):
@@ -141,8 +160,8 @@ class Producer:
             rows: int = self._producer.send(str(file))
             return rows
 
-    def record(self, topic: str, partition: int, key: str, value: str, doing: str) -> None:
-        """Send one record of text."""
+    def record(self, topic: str, partition: int, key: str, value: str | None, doing: str) -> None:
+        """Send one record of text; None deletes that of its key."""
         with self._transaction(doing):
             self._producer.send(topic, partition, key, value)
 

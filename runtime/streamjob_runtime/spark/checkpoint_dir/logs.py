@@ -121,10 +121,23 @@ def read_offsets(checkpoint: Path, batch: BatchId) -> OffsetEntry:
         UnreadableCheckpointFile: the entry does not have the format of Spark 4.3.
     """
     path = f"offsets/{batch}"
-    lines = _lines(checkpoint, path, batch)
+    return parse_offsets(_text(checkpoint, path, batch), checkpoint / path)
+
+
+def parse_offsets(text: str, file: Path) -> OffsetEntry:
+    """Return the plan of a batch from its text.
+
+    Args:
+        text: the entry in the offset log.
+        file: its place, for errors.
+
+    Raises:
+        UnreadableCheckpointFile: it does not have the format of Spark 4.3.
+    """
+    lines = text.split("\n")
     if lines[0] not in ("v1", "v2") or len(lines) < 2:
-        raise UnreadableCheckpointFile(checkpoint / path, f"unknown version {lines[0]!r}")
-    return OffsetEntry(lines[0], json_object(checkpoint / path, lines[1]), tuple(lines[2:]))
+        raise UnreadableCheckpointFile(file, f"unknown version {lines[0]!r}")
+    return OffsetEntry(lines[0], json_object(file, lines[1]), tuple(lines[2:]))
 
 
 def read_commit(checkpoint: Path, batch: BatchId) -> CommitEntry:
@@ -186,7 +199,11 @@ def _relative_schema(file: Path, schema: str) -> str:
 
 
 def _lines(checkpoint: Path, path: str, batch: BatchId) -> list[str]:
+    return _text(checkpoint, path, batch).split("\n")
+
+
+def _text(checkpoint: Path, path: str, batch: BatchId) -> str:
     try:
-        return (checkpoint / path).read_text("utf-8").split("\n")
+        return (checkpoint / path).read_text("utf-8")
     except FileNotFoundError:
         raise CheckpointFileMissing(checkpoint, path, batch) from None

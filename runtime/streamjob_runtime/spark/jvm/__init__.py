@@ -31,6 +31,7 @@ _PACKAGES = {
         "KafkaPublisher",
         "KafkaStager",
     ),
+    "pinning": ("Dependence", "PinnedBatches"),
     "plans": ("Once", "TriedRows"),
     "process": ("Fetch", "SparkPageGuard", "Profiler", "StreamThreadDeaths"),
     "protobuf": ("ProtobufDecoder", "ProtobufEncoder", "ProtobufSchemas"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.job.texts import SINK, SOURCE, jdbc, job, postgresql, sql
+from tests.unit.job.texts import SINK, SOURCE, jdbc, job, postgresql, sql, topic
 
 from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, TRANSACTIONAL_FORMATS
 
@@ -15,6 +15,16 @@ ELSEWHERE = (
     "or outputMode append"
 )
 EXACT = ", ".join(sorted(EXACTLY_ONCE_FORMATS | TRANSACTIONAL_FORMATS))
+
+UNPUBLISHED = "leave publish out: rows are visible with the checkpoint that covers them"
+VALUES = "{name: b, inputs: [a], sql: 'SELECT CAST(1 AS STRING) AS value FROM a'}"
+
+
+def each_batch(of: str, more: str = "") -> str:
+    """Return a sink that publishes each batch."""
+    options = "{kafka.bootstrap.servers: 'b:1', topic: u}"
+    return f"{{name: out, input: {of}, format: kafka, publish: batch, {more}options: {options}}}"
+
 
 _OF_PARTS = {
     "unknown format of a sink": (
@@ -195,6 +205,52 @@ _OF_PARTS = {
         job(sinks=postgresql(more=", delivery: at-least-once")),
         "sink 'out': has the format 'postgresql', which delivers exactly-once and in no other way",
         "leave delivery out",
+    ),
+    "files of each batch": (
+        job(sinks=SINK.replace("options", "publish: batch, options")),
+        (
+            "sink 'out': cannot publish each batch: the format 'parquet' does not write rows and their record in one "
+            "transaction"
+        ),
+        f"{UNPUBLISHED}; or write to kafka",
+    ),
+    "each batch at least once": (
+        job(sources=topic("bounded: true"), sinks=each_batch("a", "delivery: at-least-once, ")),
+        "sink 'out': has publish: batch, and delivery: at-least-once, which publishes each batch anyway",
+        "leave publish out",
+    ),
+    "each batch of files": (
+        job(operators=VALUES, sinks=each_batch("b")),
+        (
+            "sink 'out': cannot publish each batch: the positions of source 'a' do not tell alone which rows a batch "
+            "has read"
+        ),
+        f"read the rows from Kafka; or {UNPUBLISHED}",
+    ),
+    "each batch behind a channel": (
+        job(
+            sources=topic("bounded: true"),
+            operators=VALUES[:-1] + ", chain: false}",
+            sinks=each_batch("b"),
+        ),
+        (
+            "sink 'out': cannot publish each batch: its rows come through a channel from 'a' (operator 'b' has "
+            "chain: false), and which of them a batch reads is not repeated after a failure"
+        ),
+        f"let one query compute them, see `streamjob plan`; or {UNPUBLISHED}",
+    ),
+    "each batch of what reads a table": (
+        job(
+            sources=topic("bounded: true"),
+            operators="{name: b, inputs: [a], sql: 'SELECT value FROM a JOIN known USING (key)'}",
+            sinks=each_batch("b"),
+            more="tables: [{name: known, format: parquet, options: {path: known}}]",
+        ),
+        (
+            "sink 'out': cannot publish each batch: operator 'b' reads known, which may have other rows when a batch "
+            "runs again"
+        ),
+        UNPUBLISHED,
     ),
     "partitions of what has none": (
         job(sinks="{name: out, input: a, format: console, partitionBy: [x]}"),

@@ -3,6 +3,7 @@ package io.streamjob.kafka;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -68,6 +69,35 @@ public final class KafkaCommits implements AutoCloseable {
       high = low;
     }
     return null;
+  }
+
+  /**
+   * Returns the newest committed record of each key, without those that were deleted since.
+   *
+   * @param begin the first offset of the partition.
+   * @param end the offset behind the last record that counts.
+   * @param patience how many seconds to wait.
+   */
+  public List<String> all(String topic, int partition, long begin, long end, long patience) throws HeldBack {
+    TopicPartition place = new TopicPartition(topic, partition);
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
+    Map<String, String> found = new LinkedHashMap<>();
+    consumer.assign(List.of(place));
+    consumer.seek(place, begin);
+    while (consumer.position(place) < end) {
+      for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL).records(place)) {
+        String key = new String(record.key(), StandardCharsets.UTF_8);
+        if (record.offset() < end && record.value() == null) {
+          found.remove(key);
+        } else if (record.offset() < end) {
+          found.put(key, new String(record.value(), StandardCharsets.UTF_8));
+        }
+      }
+      if (System.nanoTime() > deadline) {
+        throw new HeldBack(place, consumer.position(place), end);
+      }
+    }
+    return List.copyOf(found.values());
   }
 
   private String newest(TopicPartition place, byte[] key, long low, long high, long deadline) throws HeldBack {

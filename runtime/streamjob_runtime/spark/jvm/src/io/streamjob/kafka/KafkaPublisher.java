@@ -57,10 +57,11 @@ public final class KafkaPublisher implements AutoCloseable {
     }
   }
 
-  /** Sends one record with text. */
+  /** Sends one record with text; null deletes that of its key. */
   public void send(String topic, int partition, String key, String value) throws SendFailed {
     byte[] name = key.getBytes(StandardCharsets.UTF_8);
-    send(new ProducerRecord<>(topic, partition, name, value.getBytes(StandardCharsets.UTF_8)));
+    byte[] content = value == null ? null : value.getBytes(StandardCharsets.UTF_8);
+    send(new ProducerRecord<>(topic, partition, name, content));
     check();
   }
 

@@ -27,9 +27,11 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
 import org.apache.spark.util.Utils;
@@ -103,6 +105,32 @@ public final class KafkaStager {
             out.write('\n');
           });
     }
+  }
+
+  /** Returns how many records a staged file has, and the sum of their hashes, which does not depend on their order. */
+  public static long[] measure(String file) throws IOException {
+    long[] sum = {0};
+    long records =
+        StagedRecords.read(
+            Path.of(file),
+            (topic, partition, timestamp, key, value, headers) -> {
+              long hash = XXH64.hashLong(timestamp, XXH64.hashInt(partition, hash(topic, headers.length)));
+              hash = hash(value, hash(key, hash));
+              for (byte[] part : headers) {
+                hash = hash(part, hash);
+              }
+              sum[0] += hash;
+            });
+    return new long[] {records, sum[0]};
+  }
+
+  /** Returns a hash of bytes that tells null from none, and where they end. */
+  private static long hash(byte[] content, long seed) {
+    if (content == null) {
+      return XXH64.hashInt(-1, seed);
+    }
+    long length = XXH64.hashInt(content.length, seed);
+    return XXH64.hashUnsafeBytes(content, Platform.BYTE_ARRAY_OFFSET, content.length, length);
   }
 
   /** What the rows of a task need of each topic, to be compared with the topics before the rows are staged. */

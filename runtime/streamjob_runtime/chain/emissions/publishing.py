@@ -1,0 +1,128 @@
+"""Publishes each batch of a sink at once, and compares those that run again with what they have published."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjob.ids import BatchId, Epoch, OperatorUid
+from streamjob.journal import (
+    MOST_BATCHES,
+    BatchPlan,
+    JournalRecord,
+    ReplayDiverged,
+    published_batch,
+    published_marker,
+)
+from streamjob.sink import Measured, PublishesBatches, Sink, Staged
+from streamjob_runtime.spark.checkpoint_dir.forced_batch import END_OF_TIME_MS
+from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MOST_WITHOUT_ROWS = 1000
+_LOOK_SECONDS = 0.5
+
+
+def batch_plan(checkpoint: Path, batch: BatchId) -> BatchPlan:
+    """Return the plan of a batch in Spark's checkpoint directory of a chain. Raises CheckpointError."""
+    entry = read_offsets(checkpoint, batch)
+    return BatchPlan(
+        version=entry.version,
+        timestamp_ms=entry.metadata["batchTimestampMs"],
+        watermark_ms=entry.metadata["batchWatermarkMs"],
+        sources=entry.sources,
+    )
+
+
+class BatchPublisher:
+    """Publishes the batches of one sink in one epoch; `covered` may be called on another thread.
+
+    Args:
+        uid: the sink's uid.
+        sink: the sink, opened; one that has `PublishesBatches`.
+        publishes: whether batches are published at once; else only those that run again are compared.
+        most: number of batches that the journal may have.
+    """
+
+    def __init__(
+        self, uid: OperatorUid, sink: Sink, epoch: Epoch, *, publishes: bool, most: int = MOST_BATCHES
+    ) -> None:
+        assert isinstance(sink, PublishesBatches)
+        self._uid = uid
+        self._sink = sink
+        self._publishing: PublishesBatches = sink
+        self._epoch = epoch
+        self._publishes = publishes
+        self._most = most
+        self._published: Mapping[BatchId, JournalRecord] = {}
+        self._without_rows: dict[BatchId, BatchPlan] = {}
+        self._uncovered: set[BatchId] = set()
+        self._changed = threading.Condition()
+
+    def journal(self) -> tuple[JournalRecord, ...]:
+        """Return the journal; no other process publishes from here on. Raises the errors of the sink."""
+        return tuple(self._publishing.journal())
+
+    def replay(self, published: Mapping[BatchId, JournalRecord]) -> None:
+        """Compare these batches when they run again."""
+        self._published = dict(published)
+        self._uncovered = set(published)
+
+    def wait_for_room(self, over: Callable[[], bool]) -> None:
+        """Block while the journal has as many batches as it may have, or until `over`."""
+        with self._changed:
+            while len(self._uncovered) >= self._most and not over():
+                self._changed.wait(_LOOK_SECONDS)
+
+    def covered(self, committables: Iterable[object]) -> None:
+        """Note that a checkpoint covers batches, and that the sink has forgotten their records."""
+        batches = {batch for each in committables if (batch := published_batch(each)) is not None}
+        with self._changed:
+            self._uncovered -= batches
+            self._changed.notify_all()
+
+    def stage(self, rows: DataFrame, batch: BatchId, plan: BatchPlan) -> Staged:
+        """Publish a batch, or compare it if it has been published before.
+
+        The flush at the end of input is staged: after a failure, the job may go on reading instead.
+
+        Raises:
+            ReplayDiverged: it has other rows than before.
+            StreamJobError: what the sink raises.
+        """
+        if (record := self._published.get(batch)) is not None:
+            return self._compared(rows, batch, Measured(record.rows, record.hash))
+        if batch < max(self._published, default=BatchId(-1)):
+            return self._compared(rows, batch, Measured(0, 0))
+        if not self._publishes or plan.watermark_ms >= END_OF_TIME_MS:
+            return self._sink.stage(rows, batch)
+        plans = {**self._without_rows, batch: plan}
+
+        def record_of(found: Measured) -> JournalRecord:
+            return JournalRecord(epoch=self._epoch, batch=batch, plans=plans, rows=found.rows, hash=found.hash)
+
+        made = self._publishing.publish(rows, record_of, always=len(plans) >= _MOST_WITHOUT_ROWS)
+        if made is None:
+            self._without_rows = plans
+            return Staged(None, 0)
+        self._without_rows = {}
+        with self._changed:
+            self._uncovered.add(batch)
+        return Staged(published_marker(batch), made.rows, published=True)
+
+    def _compared(self, rows: DataFrame, batch: BatchId, was: Measured) -> Staged:
+        found = self._publishing.measure(rows)
+        if found != was:
+            other = "other rows" if found.rows == was.rows else "another number of rows"
+            raise ReplayDiverged(
+                f"sink {self._uid}: batch {batch} ran again and has {other}: {was.rows} were published (hash "
+                f"{was.hash:016x}), and now there are {found.rows} (hash {found.hash:016x})",
+                "if the job was changed, start the former one and stop it with a savepoint first; if not, a result "
+                "depends on more than its input: find what does, and say publish: checkpoint for the sink until then. "
+                "Start with --from and the checkpoint: what was published since stays, and is published again",
+            )
+        return Staged(published_marker(batch) if batch in self._published else None, found.rows)

@@ -1,0 +1,170 @@
+"""Sinks that publish each batch: rows are there long before a checkpoint, and once, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import jobs
+from tests.integration.runtime.killing import killer
+from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
+from tests.integration.runtime.purchases import write_job
+from tests.jobs import job_file, sql
+from tests.servers.kafka import KafkaServer
+
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+
+RECORDS = 1200
+BATCH = 40
+MINUTE = 60_000
+BEGIN = 1_767_225_600_000
+SINKS = ("rows", "minutes")
+
+
+def name_of(topic: str) -> str:
+    """Return the name of the test's own job: the journals of all are in one topic."""
+    return f"published-{topic.rpartition('-')[2]}"
+
+
+def fill(broker: KafkaServer, topic: str, first: int = 0, records: int = RECORDS) -> None:
+    """Put numbered records into a topic, each a second later than the one before."""
+    if not first:
+        # The records are older than what a topic keeps by default.
+        broker.create_topic(f"{topic}-in", 2, retention_ms="-1")
+    producer = broker.producer()
+    for number in range(first, first + records):
+        value = json.dumps({"n": number, "k": number % 7})
+        producer.produce(f"{topic}-in", value=value, partition=number % 2, timestamp=BEGIN + number * 1000)
+    assert producer.flush(30) == 0
+
+
+def expected(records: int = RECORDS) -> dict[str, Counter[Any]]:
+    """Return what a batch makes of all records."""
+    minutes = Counter((number // 60, number % 7) for number in range(records))
+    sums: Counter[Any] = Counter()
+    for number in range(records):
+        sums[number // 60, number % 7] += number
+    return {
+        "rows": Counter((number, number * 2) for number in range(records)),
+        "minutes": Counter((minute, k, events, sums[minute, k]) for (minute, k), events in minutes.items()),
+    }
+
+
+def publishing_job(broker: KafkaServer, topic: str, *, interval: str = "1h", **fields: Any) -> dict[str, Any]:
+    """Return a job that writes rows, and counts by minute, each to a topic and with each batch."""
+    limit = {"maxOffsetsPerTrigger": BATCH, "startingOffsets": "earliest"}
+    timed = {"watermark": {"column": "timestamp", "delay": "10s"}, **fields}
+    row = "from_json(CAST(value AS STRING), 'n BIGINT, k INT') AS row, timestamp"
+    counted = (
+        "SELECT to_json(named_struct('minute', unix_seconds(window.start), 'k', k, 'events', events, 'total', total)) "
+        "AS value FROM (SELECT window(timestamp, '1 minute') AS window, row.k AS k, count(*) AS events, "
+        f"sum(row.n) AS total FROM (SELECT {row} FROM {{}}) GROUP BY ALL)"
+    )
+    return job_file(
+        sql(
+            "numbers",
+            "first",
+            f"SELECT to_json(named_struct('n', row.n, 'd', row.n * 2)) AS value FROM (SELECT {row} FROM {{}})",
+        ),
+        sql("counts", "second", counted),
+        sources=[jobs.topic(name, broker.bootstrap, f"{topic}-in", limit, **timed) for name in ("first", "second")],
+        sinks=[
+            jobs.sink(
+                of,
+                "kafka",
+                name=name,
+                options={"kafka.bootstrap.servers": broker.bootstrap, "topic": f"{topic}-{name}"},
+                publish="batch",
+            )
+            for of, name in (("numbers", "rows"), ("counts", "minutes"))
+        ],
+        name=name_of(topic),
+        parallelism=2,
+        maxParallelism=2,
+        checkpointing={"interval": interval},
+    )
+
+
+def published(broker: KafkaServer, topic: str) -> dict[str, Counter[Any]]:
+    """Return what readers of committed records see."""
+    rows = {name: [json.loads(each.value or b"") for each in broker.consume(f"{topic}-{name}")] for name in SINKS}
+    begin = BEGIN // 1000
+    return {
+        "rows": Counter((each["n"], each["d"]) for each in rows["rows"]),
+        "minutes": Counter(
+            ((each["minute"] - begin) // 60, each["k"], each["events"], each["total"]) for each in rows["minutes"]
+        ),
+    }
+
+
+def make_topics(broker: KafkaServer, topic: str) -> None:
+    for name in SINKS:
+        broker.create_topic(f"{topic}-{name}", 2)
+
+
+def wait_until_published(runs: JobRuns, broker: KafkaServer, topic: str, rows: int, process: JobProcess) -> None:
+    runs.wait(lambda: len(broker.consume(f"{topic}-rows")) >= rows, f"{rows} rows", process)
+
+
+STEPS = (
+    # Before a transaction, behind it, and in the middle of the first and of a later run.
+    ("streamjob_runtime.sinks.kafka.transactions Producer.commit 5",),
+    ("streamjob_runtime.chain.emissions.emission_lock EmissionLock.emit 9",),
+    (
+        "streamjob_runtime.sinks.kafka.transactions Producer.commit 31",
+        "streamjob_runtime.sinks.kafka.sink KafkaSink.measure 3",
+    ),
+    (
+        "streamjob_runtime.checkpointing.ledger Ledger.complete 1",
+        "streamjob_runtime.sinks.kafka.sink KafkaSink._forget 0",
+    ),
+    (
+        "streamjob_runtime.sinks.kafka.sink KafkaSink._forget 1",
+        "streamjob_runtime.sinks.kafka.sink KafkaSink.journal 0",
+    ),
+)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("steps", STEPS, ids=lambda steps: steps[-1].split()[1])
+def test_killed_between_transaction_journal_and_checkpoint_each_row_is_published_once(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path, steps: tuple[str, ...]
+) -> None:
+    fill(kafka_server, topic)
+    make_topics(kafka_server, topic)
+    interval = "2s" if any("_forget" in each or "complete" in each for each in steps) else "1h"
+    file = write_job(tmp_path, publishing_job(kafka_server, topic, interval=interval, bounded=True))
+    environment = killer(tmp_path)
+    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
+        for step in steps:
+            process = runs.start(environment={**environment, "KILLED_AT": step})
+            assert process.wait() == -9, process.output()
+        last = runs.start(environment=environment)
+        assert last.wait() == 0, last.output()
+    assert published(kafka_server, topic) == expected()
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.core
+def test_rows_are_there_before_any_checkpoint_and_once_behind_kills_at_random_moments(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    chance = random.Random(42)
+    fill(kafka_server, topic)
+    make_topics(kafka_server, topic)
+    file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
+    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
+        for life, rows in enumerate(sorted(chance.sample(range(100, RECORDS - 300), 2)), 1):
+            process = runs.start()
+            wait_until_published(runs, kafka_server, topic, rows, process)
+            process.kill()
+            if life == 1:
+                # Only the checkpoint before the first batch is there.
+                assert [each.id for each in runs.completions()] == [1]
+        last = runs.start()
+        assert last.wait() == 0, last.output()
+    assert published(kafka_server, topic) == expected()
