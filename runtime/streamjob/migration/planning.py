@@ -77,8 +77,9 @@ def plan(
     if given and (others := given.keys() - tables_of(after).keys()):
         tables = ", ".join(tables_of(after))
         raise NotCarried(f"the queries under `migrate` are to return {', '.join(sorted(others))}, and not its {tables}")
+    stored = {each.name for each in after.families}
     for name in given:
-        if any(each.target.name.startswith(TTL) for each in tables_of(after)[name].families):
+        if any(TTL + each.target.name in stored for each in tables_of(after)[name].families):
             raise NotCarried(f"its {name} has a time to live, and no query returns what Spark keeps for that")
     was, now = (_without(each, given) for each in (before, after)) if given else (before, after)
     found = (

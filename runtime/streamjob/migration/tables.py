@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streamjob.job.model.spec import STATE
 from streamjob.migration.by_name import fields
 from streamjob.migration.state import EQUALS, Column, Family, KeptState, NotCarried, columns_in_words
-from streamjob.migration.variables import COUNTS, LEAST, TTL, WITH_VARIABLES, Variable, is_of_timers, variables_of
+from streamjob.migration.variables import COUNTS, WITH_VARIABLES, Variable, is_of_timers, variables_of
 
 _TIMERS, _EXPIRES, _POSITION = "timers", "expires", "position"
 _DUMMY = "__dummy__"
@@ -135,21 +135,11 @@ def _of_variable(variable: Variable) -> Table:
         more.append(TableColumn(_POSITION, "bigint", f"CAST({place} AS bigint)"))
     columns = _named([*keys, *users, *values, *more])
     key, user, value, other = _split(columns, len(keys), len(users), len(values))
-    at = _millis(other[0]) if variable.expires else ""
-    stored_key = (_struct(key), _struct(user)) if variable.is_map else key
-    found = [Written(own, stored_key, (_struct(value), at) if variable.expires else value)]
+    found = [Written(own, (_struct(key), _struct(user)) if variable.is_map else key, value)]
     # Each element of a list has its own place, which also says that no key was put together from several.
     wrong = f"raise_error('elements of {quoted(variable.name)} have the same position, or none')"
     count = f"IF(count(*) = count(DISTINCT {other[-1]}), count(*), {wrong})" if own.many else "count(*)"
-    for prefix, family in variable.families.items():
-        if prefix in COUNTS:
-            found.append(Written(family, key, (count,), key))
-        elif prefix == LEAST:
-            found.append(Written(family, key, (f"min({at})",), key))
-        elif prefix == TTL and own.many:
-            found.append(Written(family, (f"min({at})", _struct(key)), (_NOTHING,), key))
-        elif prefix == TTL:
-            found.append(Written(family, (at, _struct(stored_key)), (_NOTHING,)))
+    found += [Written(each, key, (count,), key) for prefix, each in variable.families.items() if prefix in COUNTS]
     return Table(columns, tuple(found), (*key, other[-1]) if own.many else ())
 
 

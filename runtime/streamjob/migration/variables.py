@@ -10,9 +10,10 @@ from streamjob.migration.state import Family, KeptState
 WITH_VARIABLES = "transformWithStateInPySparkExec"
 """Spark's name of an operator with variables that a Python function declares."""
 
-TTL, LEAST, COUNTS = "$ttl_", "$min_", ("$count_", "$rowCounter_")
-"""How the names of the column families begin that Spark keeps for a variable, beside its own."""
-_BESIDE = (TTL, LEAST, *COUNTS)
+COUNTS = ("$count_", "$rowCounter_")
+"""How the names of the column families begin in which Spark counts the elements of a variable."""
+TTL = "$ttl_"
+_BESIDE = (TTL, "$min_", *COUNTS)
 _TIMERS = ("$eventTimers_", "$procTimers_")
 
 

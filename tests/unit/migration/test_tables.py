@@ -56,33 +56,21 @@ def test_a_key_of_a_map_is_a_part_of_the_key() -> None:
     assert written(table) == {"open": (("struct(`k`)", "struct(`u`, `k_2`)"), ("`n`",), ())}
 
 
-def test_what_expires_is_found_by_its_time_as_well() -> None:
+def test_a_query_reads_when_values_expire() -> None:
     def family(name: str, key: str, of: str) -> Family:
         return Family("default", name, columns(key), columns(of))
 
     index = "expirationMs bigint; elementKey struct<k:string>"
-    of_map = "expirationMs bigint; elementKey struct<key:struct<k:string>,userKey:struct<u:int>>"
     state = kept(
         [family("a", "k string", "value struct<n:int>; ttlExpirationMs bigint")],
         [family("$ttl_a", index, "__empty__ void")],
-        [family("m", "key struct<k:string>; userKey struct<u:int>", "value struct<n:int>; ttlExpirationMs bigint")],
-        [family("$ttl_m", of_map, "__empty__ void")],
         expiring("l", "n:int"),
     )
 
     found = tables_of(state)
 
     assert read(found["a"])[1:] == ["n int = value.v0.`n`", "expires timestamp = timestamp_millis(value.v1)"]
-    assert written(found["a"]) == {
-        "a": (("`k`",), ("struct(`n`)", MILLIS), ()),
-        "$ttl_a": ((MILLIS, "struct(`k`)"), NOTHING, ()),
-    }
-    assert written(found["m"])["$ttl_m"] == ((MILLIS, "struct(struct(`k`), struct(`u`))"), NOTHING, ())
     assert [each.partition(" ")[0] for each in read(found["l"])] == ["k", "n", "expires", "position"]
-    of_list = written(found["l"])
-    assert of_list["$min_l"] == (("`k`",), (f"min({MILLIS})",), ("`k`",))
-    assert of_list["$ttl_l"] == ((f"min({MILLIS})", "struct(`k`)"), NOTHING, ("`k`",))
-    assert of_list["$count_l"][2] == ("`k`",)
 
 
 def test_timers_are_a_table_that_is_written_by_keys_and_by_times() -> None:
