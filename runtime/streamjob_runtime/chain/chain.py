@@ -506,7 +506,7 @@ class Chain:
         self._watermarks.advance(query, {**self._watermarks_of_channels(consumed), **ahead})
         if self.output.has_readers:
             self._emission.wait_for_room(self.uid, self._stopped.is_set)
-        self.output.wait_for_room(self._stopped.is_set)
+        self.output.wait_for_room(batch, self._stopped.is_set)
         if self._placed is not query:
             self._place(query, batch)
             self._placed = query

@@ -50,7 +50,6 @@ from streamjob_runtime.job.output_recovery import (
     Journals,
     check_published,
     open_outputs,
-    published_by_batch,
     recover_journals,
     recover_output,
 )
@@ -238,8 +237,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         if resolution.manifest is not None and not finished and not self._coordination.stop_completed:
             # Before the sinks: a refused job must not claim a sink's path.
             max_parallelism = self._compare(resolution)
-        before = published_by_batch(resolution.manifest)
-        outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters, before)
+        outputs = open_outputs(self._job.plan, surroundings, self._job.sink_meters)
         try:
             with self._start.part("recover output"):
                 if resolution.manifest is not None and not resolution.fork and not finished:
@@ -350,7 +348,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
             with nullcontext() if executors is None else executors.followed(self._chain_failed, self._restart):
                 # Every published batch has to continue a checkpoint.
                 begins = any(each.first for each in starts.values()) or (
-                    self._journals is None and any(outputs.publishers)
+                    self._journals is None and any(each.publishes for each in outputs.publishers.values())
                 )
                 return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir, begins=begins)
         finally:

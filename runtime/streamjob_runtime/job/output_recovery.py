@@ -13,7 +13,7 @@ from streamjob.job.model.spec import BATCH
 from streamjob.job.planning.plan import Plan
 from streamjob.journal import JournalRecord, Replay, published_marker, replay_of
 from streamjob.protocol.log.restore import LATEST, NONE, Resolution
-from streamjob.sink import Sink
+from streamjob.sink import PublishesBatches, Sink
 from streamjob.snapshot import keys
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob.store.base import Store
@@ -39,31 +39,17 @@ class Journals:
         return replay_of({uid: self.records[uid] for uid in sinks if uid in self.records}, self.checkpoint, batch)
 
 
-def open_outputs(
-    plan: Plan,
-    surroundings: SinkSurroundings,
-    meters: SinkMeters,
-    published_before: frozenset[OperatorUid] = frozenset(),
-) -> Outputs:
-    """Return the sinks of all chains, opened and metered. Raises the errors of `build_sink`.
-
-    Args:
-        published_before: those that published each batch in the snapshot.
-    """
+def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters) -> Outputs:
+    """Return the sinks of all chains, opened and metered. Raises the errors of `build_sink`."""
     specs = [sink for chain in plan.chains for sink in chain.sinks]
     sinks = {sink.uid: build_sink(sink, surroundings) for sink in specs}
+    # One that publishes by checkpoint may have published batches before it was changed.
     publishers = {
-        each.uid: BatchPublisher(each.uid, sinks[each.uid], surroundings.epoch, publishes=each.publish == BATCH)
+        each.uid: BatchPublisher(each.uid, sink, surroundings.epoch, publishes=each.publish == BATCH)
         for each in specs
-        if each.publish == BATCH or each.uid in published_before
+        if isinstance(sink := sinks[each.uid], PublishesBatches)
     }
     return Outputs(sinks, meters, publishers)
-
-
-def published_by_batch(manifest: Manifest | None) -> frozenset[OperatorUid]:
-    """Return the sinks of a snapshot that published each batch, so that they may have a journal."""
-    sinks = () if manifest is None else manifest.graph.get("sinks", ())
-    return frozenset(OperatorUid(each["uid"]) for each in sinks if each.get("publish") == BATCH)
 
 
 class ChangedBeforeReplay(CannotRestore):

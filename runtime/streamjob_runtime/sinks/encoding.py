@@ -97,8 +97,8 @@ class EncodingSink:
         return self._inner.stage(self._readable(batch), batch_id)
 
     def journal(self) -> Sequence[JournalRecord]:
-        """Return the journal of the other sink; raises its errors."""
-        return self._publishing.journal()
+        """Return the journal of the other sink, if it can have one; raises its errors."""
+        return self._inner.journal() if isinstance(self._inner, PublishesBatches) else ()
 
     def measure(self, batch: DataFrame) -> Measured:
         """Measure the encoded rows; raises the errors of the other sink."""

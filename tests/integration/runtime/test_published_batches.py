@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.jobs import job_file, sql
 from tests.servers.kafka import KafkaServer
+
+from streamjob.errors import ExitCode
+from streamjob_runtime.sinks.kafka.commits import journal_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 
@@ -54,7 +58,9 @@ def expected(records: int = RECORDS) -> dict[str, Counter[Any]]:
     }
 
 
-def publishing_job(broker: KafkaServer, topic: str, *, interval: str = "1h", **fields: Any) -> dict[str, Any]:
+def publishing_job(
+    broker: KafkaServer, topic: str, *, interval: str = "1h", doubled: str = "row.n * 2", **fields: Any
+) -> dict[str, Any]:
     """Return a job that writes rows, and counts by minute, each to a topic and with each batch."""
     limit = {"maxOffsetsPerTrigger": BATCH, "startingOffsets": "earliest"}
     timed = {"watermark": {"column": "timestamp", "delay": "10s"}, **fields}
@@ -68,7 +74,7 @@ def publishing_job(broker: KafkaServer, topic: str, *, interval: str = "1h", **f
         sql(
             "numbers",
             "first",
-            f"SELECT to_json(named_struct('n', row.n, 'd', row.n * 2)) AS value FROM (SELECT {row} FROM {{}})",
+            f"SELECT to_json(named_struct('n', row.n, 'd', {doubled})) AS value FROM (SELECT {row} FROM {{}})",
         ),
         sql("counts", "second", counted),
         sources=[jobs.topic(name, broker.bootstrap, f"{topic}-in", limit, **timed) for name in ("first", "second")],
@@ -168,3 +174,74 @@ def test_rows_are_there_before_any_checkpoint_and_once_behind_kills_at_random_mo
         last = runs.start()
         assert last.wait() == 0, last.output()
     assert published(kafka_server, topic) == expected()
+
+
+@pytest.fixture
+def killed(kafka_server: KafkaServer, topic: str, tmp_path: Path) -> Iterator[JobRuns]:
+    """Return the runs of a job that was killed when it had published some batches."""
+    fill(kafka_server, topic)
+    make_topics(kafka_server, topic)
+    file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
+    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
+        process = runs.start()
+        wait_until_published(runs, kafka_server, topic, 200, process)
+        process.kill()
+        yield runs
+
+
+@pytest.mark.timeout(400)
+def test_a_job_that_was_killed_and_changed_starts_only_as_it_was(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path, killed: JobRuns
+) -> None:
+    before = published(kafka_server, topic)["rows"]
+
+    write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True, doubled="row.n * 3"))
+    changed = killed.start()
+    assert changed.wait() == ExitCode.CANNOT_RESTORE
+    assert (
+        "batches behind checkpoint 1, which have to run again as they did, and numbers changed since"
+        in changed.output()
+    )
+    assert published(kafka_server, topic)["rows"] == before
+
+    # By checkpoint, what was published is compared and not published again.
+    job = publishing_job(kafka_server, topic, bounded=True)
+    write_job(tmp_path, {**job, "sinks": [{**each, "publish": "checkpoint"} for each in job["sinks"]]})
+    last = killed.start()
+    assert last.wait() == ExitCode.OK, last.output()
+    assert published(kafka_server, topic) == expected()
+
+
+@pytest.mark.timeout(400)
+def test_a_journal_that_is_gone_stops_the_job(kafka_server: KafkaServer, topic: str, killed: JobRuns) -> None:
+    identity = f"default/{name_of(topic)}/rows"
+    kafka_server.delete_topic(journal_topic("streamjob.commits", identity))
+    before = published(kafka_server, topic)["rows"]
+
+    again = killed.start()
+    assert again.wait() == ExitCode.CANNOT_RESTORE
+    assert "sink rows: checkpoint 1 wrote to the one with the id" in again.output()
+    assert published(kafka_server, topic)["rows"] == before
+
+
+@pytest.mark.timeout(400)
+def test_a_function_that_reads_a_clock_stops_the_job_when_its_batches_run_again(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    fill(kafka_server, topic)
+    make_topics(kafka_server, topic)
+    (tmp_path / "clocks.py").write_text(
+        "import time\n\n\ndef clock(n: int) -> int:\n    return time.time_ns() + n\n", encoding="utf-8"
+    )
+    job = publishing_job(kafka_server, topic, bounded=True, doubled="clock(row.n)")
+    file = write_job(tmp_path, {**job, "functions": {"clock": "clocks:clock"}})
+    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
+        process = runs.start()
+        wait_until_published(runs, kafka_server, topic, 100, process)
+        process.kill()
+        before = kafka_server.consume(f"{topic}-rows")
+
+        again = runs.start()
+        assert again.wait() == ExitCode.CANNOT_RESTORE, again.output()
+        assert "sink rows: batch 0 ran again and has other rows: 40 were published" in again.output()
+    assert len(kafka_server.consume(f"{topic}-rows")) == len(before)

@@ -156,7 +156,7 @@ def test_a_full_journal_waits_until_a_checkpoint_covers_batches() -> None:
     went_on = threading.Event()
 
     def wait() -> None:
-        mine.wait_for_room(lambda: False)
+        mine.wait_for_room(BatchId(2), lambda: False)
         went_on.set()
 
     waiting = threading.Thread(target=wait, daemon=True)
@@ -169,4 +169,12 @@ def test_a_full_journal_waits_until_a_checkpoint_covers_batches() -> None:
 def test_a_full_journal_does_not_keep_a_job_from_stopping() -> None:
     mine = publisher(Target(), most=1)
     stage(mine, 0, "row")
-    mine.wait_for_room(lambda: True)
+    mine.wait_for_room(BatchId(1), lambda: True)
+
+
+def test_a_full_journal_does_not_keep_its_batches_from_running_again() -> None:
+    target = Target()
+    first = publisher(target)
+    for batch in range(3):
+        stage(first, batch, "row")
+    again(target, most=2).wait_for_room(BatchId(2), lambda: False)

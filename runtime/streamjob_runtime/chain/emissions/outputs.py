@@ -69,10 +69,10 @@ class ChainOutput:
         """Whether other chains read the output."""
         return self._stream is not None
 
-    def wait_for_room(self, over: Callable[[], bool]) -> None:
-        """Block while a journal is full, or until `over`."""
+    def wait_for_room(self, batch: BatchId, over: Callable[[], bool]) -> None:
+        """Block while a journal has no room for a batch, or until `over`."""
         for each in self._publishers.values():
-            each.wait_for_room(over)
+            each.wait_for_room(batch, over)
 
     def check(self, rows: DataFrame) -> None:
         """Ask the sinks that can check it whether they accept such rows. Raises their errors."""

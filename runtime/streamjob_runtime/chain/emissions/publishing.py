@@ -56,7 +56,7 @@ class BatchPublisher:
         self._sink = sink
         self._publishing: PublishesBatches = sink
         self._epoch = epoch
-        self._publishes = publishes
+        self.publishes = publishes
         self._most = most
         self._published: Mapping[BatchId, JournalRecord] = {}
         self._without_rows: dict[BatchId, BatchPlan] = {}
@@ -72,8 +72,11 @@ class BatchPublisher:
         self._published = dict(published)
         self._uncovered = set(published)
 
-    def wait_for_room(self, over: Callable[[], bool]) -> None:
-        """Block while the journal has as many batches as it may have, or until `over`."""
+    def wait_for_room(self, batch: BatchId, over: Callable[[], bool]) -> None:
+        """Block while the journal has no room for another batch, or until `over`."""
+        if batch <= max(self._published, default=BatchId(-1)):
+            # No checkpoint makes room before it has run again.
+            return
         with self._changed:
             while len(self._uncovered) >= self._most and not over():
                 self._changed.wait(_LOOK_SECONDS)
@@ -98,7 +101,7 @@ class BatchPublisher:
             return self._compared(rows, batch, Measured(record.rows, record.hash))
         if batch < max(self._published, default=BatchId(-1)):
             return self._compared(rows, batch, Measured(0, 0))
-        if not self._publishes or plan.watermark_ms >= END_OF_TIME_MS:
+        if not self.publishes or plan.watermark_ms >= END_OF_TIME_MS:
             return self._sink.stage(rows, batch)
         plans = {**self._without_rows, batch: plan}
 

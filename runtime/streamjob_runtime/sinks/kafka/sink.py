@@ -40,7 +40,7 @@ from streamjob_runtime.sinks.kafka.commits import (
     read_record,
     transactional_id,
 )
-from streamjob_runtime.sinks.kafka.errors import UnusableTopic
+from streamjob_runtime.sinks.kafka.errors import CommitFailed, UnusableTopic
 from streamjob_runtime.sinks.kafka.rows import mismatches, records
 from streamjob_runtime.sinks.kafka.staging import StagedParts, parts_here, stage_parts, stage_parts_here
 from streamjob_runtime.sinks.kafka.topics import TopicUse, refusal
@@ -105,6 +105,7 @@ class KafkaSink:
         self._label = f"sink {name}"
         self._publishes_batches = publishes_batches
         self._transactions = threading.RLock()
+        self._keeps_producer = False
         self._spark = spark
         self._brokers = brokers
         self._producer: Producer | None = None
@@ -200,12 +201,12 @@ class KafkaSink:
             UnreadableRecord: a record is damaged, or of an unknown form.
             KafkaUnreachable, KafkaRefuses: the brokers cannot be asked.
         """
+        with self._kafka.admin() as admin:
+            if admin.describe(self._journal_topic) is None:
+                return ()
         with self._transactions:
-            if self._producer is None:
-                self._connect()
-            with self._kafka.admin() as admin:
-                if admin.describe(self._journal_topic) is None:
-                    return ()
+            self._connected()
+            self._keeps_producer = True
             return [read_journal_record(text, self._label) for text in self._kafka.all_of(self._journal_topic)]
 
     def measure(self, batch: DataFrame) -> Measured:
@@ -256,8 +257,7 @@ class KafkaSink:
         batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
         if not batches:
             return
-        if self._producer is None:
-            self._connect()
+        self._connected()
         try:
             done = [batch for batch in batches if is_recorded(self._record, batch.name)]
             # The record names only the first object of each batch.
@@ -349,10 +349,7 @@ class KafkaSink:
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[tuple[Producer, str]]:
         with self._transactions:
-            if self._producer is None:
-                self._connect()
-            producer = self._producer
-            assert producer is not None
+            producer = self._connected()
             try:
                 producer.begin()
                 yield producer, doing
@@ -449,7 +446,17 @@ class KafkaSink:
             "at another --location",
         )
 
-    def _connect(self) -> None:
+    def _connected(self) -> Producer:
+        """Return the producer; the first call makes it, and fences off all others."""
+        if self._producer is None and self._keeps_producer:
+            # Another process may have fenced it off since, and read the journal: this one must not fence that.
+            raise CommitFailed(
+                f"{self._label}: its producer has failed, and may not be replaced before the journal is read again",
+                "the restart reads it",
+            )
+        return self._producer or self._connect()
+
+    def _connect(self) -> Producer:
         producer = self._kafka.producer()
         try:
             # In this order: from here on no other process commits.
@@ -460,6 +467,7 @@ class KafkaSink:
             raise
         self._producer = producer
         self._committed = () if self._record is None else self._record.batches
+        return producer
 
     def _disconnect(self) -> None:
         producer, self._producer = self._producer, None
