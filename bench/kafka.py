@@ -315,7 +315,7 @@ _LATENCY = """\
 {rate} records a second to a job that only passes them on. Seconds from the time when a record is handed to its producer
 until a consumer with `read_committed` has the copy; the first {warm:.0f} s of a job do not count. An exactly-once
 record is visible with its checkpoint, so the expected latency is half the interval plus the duration of a checkpoint
-and a batch. One run of each side. {load}
+and a batch; by `publish: batch` it is visible with its batch. One run of each side. {load}
 """
 
 
