@@ -44,6 +44,9 @@ class Side:
     plain: bool = False
 
 
+# One side is an experiment, which its process has to ask for.
+os.environ.setdefault("STREAMJOB_EXPERIMENTS", "publish-batch")
+
 SIDES = {
     "plain": Side("plain Spark, Kafka source and sink, at least once", {}, plain=True),
     "at least once": Side(

@@ -27,6 +27,7 @@ BATCH = 40
 MINUTE = 60_000
 BEGIN = 1_767_225_600_000
 SINKS = ("rows", "minutes")
+EXPERIMENT = {"STREAMJOB_EXPERIMENTS": "publish-batch"}
 
 
 def name_of(topic: str) -> str:
@@ -147,9 +148,9 @@ def test_killed_between_transaction_journal_and_checkpoint_each_row_is_published
     environment = killer(tmp_path)
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for step in steps:
-            process = runs.start(environment={**environment, "KILLED_AT": step})
+            process = runs.start(environment={**EXPERIMENT, **environment, "KILLED_AT": step})
             assert process.wait() == -9, process.output()
-        last = runs.start(environment=environment)
+        last = runs.start(environment={**EXPERIMENT, **environment})
         assert last.wait() == 0, last.output()
     assert published(kafka_server, topic) == expected()
 
@@ -165,15 +166,29 @@ def test_rows_are_there_before_any_checkpoint_and_once_behind_kills_at_random_mo
     file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for life, rows in enumerate(sorted(chance.sample(range(100, RECORDS - 300), 2)), 1):
-            process = runs.start()
+            process = runs.start(environment=EXPERIMENT)
             wait_until_published(runs, kafka_server, topic, rows, process)
             process.kill()
             if life == 1:
                 # Only the checkpoint before the first batch is there.
                 assert [each.id for each in runs.completions()] == [1]
-        last = runs.start()
+        last = runs.start(environment=EXPERIMENT)
         assert last.wait() == 0, last.output()
     assert published(kafka_server, topic) == expected()
+
+
+@pytest.mark.timeout(200)
+def test_nothing_is_published_by_batch_unless_the_experiment_is_asked_for(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    fill(kafka_server, topic, records=10)
+    make_topics(kafka_server, topic)
+    file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
+    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
+        refused = runs.start()
+        assert refused.wait() == ExitCode.INVALID_INPUT
+        assert "publish: batch is an experiment" in refused.output()
+    assert published(kafka_server, topic) == {"rows": Counter(), "minutes": Counter()}
 
 
 @pytest.fixture
@@ -183,7 +198,7 @@ def killed(kafka_server: KafkaServer, topic: str, tmp_path: Path) -> Iterator[Jo
     make_topics(kafka_server, topic)
     file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
-        process = runs.start()
+        process = runs.start(environment=EXPERIMENT)
         wait_until_published(runs, kafka_server, topic, 200, process)
         process.kill()
         yield runs
@@ -196,7 +211,7 @@ def test_a_job_that_was_killed_and_changed_starts_only_as_it_was(
     before = published(kafka_server, topic)["rows"]
 
     write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True, doubled="row.n * 3"))
-    changed = killed.start()
+    changed = killed.start(environment=EXPERIMENT)
     assert changed.wait() == ExitCode.CANNOT_RESTORE
     assert (
         "batches behind checkpoint 1, which have to run again as they did, and numbers changed since"
@@ -207,7 +222,7 @@ def test_a_job_that_was_killed_and_changed_starts_only_as_it_was(
     # By checkpoint, what was published is compared and not published again.
     job = publishing_job(kafka_server, topic, bounded=True)
     write_job(tmp_path, {**job, "sinks": [{**each, "publish": "checkpoint"} for each in job["sinks"]]})
-    last = killed.start()
+    last = killed.start(environment=EXPERIMENT)
     assert last.wait() == ExitCode.OK, last.output()
     assert published(kafka_server, topic) == expected()
 
@@ -218,7 +233,7 @@ def test_a_journal_that_is_gone_stops_the_job(kafka_server: KafkaServer, topic: 
     kafka_server.delete_topic(journal_topic("streamjob.commits", identity))
     before = published(kafka_server, topic)["rows"]
 
-    again = killed.start()
+    again = killed.start(environment=EXPERIMENT)
     assert again.wait() == ExitCode.CANNOT_RESTORE
     assert "sink rows: checkpoint 1 wrote to the one with the id" in again.output()
     assert published(kafka_server, topic)["rows"] == before
@@ -236,12 +251,12 @@ def test_a_function_that_reads_a_clock_stops_the_job_when_its_batches_run_again(
     job = publishing_job(kafka_server, topic, bounded=True, doubled="clock(row.n)")
     file = write_job(tmp_path, {**job, "functions": {"clock": "clocks:clock"}})
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
-        process = runs.start()
+        process = runs.start(environment=EXPERIMENT)
         wait_until_published(runs, kafka_server, topic, 100, process)
         process.kill()
         before = kafka_server.consume(f"{topic}-rows")
 
-        again = runs.start()
+        again = runs.start(environment=EXPERIMENT)
         assert again.wait() == ExitCode.CANNOT_RESTORE, again.output()
         assert "sink rows: batch 0 ran again and has other rows: 40 were published" in again.output()
     assert len(kafka_server.consume(f"{topic}-rows")) == len(before)
