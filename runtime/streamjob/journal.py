@@ -8,10 +8,9 @@ publish nothing, and have to have the same hashes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -48,11 +47,6 @@ class BatchPlan(BaseModel):
     timestamp_ms: int
     watermark_ms: int
     sources: tuple[str, ...]
-
-    def entry(self, conf: Mapping[str, Any]) -> str:
-        """Return the plan as an entry of Spark's offset log, with the settings that the checkpoint fixes."""
-        metadata = {"batchWatermarkMs": self.watermark_ms, "batchTimestampMs": self.timestamp_ms, "conf": conf}
-        return "\n".join((self.version, json.dumps(metadata, separators=(",", ":")), *self.sources))
 
 
 class JournalRecord(BaseModel):

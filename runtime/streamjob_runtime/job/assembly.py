@@ -25,7 +25,7 @@ from streamjob_runtime.chain.dataflow import Dataflow, DataflowBuilder
 from streamjob_runtime.chain.emissions.emission_lock import EmissionLock
 from streamjob_runtime.chain.emissions.feedback import check_declared, declared
 from streamjob_runtime.chain.emissions.outputs import ChainOutput, Outputs
-from streamjob_runtime.chain.emissions.publishing import batch_plan
+from streamjob_runtime.chain.emissions.publishing import batch_plan, pinned_batch
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 from streamjob_runtime.chain.functions.sql_functions import register_functions
 from streamjob_runtime.chain.idle_inputs import IdleChains
@@ -34,7 +34,6 @@ from streamjob_runtime.checkpointing.acknowledging import Acknowledger, Acknowle
 from streamjob_runtime.job.output_recovery import Journals, check_unchanged
 from streamjob_runtime.kafka.starting import KafkaStart
 from streamjob_runtime.kafka.topic_ids import KnownTopics
-from streamjob_runtime.pinning.batches import PinnedBatch
 from streamjob_runtime.pinning.dependence import unsteady
 from streamjob_runtime.restoring.restoration import Restoration, Workdir
 from streamjob_runtime.tables.static import StaticTables
@@ -196,7 +195,7 @@ class Assembler:
         check_unchanged(replay, restored.manifest, self._graph, chain.uids(), rewritten=rewritten)
         for uid, published in replay.published.items():
             outputs.publishers[uid].replay(published)
-        pinned = tuple(PinnedBatch(batch, plan.entry({})) for batch, plan in replay.plans.items())
+        pinned = tuple(pinned_batch(batch, plan) for batch, plan in replay.plans.items())
         return replace(start, pinned=pinned)
 
     def _place(self, spark: SparkSession, chain: ChainPlan) -> Place:

@@ -64,7 +64,7 @@ def plan(batch: int, watermark_ms: int = 0) -> BatchPlan:
 
 
 def stage(publisher: BatchPublisher, batch: int, *rows: str, watermark_ms: int = 0) -> Staged:
-    return publisher.stage(cast(Any, list(rows)), BatchId(batch), plan(batch, watermark_ms))
+    return publisher.stage(cast(Any, list(rows)), BatchId(batch), lambda number: plan(number, watermark_ms))
 
 
 def again(target: Target, **options: Any) -> BatchPublisher:

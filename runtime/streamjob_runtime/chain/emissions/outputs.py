@@ -107,7 +107,7 @@ class ChainOutput:
         publisher, plan_of = self._publishers.get(uid), self._plan_of
         if publisher is None or plan_of is None:
             return self._meters.of(uid).stage(lambda: sink.stage(rows, batch))
-        return self._meters.of(uid).stage(lambda: publisher.stage(rows, batch, plan_of(batch)))
+        return self._meters.of(uid).stage(lambda: publisher.stage(rows, batch, plan_of))
 
 
 class Outputs:

@@ -17,8 +17,9 @@ from streamjob.journal import (
     published_marker,
 )
 from streamjob.sink import Measured, PublishesBatches, Sink, Staged
+from streamjob_runtime.pinning.batches import PinnedBatch
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import END_OF_TIME_MS
-from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets
+from streamjob_runtime.spark.checkpoint_dir.logs import OffsetEntry, read_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +37,12 @@ def batch_plan(checkpoint: Path, batch: BatchId) -> BatchPlan:
         watermark_ms=entry.metadata["batchWatermarkMs"],
         sources=entry.sources,
     )
+
+
+def pinned_batch(batch: BatchId, plan: BatchPlan) -> PinnedBatch:
+    """Return the batch with its plan as Spark's offset log has it; settings are those of the checkpoint."""
+    metadata = {"batchWatermarkMs": plan.watermark_ms, "batchTimestampMs": plan.timestamp_ms, "conf": {}}
+    return PinnedBatch(batch, OffsetEntry(plan.version, metadata, plan.sources).render())
 
 
 class BatchPublisher:
@@ -88,8 +95,11 @@ class BatchPublisher:
             self._uncovered -= batches
             self._changed.notify_all()
 
-    def stage(self, rows: DataFrame, batch: BatchId, plan: BatchPlan) -> Staged:
+    def stage(self, rows: DataFrame, batch: BatchId, plan_of: Callable[[BatchId], BatchPlan]) -> Staged:
         """Publish a batch, or compare it if it has been published before.
+
+        Args:
+            plan_of: reads the plan of a batch.
 
         The flush at the end of input is staged: after a failure, the job may go on reading instead.
 
@@ -101,7 +111,7 @@ class BatchPublisher:
             return self._compared(rows, batch, Measured(record.rows, record.hash))
         if batch < max(self._published, default=BatchId(-1)):
             return self._compared(rows, batch, Measured(0, 0))
-        if not self.publishes or plan.watermark_ms >= END_OF_TIME_MS:
+        if not self.publishes or (plan := plan_of(batch)).watermark_ms >= END_OF_TIME_MS:
             return self._sink.stage(rows, batch)
         plans = {**self._without_rows, batch: plan}
 

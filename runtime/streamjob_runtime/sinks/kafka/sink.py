@@ -335,8 +335,8 @@ class KafkaSink:
     @contextmanager
     def _computed(self, batch: DataFrame) -> Iterator[Sequence[Path]]:
         """Compute a batch; yield the local files of its rows. Raises RowsRefused."""
-        staging, write = self._context.staging, self._parts_of(batch)
-        with parts_here(None if not self._kafka.computes else write, lambda: write(None), staging) as computed:
+        write, on_executors = self._parts_of(batch), not self._kafka.computes
+        with parts_here(write, self._context.staging, on_executors=on_executors) as computed:
             refused = self._refusal(computed.parts)
             if refused is not None:
                 raise RowsRefused(f"{self._label}: {refused[0]}", refused[1])

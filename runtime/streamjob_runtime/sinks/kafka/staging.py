@@ -91,15 +91,14 @@ class ComputedParts:
 
 @contextmanager
 def parts_here(
-    write_here: Callable[[Path], DataFrame] | None, write: Callable[[], DataFrame], staging: Staging
+    write: Callable[[Path | None], DataFrame], staging: Staging, *, on_executors: bool
 ) -> Iterator[ComputedParts]:
     """Compute a batch in one Spark action, and yield its parts in files of this machine, until the context ends.
 
     Args:
-        write_here: returns the frame of `Kafka.parts` for a directory; None if tasks run on executors. Then large parts
-            come by way of the store.
-        write: returns that frame for executors.
+        write: returns the frame of `Kafka.parts` for a directory, or for none.
         staging: the sink's staging.
+        on_executors: whether tasks run there, so that large parts come by way of the store.
 
     Raises:
         StoreError: the store refused an object.
@@ -108,10 +107,10 @@ def parts_here(
     directory.mkdir()
     names: list[str] = []
     try:
-        if write_here is not None:
-            parts = [row.asDict() for row in write_here(directory).collect()]
+        if not on_executors:
+            parts = [row.asDict() for row in write(directory).collect()]
         else:
-            results = write().mapInArrow(_putting(staging.in_tasks()), _RESULT).collect()
+            results = write(None).mapInArrow(_putting(staging.in_tasks()), _RESULT).collect()
             parts = [{**row.asDict(), "file": None} for row in results]
             names = [part["name"] for part in parts if part["name"] is not None]
         refusal = next((part["refusal"] for part in parts if part["refusal"] is not None), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -87,26 +87,27 @@ class Kafka:
 
         Includes everything written before the call: waits for the end of an open transaction.
         """
+        with self._reading(topic, partitions) as (commits, ranges):
+            found = (commits.newest(*place, key, *ends, _PATIENCE_SECONDS) for place, ends in ranges.items())
+            return next((record for record in found if record is not None), None)
+
+    def all_of(self, topic: str) -> list[str]:
+        """Return the newest committed record of each key of a topic with one partition."""
+        with self._reading(topic, [0]) as (commits, ranges):
+            return [each for place, ends in ranges.items() for each in commits.all(*place, *ends, _PATIENCE_SECONDS)]
+
+    @contextmanager
+    def _reading(
+        self, topic: str, partitions: Sequence[int]
+    ) -> Iterator[tuple[Any, Mapping[TopicPartition, tuple[int, int]]]]:
+        """Yield a reader of committed records, and the first offset and the end of each partition."""
         places = [TopicPartition(topic, each) for each in partitions]
         with self.admin() as admin:
             begins, ends = admin.beginning_offsets(places), admin.end_offsets(places)
         with self.explained(f"read topic {topic}"):
             commits = self._java.KafkaCommits(self._settings)
             try:
-                found = (commits.newest(*each, key, begins[each], ends[each], _PATIENCE_SECONDS) for each in places)
-                return next((record for record in found if record is not None), None)
-            finally:
-                commits.close()
-
-    def all_of(self, topic: str) -> list[str]:
-        """Return the newest committed record of each key of a topic with one partition."""
-        place = TopicPartition(topic, 0)
-        with self.admin() as admin:
-            begin, end = admin.beginning_offsets([place])[place], admin.end_offsets([place])[place]
-        with self.explained(f"read topic {topic}"):
-            commits = self._java.KafkaCommits(self._settings)
-            try:
-                return list(commits.all(*place, begin, end, _PATIENCE_SECONDS))
+                yield commits, {each: (begins[each], ends[each]) for each in places}
             finally:
                 commits.close()
 
