@@ -151,7 +151,7 @@ def _by_query(
         if table.order:
             rows = rows.repartition(*table.order[:-1]).sortWithinPartitions(*table.order)
         if len(table.families) > 1:
-            # What is kept twice is the same: a query may depend on the time, or on chance.
+            # Compute the rows once: a query that reads a clock would return other rows for each family.
             rows = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
         for family in table.families:
             parts = [_struct("k", family.key).alias("key"), _struct("v", family.value).alias("value")]

@@ -58,8 +58,7 @@ _KINDS = {
     ),
     "duplicates": _Kind(
         "of duplicates, any one gives the columns {}",
-        "select only the columns by which duplicates are told before dropping them, or aggregate: "
-        "min_by(x, struct(t, x))",
+        "select only the key columns before dropDuplicates, or aggregate: min_by(x, struct(t, x))",
         on_executors=True,
     ),
     "limit": _Kind("LIMIT {} takes any rows", "take the first ones by a column, in an aggregation", on_executors=True),

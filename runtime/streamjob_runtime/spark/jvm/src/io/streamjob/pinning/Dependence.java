@@ -56,8 +56,8 @@ public final class Dependence {
   /**
    * Returns what else a query depends on, each in a line: its kind, a blank, and its name.
    *
-   * <p>Kinds: {@code value} is drawn anew or comes from a clock, {@code function} is one of Python that is declared so,
-   * {@code table} is read as it is then. The others depend on the order of rows that come from several tasks: {@code
+   * <p>Kinds: {@code value} is random or comes from a clock, {@code function} is a Python function that is declared not
+   * deterministic, {@code table} may have other rows when it is read again. The others depend on the order of rows that come from several tasks: {@code
    * sum} of floating numbers, {@code aggregate}, {@code duplicates} with the columns that one of them gives, {@code
    * limit}, {@code state} of a function, {@code versions} of a temporal join.
    *
@@ -116,7 +116,7 @@ public final class Dependence {
 
   private void expression(Expression expression, boolean inAnyOrder) {
     List<Expression> parts = java(expression.children());
-    // Our own expressions change no values. Of a time that is observed, the number of the partition is told only.
+    // Our own expressions change no value. One that observes a time uses the partition's number only for its report.
     boolean own = expression.getClass().getName().startsWith("io.streamjob.");
     if (expression instanceof AggregateExpression aggregate) {
       function(aggregate.aggregateFunction(), inAnyOrder);

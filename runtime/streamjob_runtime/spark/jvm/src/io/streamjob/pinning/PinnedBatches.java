@@ -119,7 +119,7 @@ public final class PinnedBatches extends StreamingQueryListener {
       query.awaitProgressLock().lock();
       try {
         if (next.isCurrentBatchConstructed()) {
-          // Spark has found it planned; whoever pins it compares it with what it is to be.
+          // Spark had planned it before a crash. The chain compares the plan with the pinned one before it computes.
           return;
         }
         OffsetSeqBase entry =
