@@ -160,7 +160,7 @@ class _Fitting:
         if kind == column.type:
             return place
         if was is not None and now is not None:
-            inner = self.columns(was, now, [f"{place}.{_quoted(each.name)}" for each in was])
+            inner = self.columns(was, now, [f"{place}.{quoted(each.name)}" for each in was])
             parts = ", ".join(f"'f{number}', {each}" for number, each in enumerate(inner))
             return f"IF({place} IS NULL, NULL, named_struct({parts}))"
         if not widens(kind, column.type):
@@ -171,5 +171,6 @@ class _Fitting:
         return cast(place, kind, column.type)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as it is written in a query."""
     return "`" + name.replace("`", "``") + "`"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from streamjob.job.model.spec import STATE
-from streamjob.migration.by_name import fields
+from streamjob.migration.by_name import fields, quoted
 from streamjob.migration.state import EQUALS, Column, Family, KeptState, NotCarried, columns_in_words
 from streamjob.migration.variables import COUNTS, WITH_VARIABLES, Variable, is_of_timers, variables_of
 
@@ -97,11 +97,6 @@ def columns_of(state: KeptState, family: Family) -> tuple[TableColumn, ...]:
 def tables_in_words(tables: Mapping[str, Table]) -> str:
     """Return tables with their columns."""
     return ", ".join(f"{name} {columns_in_words(table.columns)}" for name, table in tables.items())
-
-
-def quoted(name: str) -> str:
-    """Return a name as it is written in a query."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _of_one(state: KeptState) -> Table:

@@ -11,6 +11,7 @@ from streamjob.job.model.spec import STATE
 from streamjob.migration.state import Column, Family
 from streamjob.migration.widening import cast, widens
 from streamjob_runtime.migrating.transforming import OperatorMigration, read_rows, transform
+from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,8 +66,7 @@ def _former(key: tuple[Column, ...], wanted: Column) -> str | None:
 
 
 def _keys(rows: DataFrame, target: Family, key: Sequence[str]) -> DataFrame:
-    names = [each.name.replace("`", "``") for each in target.key]
-    columns = ", ".join(f"{part} AS `{name}`" for part, name in zip(key, names, strict=True))
+    columns = ", ".join(f"{part} AS {quoted(each.name)}" for part, each in zip(key, target.key, strict=True))
     return rows.selectExpr(f"struct({columns}) AS key")
 
 
