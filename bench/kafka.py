@@ -44,9 +44,6 @@ class Side:
     plain: bool = False
 
 
-# One side is an experiment, which its process has to ask for.
-os.environ.setdefault("STREAMJOB_EXPERIMENTS", "publish-batch")
-
 SIDES = {
     "plain": Side("plain Spark, Kafka source and sink, at least once", {}, plain=True),
     "at least once": Side(
@@ -379,7 +376,10 @@ def bench(benchmark: Benchmark) -> None:
     options, work = benchmark.options, benchmark.work
     costs: list[CostRun] = []
     latencies: list[LatencyRun] = []
-    with KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
+    with (
+        KafkaServer() as server,
+        environment({"BENCH_KAFKA": server.bootstrap, "STREAMJOB_EXPERIMENTS": "publish-batch"}),
+    ):
         with locked(options.lock):
             for side in SIDES:
                 latencies.append(latency(server, work, side, options.rate, options.seconds, options.timeout))

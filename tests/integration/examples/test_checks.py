@@ -71,7 +71,9 @@ def check(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Return what runs `streamjob check FILE --from latest` with the Spark that all cases share."""
 
     @contextmanager
-    def shared(_command: str, _loaded: object, max_parallelism: int) -> Iterator[tuple[SparkSession, Path]]:
+    def shared(
+        _command: str, _loaded: object, max_parallelism: int, _slots: int
+    ) -> Iterator[tuple[SparkSession, Path]]:
         spark.conf.set("spark.sql.shuffle.partitions", max_parallelism)
         yield spark, tmp_path / "chains"
 
