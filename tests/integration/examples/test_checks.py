@@ -300,10 +300,17 @@ def test_a_job_that_joins_a_table_can_start(check: Check, world: World, form: st
     assert_can_start(check(written(job, world.place)))
 
 
-@pytest.mark.parametrize("form", sorted(SINK_FORMATS - {"avro"}))
+@pytest.mark.parametrize("form", sorted(SINK_FORMATS - {"avro", "function"}))
 def test_a_job_that_writes_to_a_sink_can_start(check: Check, world: World, form: str) -> None:
     sink = sink_of(form, world)
     job = job_of({"format": "rate"}, {key: sink[key] for key in ("format", "options")}, sink["sql"])
+
+    assert_can_start(check(written(job, world.place)))
+
+
+def test_a_job_that_passes_rows_to_a_function_can_start(check: Check, world: World) -> None:
+    (world.place / "kept.py").write_text("def keep(batch, context):\n    pass\n", encoding="utf-8")
+    job = job_of({"format": "rate"}, {"function": "kept:keep"}, "SELECT * FROM rows")
 
     assert_can_start(check(written(job, world.place)))
 
