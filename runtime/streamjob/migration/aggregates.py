@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 
 from streamjob.comparison.state_forms import arguments, content, in_one_case
-from streamjob.migration.by_name import in_force
+from streamjob.migration.by_name import Fitted, in_force
 from streamjob.migration.state import NotCarried
 from streamjob.migration.widening import DECIMAL, cast, widens
 from streamjob.snapshot.state_form import AggregateForm
@@ -38,28 +38,13 @@ def places(forms: Sequence[AggregateForm]) -> list[int]:
     return [0, *accumulate(len(buffer_types(each)) for each in forms)]
 
 
-@dataclass
-class Buffers:
-    """How the buffers of an operator's aggregates follow.
-
-    Args:
-        columns: an expression for each column of the buffers, over `old[n]` and `initial.in`.
-        said: what happens, a sentence each.
-        gaps: what is missing afterwards, a sentence each.
-    """
-
-    columns: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
-
-
 def match_aggregates(
     before: Sequence[AggregateForm],
     after: Sequence[AggregateForm],
     renames: Mapping[str, str],
     old: Callable[[int], str],
-) -> Buffers:
-    """Return how the buffers follow.
+) -> Fitted:
+    """Return how the buffers of an operator's aggregates follow, over `old(n)` and `initial.in`.
 
     Args:
         renames: the present name of a column by its former one.
@@ -68,8 +53,7 @@ def match_aggregates(
     Raises:
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
-    found, begins = Buffers(), places(after)
-    names = {name.lower(): now.lower() for name, now in renames.items()}
+    found, names = Fitted(), {name.lower(): now.lower() for name, now in renames.items()}
     renames = in_force(names, _words(before), _words(after))
     former = _Former(before, renames, old)
     free = dict(enumerate(before))
@@ -80,10 +64,10 @@ def match_aggregates(
             taken[place] = same
             del free[same]
     for place, each in enumerate(after):
-        if place in taken:
-            had = before[taken[place]]
-            types = zip(buffer_types(had), buffer_types(each), strict=True)
-            found.columns += [cast(former.column(taken[place], at), was, now) for at, (was, now) in enumerate(types)]
+        if (number := taken.get(place)) is not None:
+            had = before[number]
+            types = enumerate(zip(buffer_types(had), buffer_types(each), strict=True))
+            found.expressions += [cast(former.column(number, at), was, now) for at, (was, now) in types]
             if had.sql != each.sql:
                 found.said.append(f"its {each.sql} continues from {had.sql}")
             if had.buffer != each.buffer:
@@ -91,21 +75,18 @@ def match_aggregates(
             continue
         if (derived := former.derived(each)) is not None:
             expressions, sources = derived
-            found.columns += expressions
-            found.said.append(
-                f"its {each.sql} is computed from {' and '.join(before[number].sql for number in sources)}"
-            )
-            for number in sources:
-                free.pop(number, None)
+            found.expressions += expressions
+            found.said.append(f"its {each.sql} is computed from {' and '.join(before[at].sql for at in sources)}")
+            free = {number: had for number, had in free.items() if number not in sources}
             continue
         _check_new(place, each, before, after, free)
-        found.columns += [f"initial.i{number}" for number in range(begins[place], begins[place + 1])]
+        begins = len(found.expressions)
+        found.expressions += [f"initial.i{at}" for at in range(begins, begins + len(buffer_types(each)))]
         found.gaps.append(
             f"its {each.sql} begins empty in groups that are open, and covers only the rows from here on in them"
         )
     found.said += [f"the state of its {each.sql} is dropped" for each in free.values()]
-    order = [taken[place] for place in sorted(taken)]
-    if order != sorted(order):
+    if [*taken.values()] != sorted(taken.values()):
         found.said.append("its aggregates are put into their new order")
     return found
 

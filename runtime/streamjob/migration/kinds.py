@@ -29,7 +29,7 @@ def continues(before: KeptState, after: KeptState) -> bool:
 
 
 @dataclass
-class _Tables:
+class Tables:
     """The tables of the new state, and what is said of them, each sentence once."""
 
     renames: Mapping[str, str]
@@ -43,15 +43,19 @@ class _Tables:
         self.add(target, source, key, fit(what, source.value, target.value, "value.v{}", self.renames, may))
 
     def key(self, target: Family, source: Family) -> Fitted:
+        """Return how the columns of its key follow by their names."""
         return fit("its key", source.key, target.key, "key.k{}", self.renames, Columns.SAME)
 
-    def add(self, target: Family, source: Family, key: Fitted, value: Fitted) -> None:
-        self.families.append(FamilyMigration(target, source, tuple(key.expressions), tuple(value.expressions)))
+    def add(self, target: Family, source: Family, key: Fitted, value: Fitted, merged: tuple[str, ...] = ()) -> None:
+        """Add a table; `merged` is that of its `FamilyMigration`."""
+        expressions = tuple(key.expressions), tuple(value.expressions)
+        self.families.append(FamilyMigration(target, source, *expressions, merged))
         for each in (key, value):
             self.said |= dict.fromkeys(each.said)
             self.gaps |= dict.fromkeys(each.gaps)
 
     def migration(self) -> Migration:
+        """Return the migration that has all of them."""
         return Migration(tuple(self.families), tuple(self.said), tuple(self.gaps))
 
 
@@ -68,7 +72,7 @@ def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Mig
     for reason in differences(*(each.model_copy(update={"parameters": _without_keys(each)}) for each in (was, now))):
         raise NotCarried(reason)
     places = _places_of_keys(was, now, renames)
-    former, tables = {(each.store, each.name): each for each in before.families}, _Tables(renames)
+    former, tables = {(each.store, each.name): each for each in before.families}, Tables(renames)
     for target in after.families:
         source = former.get((target.store, target.name))
         if source is None:
@@ -135,7 +139,7 @@ def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str])
     if was != now and _NO_TIMEOUT not in (was, now):
         raise NotCarried(f"its timeout was {was}, and is {now}: the times are those of another clock")
     (source,), (target,) = before.families, after.families
-    tables = _Tables(renames)
+    tables = Tables(renames)
     key = tables.key(target, source)
     value = fit("its state", _timeless(source), _timeless(target), "value.v{}", renames, Columns.OTHERS)
     if len(_timeless(target)) < len(target.value):
@@ -173,7 +177,7 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
     gone = [each for name, each in was.items() if name not in former.values()]
     added = [each for name, each in now.items() if name not in former]
     _check_names(gone, added)
-    tables = _Tables(renames)
+    tables = Tables(renames)
     for name, variable in now.items():
         if name not in former:
             tables.families += [FamilyMigration(each, None) for each in variable.families.values()]
@@ -190,7 +194,7 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
     return tables.migration()
 
 
-def _fit_variable(before: Variable, after: Variable, tables: _Tables) -> None:
+def _fit_variable(before: Variable, after: Variable, tables: Tables) -> None:
     what = f"its variable {after.name!r}"
     if before.kind != after.kind:
         raise NotCarried(f"{what} was a {before.kind}, and is a {after.kind}")

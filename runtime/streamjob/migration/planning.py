@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streamjob.comparison.state_forms import arguments, differences
-from streamjob.migration import kinds
 from streamjob.migration.aggregates import match_aggregates, merged
+from streamjob.migration.by_name import Fitted
 from streamjob.migration.keys import MatchedKey, match_keys
+from streamjob.migration.kinds import Tables, forms, group_state, join, variables
 from streamjob.migration.state import (
-    Column,
     Family,
     FamilyMigration,
     KeptState,
@@ -23,9 +23,11 @@ from streamjob.migration.state import (
 from streamjob.migration.tables import tables_of
 from streamjob.migration.variables import TTL
 from streamjob.migration.widening import cast, rounded_keys
-from streamjob.snapshot.state_form import StateForm
 
-Planner = Callable[["_Change"], Migration]
+_NOT_ALONE = (
+    "its windows are to be put together, and which of them are closed is only known in a query without other state"
+)
+_OF_A_FUNCTION = "what a function keeps for several windows cannot be put together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +45,40 @@ class _Change:
     watermark_us: int | None
     alone: bool
 
-    @property
-    def forms(self) -> tuple[StateForm, StateForm]:
-        return kinds.forms(self.before, self.after)
-
-    def keys(self) -> tuple[MatchedKey, ...]:
-        before, after = self.forms
+    def keys(self, apart: str | None = None) -> tuple[MatchedKey, ...]:
+        """Return the former columns of the keys; `apart` says why windows cannot be put together, if so."""
+        before, after = forms(self.before, self.after)
         keys = match_keys(before.keys, after.keys, self.wishes.renames, self.watermark_us)
-        if not self.alone and any(each.window is not None for each in keys):
-            raise NotCarried(
-                "its windows are to be put together, and which of them are closed is only known in a query without "
-                "other state"
-            )
+        refusal = apart if self.alone else _NOT_ALONE
+        if refusal is not None and any(each.window is not None for each in keys):
+            raise NotCarried(refusal)
         return keys
+
+    def buffers(self, behind: int = 0) -> Fitted:
+        """Return how the buffers of aggregates follow, which stand behind some other columns in the values."""
+        before, after = forms(self.before, self.after)
+        return match_aggregates(
+            before.aggregates, after.aggregates, self.wishes.renames, lambda number: f"value.v{behind + number}"
+        )
+
+    @property
+    def table(self) -> tuple[Family, Family]:
+        """The former and the new table of state that is one."""
+        for state in (self.before, self.after):
+            if len(state.families) != 1:
+                raise NotCarried(f"it has {len(state.families)} tables of state")
+        return self.before.families[0], self.after.families[0]
+
+    def of_table(self, key: Fitted, value: Fitted, merged: tuple[str, ...] = ()) -> Migration:
+        """Return how state follows that is one table."""
+        (source, target), tables = self.table, Tables(self.wishes.renames)
+        if len(target.value) != len(value.expressions):
+            raise NotCarried(
+                f"Spark keeps {len(target.value)} columns for its {self.after.operator}, and its form tells of "
+                f"{len(value.expressions)}"
+            )
+        tables.add(target, source, key, value, merged)
+        return tables.migration()
 
 
 def plan(
@@ -99,14 +122,32 @@ def _without(state: KeptState, tables: Collection[str]) -> KeptState:
 
 
 def _inferred(change: _Change) -> Migration:
-    before, after = change.before, change.after
+    before, after, renames = change.before, change.after, change.wishes.renames
     if before.form is not None and after.form is not None and before.form.kind != after.form.kind:
         raise NotCarried(f"it is of the kind {before.form.kind}, and the operator keeps the kind {after.form.kind}")
-    kind = "" if after.form is None else after.form.kind
-    if kind not in _PLANNERS:
-        raise NotCarried(f"state of the kind {kind or after.operator} is carried over only as it is")
-    _check_renames(before, change.wishes.renames)
-    return _PLANNERS[kind](change)
+    _check_renames(before, renames)
+    match None if after.form is None else after.form.kind:
+        case "aggregation":
+            return _aggregation(change)
+        case "sessions":
+            return _sessions(change)
+        case "deduplication":
+            return _deduplication(change)
+        case "deduplicationWithinWatermark":
+            was, now = (each.model_copy(update={"keys": ()}) for each in forms(before, after))
+            for reason in differences(was, now):
+                raise NotCarried(reason)
+            return _deduplication(change)
+        case "join":
+            return join(before, after, renames)
+        case "groupState":
+            change.keys(_OF_A_FUNCTION)
+            return group_state(before, after, renames)
+        case "transformWithState":
+            change.keys(_OF_A_FUNCTION)
+            return variables(before, after, renames)
+        case kind:
+            raise NotCarried(f"state of the kind {kind or after.operator} is carried over only as it is")
 
 
 def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
@@ -126,130 +167,52 @@ def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
 
 
 def _aggregation(change: _Change) -> Migration:
-    before, after = change.forms
-    source, target = _only(change.before), _only(change.after)
-    keys = change.keys()
-    buffers = match_aggregates(
-        before.aggregates, after.aggregates, change.wishes.renames, lambda number: f"value.v{number}"
-    )
-    _check_columns(target.value, buffers.columns, change.after)
+    keys, (_, after) = change.keys(), forms(change.before, change.after)
     united = any(each.window is not None for each in keys)
-    family = FamilyMigration(
-        target,
-        source,
-        tuple(_key(each, "key.k{}") for each in keys),
-        tuple(buffers.columns),
-        merged(after.aggregates) if united else (),
-    )
-    return Migration((family,), (*_said(keys), *buffers.said), (*_gaps(keys), *buffers.gaps))
+    return change.of_table(_fitted(keys, "key.k{}"), change.buffers(), merged(after.aggregates) if united else ())
 
 
 def _sessions(change: _Change) -> Migration:
-    before, after = change.forms
-    source, target = _only(change.before), _only(change.after)
-    keys = change.keys()
-    if any(each.window is not None for each in keys):
-        raise NotCarried("sessions cannot be put together")
-    width = len(before.keys)
-    buffers = match_aggregates(
-        before.aggregates, after.aggregates, change.wishes.renames, lambda number: f"value.v{width + number}"
-    )
-    values = [_key(each, "value.v{}") for each in keys]
-    _check_columns(target.value, [*values, *buffers.columns], change.after)
+    (source, _), keys = change.table, change.keys("sessions cannot be put together")
+    values = _fitted(keys, "value.v{}")
+    buffers = change.buffers(behind=len(keys))
     # The key of a session is its other keys and its start.
-    of_key = [value for each, value in zip(keys, values, strict=True) if each.after.window is None]
-    start = f"key.k{len(source.key) - 1}"
-    family = FamilyMigration(target, source, (*of_key, start), (*values, *buffers.columns))
-    return Migration((family,), (*_said(keys), *buffers.said), (*_gaps(keys), *buffers.gaps))
+    of_key = [value for each, value in zip(keys, values.expressions, strict=True) if each.after.window is None]
+    key = Fitted([*of_key, f"key.k{len(source.key) - 1}"], values.said, values.gaps)
+    return change.of_table(key, replace(buffers, expressions=values.expressions + buffers.expressions))
 
 
 def _deduplication(change: _Change) -> Migration:
-    source, target = _only(change.before), _only(change.after)
-    keys = change.keys()
+    (source, target), keys = change.table, change.keys()
     if [each.type for each in source.value] != [each.type for each in target.value]:
         raise NotCarried(f"its value was {columns_in_words(source.value)}, and is {columns_in_words(target.value)}")
-    values = tuple(f"value.v{number}" for number in range(len(target.value)))
-    family = FamilyMigration(target, source, tuple(_key(each, "key.k{}") for each in keys), values)
-    return Migration((family,), _said(keys), _gaps(keys))
+    values = [f"value.v{number}" for number in range(len(target.value))]
+    return change.of_table(_fitted(keys, "key.k{}"), Fitted(values))
 
 
-def _deduplication_within_watermark(change: _Change) -> Migration:
-    was, now = (each.model_copy(update={"keys": ()}) for each in change.forms)
-    for reason in differences(was, now):
-        raise NotCarried(reason)
-    return _deduplication(change)
+def _fitted(keys: Sequence[MatchedKey], place: str) -> Fitted:
+    """Return how the columns of a key follow, of which the former ones are called `place` with their numbers."""
+    found = Fitted()
+    for number, each in enumerate(keys):
+        before, after = each.before, each.after
+        found.expressions.append(_key(each, place.format(each.place)))
+        if before.name != after.name:
+            found.said.append(f"its key {before.name!r} is called {after.name!r}")
+        if before.type != after.type:
+            found.said.append(f"its key {after.name!r} of type {before.type} becomes {after.type}")
+        if each.window is not None:
+            found.said.append(f"its windows are put together to windows of {each.window.size_us / 1_000_000:g} s")
+        elif each.place != number:
+            found.said.append(f"its key {after.name!r} moves from place {each.place + 1} to {number + 1}")
+        if (before.type, after.type) == ("float", "double"):
+            found.gaps.append(rounded_keys(f"its key {after.name!r}"))
+    return found
 
 
-def _join(change: _Change) -> Migration:
-    return kinds.join(change.before, change.after, change.wishes.renames)
-
-
-def _group_state(change: _Change) -> Migration:
-    _check_no_windows(change.keys())
-    return kinds.group_state(change.before, change.after, change.wishes.renames)
-
-
-def _variables(change: _Change) -> Migration:
-    _check_no_windows(change.keys())
-    return kinds.variables(change.before, change.after, change.wishes.renames)
-
-
-def _check_no_windows(keys: Sequence[MatchedKey]) -> None:
-    if any(each.window is not None for each in keys):
-        raise NotCarried("what a function keeps for several windows cannot be put together")
-
-
-_PLANNERS: Mapping[str, Planner] = {
-    "aggregation": _aggregation,
-    "sessions": _sessions,
-    "deduplication": _deduplication,
-    "deduplicationWithinWatermark": _deduplication_within_watermark,
-    "groupState": _group_state,
-    "join": _join,
-    "transformWithState": _variables,
-}
-
-
-def _only(state: KeptState) -> Family:
-    if len(state.families) != 1:
-        raise NotCarried(f"it has {len(state.families)} tables of state")
-    return state.families[0]
-
-
-def _key(key: MatchedKey, place: str) -> str:
-    former = place.format(key.place)
+def _key(key: MatchedKey, former: str) -> str:
     if key.window is None:
         return cast(former, key.before.type, key.after.type)
     size, start = key.window.size_us, key.window.start_us
     of_start = f"unix_micros({former}.start)"
     begin = f"{of_start} - pmod({of_start} - {start}, {size})"
     return f"named_struct('start', timestamp_micros({begin}), 'end', timestamp_micros({begin} + {size}))"
-
-
-def _said(keys: Sequence[MatchedKey]) -> tuple[str, ...]:
-    said = []
-    for place, each in enumerate(keys):
-        if each.before.name != each.after.name:
-            said.append(f"its key {each.before.name!r} is called {each.after.name!r}")
-        if each.before.type != each.after.type:
-            said.append(f"its key {each.after.name!r} of type {each.before.type} becomes {each.after.type}")
-        if each.window is not None:
-            said.append(f"its windows are put together to windows of {each.window.size_us / 1_000_000:g} s")
-        elif each.place != place:
-            said.append(f"its key {each.after.name!r} moves from place {each.place + 1} to {place + 1}")
-    return tuple(said)
-
-
-def _gaps(keys: Sequence[MatchedKey]) -> tuple[str, ...]:
-    return tuple(
-        rounded_keys(f"its key {each.after.name!r}")
-        for each in keys
-        if (each.before.type, each.after.type) == ("float", "double")
-    )
-
-
-def _check_columns(columns: Sequence[Column], expressions: Sequence[str], state: KeptState) -> None:
-    if len(columns) != len(expressions):
-        raise NotCarried(
-            f"Spark keeps {len(columns)} columns for its {state.operator}, and its form tells of {len(expressions)}"
-        )

@@ -37,7 +37,7 @@ LIST = aggregate("CollectList(x)", "binary", opaque=True)
 
 
 def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: str) -> list[str]:
-    return match_aggregates(before, after, renames, lambda number: f"v{number}").columns
+    return match_aggregates(before, after, renames, lambda number: f"v{number}").expressions
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_sum_of_whole_numbers_does_not_follow_from_an_average_that_has_fractio
         [AVG_X], [aggregate("Sum(CAST(x AS BIGINT))", "bigint"), COUNT], {}, lambda number: f"v{number}"
     )
 
-    assert found.columns == ["initial.i0", "initial.i1"]
+    assert found.expressions == ["initial.i0", "initial.i1"]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_an_aggregate_that_may_be_a_former_one_is_not_begun_empty(
 def test_a_count_of_all_rows_does_not_make_an_average() -> None:
     found = match_aggregates([SUM_X, COUNT], [AVG_X, COUNT], {}, lambda number: f"v{number}")
 
-    assert found.columns == ["initial.i0", "initial.i1", "v1"]
+    assert found.expressions == ["initial.i0", "initial.i1", "v1"]
     assert "its average(x) begins empty in groups that are open" in found.gaps[0]
     assert found.said == ["the state of its sum(x) is dropped"]
 
