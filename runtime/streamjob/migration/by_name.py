@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import product
 
+from streamjob.job.query.quoting import quoted
 from streamjob.migration.state import Column, NotCarried, columns_in_words
 from streamjob.migration.widening import cast, rounded_keys, widens
 
@@ -169,8 +170,3 @@ class _Fitting:
         if self.may is Columns.SAME and kind == "float":
             self.found.gaps.append(rounded_keys(name))
         return cast(place, kind, column.type)
-
-
-def quoted(name: str) -> str:
-    """Return a name as it is written in a query."""
-    return "`" + name.replace("`", "``") + "`"

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from streamjob.job.model.spec import STATE
-from streamjob.migration.by_name import fields, quoted
+from streamjob.job.query.quoting import quoted
+from streamjob.migration.by_name import fields
 from streamjob.migration.state import EQUALS, Column, Family, KeptState, NotCarried, columns_in_words
 from streamjob.migration.variables import COUNTS, WITH_VARIABLES, Variable, is_of_timers, variables_of
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from streamjob.ids import BatchId
 from streamjob.job.model.spec import STATE
+from streamjob.job.query.quoting import quoted
 from streamjob.migration.state import Column, Family
 from streamjob.migration.widening import cast, widens
 from streamjob_runtime.migrating.transforming import OperatorMigration, read_rows, transform
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

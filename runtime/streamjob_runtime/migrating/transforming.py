@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import STATE
+from streamjob.job.query.quoting import quoted
 from streamjob.migration.state import Family, FamilyMigration, KeptState, Migration, columns_in_words
 from streamjob.migration.tables import Table, TableColumn, columns_of, tables_in_words, tables_of
 from streamjob.migration.widening import cast, widens
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_session, our_java
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

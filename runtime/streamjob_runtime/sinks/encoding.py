@@ -18,6 +18,7 @@ from streamjob.job.connectors.kafka_source import subject_of
 from streamjob.job.connectors.options import encodings_of, option
 from streamjob.job.model.encoding_spec import BINARY, Encoding
 from streamjob.job.model.spec import SinkSpec
+from streamjob.job.query.quoting import quoted
 from streamjob.journal import JournalRecord
 from streamjob.sink import (
     ChecksSchema,
@@ -38,7 +39,6 @@ from streamjob_runtime.sinks.rows.changes import is_deletion
 from streamjob_runtime.sinks.rows.readable_rows import readable_rows, unwritable
 from streamjob_runtime.spark.gateway import spark_errors
 from streamjob_runtime.spark.text.error_text import reason
-from streamjob_runtime.spark.text.quoting import quoted
 from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.errors import InvalidInput
 from streamjob.job.model.suggest import did_you_mean
-from streamjob_runtime.spark.text.quoting import quoted
+from streamjob.job.query.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

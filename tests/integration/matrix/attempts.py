@@ -16,11 +16,11 @@ from tests.integration.sinks.buckets import environment_of_tasks
 
 from streamjob.ids import BatchId, CheckpointId, Epoch
 from streamjob.job.model.spec import SinkSpec
+from streamjob.job.query.quoting import quoted
 from streamjob.sink import ChecksSchema
 from streamjob.store.staging import StoreStaging
 from streamjob.testing.memory_store import MemoryStore
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink
-from streamjob_runtime.spark.text.quoting import quoted
 
 Columns = Mapping[str, Mapping[str, Value]]
 """Values by type and name."""

@@ -25,8 +25,8 @@ from tests.integration.sinks.databases import Database, add_driver
 from tests.integration.sinks.lakes import Lake
 from tests.servers.kafka import KafkaServer
 
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.kafka.schemas import avro_schema_of
-from streamjob_runtime.spark.text.quoting import quoted
 
 Row = Mapping[str, Any]
 Reader = Callable[["World", t.StructType], Sequence[Row]]

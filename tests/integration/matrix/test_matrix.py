@@ -15,7 +15,7 @@ from tests.integration.matrix.targets import TARGETS, World
 from tests.integration.matrix.values import NAMES, TYPES, labelled
 
 from streamjob.errors import StreamJobError
-from streamjob_runtime.spark.text.quoting import quoted
+from streamjob.job.query.quoting import quoted
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
 

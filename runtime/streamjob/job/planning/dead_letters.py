@@ -17,6 +17,7 @@ from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import CHECKED_FILES
 from streamjob.job.model.problem import Problem
 from streamjob.job.model.spec import Input, JobSpec, OperatorSpec, SourceSpec
+from streamjob.job.query.quoting import quoted
 
 DEAD_LETTER = "deadLetter"
 BROKEN = "__streamjob_dead_letter"
@@ -157,7 +158,7 @@ def _reads_metadata(source: SourceSpec) -> bool:
 def _by_time(part: SourceSpec | OperatorSpec, spec: JobSpec, rows: str) -> list[OperatorSpec]:
     """Return the operators for the rows with an event time, and for those without."""
     assert part.watermark is not None
-    column = "`" + part.watermark.column.strip("`").replace("`", "``") + "`"
+    column = quoted(part.watermark.column.strip("`"))
     kind = "source" if isinstance(part, SourceSpec) else "operator"
     dead = (
         f"SELECT to_json(struct(*), map('ignoreNullFields', 'false')) AS row, '{part.name}' AS {kind}, "

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from streamjob.clock import Clock
 from streamjob.ids import BatchId, OperatorUid
 from streamjob.job.model.spec import Watermark
+from streamjob.job.query.quoting import quoted
 from streamjob.protocol.event_time.partition_times import PartitionTimes
 from streamjob_runtime.chain.event_time.watermarks import InputWatermarks, event_time_columns, with_event_time
 from streamjob_runtime.kafka.bounded import KafkaEnd
 from streamjob_runtime.kafka.positions import Offsets, TopicPartition, read_offsets
 from streamjob_runtime.spark.checkpoint_dir.logs import read_offsets as log_entry
 from streamjob_runtime.spark.gateway import column_of, java_column, java_query, java_session, our_java
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

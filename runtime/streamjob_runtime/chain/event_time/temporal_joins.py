@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from streamjob.job.connectors.changes import CHANGE_TYPE, DELETIONS, WRITES
 from streamjob.job.model.spec import OperatorSpec
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns, without_event_time
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_schema, our_java
-from streamjob_runtime.spark.text.quoting import quoted
 from streamjob_runtime.tables.keys import InvalidJoin, check_added, check_key, field_of, with_metadata
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from streamjob.job.model.spec import OperatorSpec
+from streamjob.job.query.quoting import quoted
 from streamjob.job.query.temporal_sql import MARK, BadClause, Versions, marked
 from streamjob_runtime.chain.event_time.temporal_joins import event_time, joined
 from streamjob_runtime.chain.event_time.watermarks import event_time_columns
 from streamjob_runtime.spark.gateway import frame_of, java_frame, java_session, our_java
-from streamjob_runtime.spark.text.quoting import quoted
 from streamjob_runtime.tables.keys import InvalidJoin
 
 if TYPE_CHECKING:

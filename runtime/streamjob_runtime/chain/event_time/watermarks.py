@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streamjob.ids import OperatorUid
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.spark.gateway import java_query, java_session, our_java, watermark_node
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

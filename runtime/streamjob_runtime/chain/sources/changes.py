@@ -14,6 +14,7 @@ from streamjob.errors import InvalidInput
 from streamjob.job.connectors.changes import CHANGE_TIME, CHANGE_TYPE, DEBEZIUM, UNAVAILABLE
 from streamjob.job.model.spec import SourceSpec
 from streamjob.job.planning.dead_letters import BROKEN
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.sinks.rows.unavailable import (
     MARK,
     Mark,
@@ -24,7 +25,6 @@ from streamjob_runtime.sinks.rows.unavailable import (
     marks_of,
 )
 from streamjob_runtime.spark.gateway import analyzed_plan, our_java
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -12,9 +12,9 @@ from streamjob.job.connectors import iceberg
 from streamjob.job.connectors.file_source import FileSourceFields
 from streamjob.job.connectors.lake_source import CHANGE_ROWS, NEWEST, LakeSourceOptions, parse_delta, parse_iceberg
 from streamjob.job.model.spec import SourceSpec
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.chain.sources.discovered_files import DiscoveredFiles, entry_of
 from streamjob_runtime.spark.gateway import frame_of, java_schema, java_session, our_java
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from streamjob.job.connectors.bucket_files import compression_of
 from streamjob.job.connectors.options import option, without
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.sinks.bucket.encoding import Encoding
 from streamjob_runtime.sinks.rows.column_mismatches import CAST, two_of_one_name
 from streamjob_runtime.sinks.rows.readable_rows import unwritable
-from streamjob_runtime.spark.text.quoting import quoted
 from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:

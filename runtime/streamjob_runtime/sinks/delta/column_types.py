@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamjob.job.model.suggest import did_you_mean
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.sinks.rows.column_mismatches import Mismatch, does_not_hold, given_twice, no_column
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -34,8 +34,8 @@ from pyiceberg.types import (
 )
 
 from streamjob.job.model.suggest import did_you_mean
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.sinks.rows.column_mismatches import CAST, Mismatch, does_not_hold, given_twice, no_column
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

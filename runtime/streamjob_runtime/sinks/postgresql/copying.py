@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.sinks.postgresql.column_types import Form, form_of
-from streamjob_runtime.spark.text.quoting import quoted
 from streamjob_runtime.spark.text.text_forms import writer_options
 
 if TYPE_CHECKING:

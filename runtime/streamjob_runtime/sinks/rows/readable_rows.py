@@ -8,8 +8,8 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from streamjob.job.connectors.options import option
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.sinks.rows.column_mismatches import Mismatch, two_of_one_name
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.sinks.errors import RowsRefused
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

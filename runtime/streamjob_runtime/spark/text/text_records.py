@@ -14,6 +14,7 @@ from streamjob.errors import InvalidInput
 from streamjob.job.connectors.options import option
 from streamjob.job.model.formats import DECODED_FILES
 from streamjob.job.model.spec import SourceSpec, TableSpec
+from streamjob.job.query.quoting import quoted
 from streamjob_runtime.spark.gateway import (
     column_of,
     each_file_once,
@@ -25,7 +26,6 @@ from streamjob_runtime.spark.gateway import (
     thrown,
 )
 from streamjob_runtime.spark.text.error_positions import error_at, position_in
-from streamjob_runtime.spark.text.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

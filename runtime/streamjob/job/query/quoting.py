@@ -1,0 +1,8 @@
+"""Quotes names and texts in Spark SQL."""
+
+from __future__ import annotations
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as an expression in which dots belong to the name."""
+    return "`" + name.replace("`", "``") + "`"
