@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from streamjob.job.model.spec import STATE
-from streamjob.job.query.quoting import quoted
+from streamjob.job.query.quoting import as_text, quoted
 from streamjob.migration.by_name import fields
 from streamjob.migration.state import EQUALS, Column, Family, KeptState, NotCarried, columns_in_words
 from streamjob.migration.variables import COUNTS, WITH_VARIABLES, Variable, is_of_timers, variables_of
@@ -133,9 +133,9 @@ def _of_variable(variable: Variable) -> Table:
     key, user, value, other = _split(columns, len(keys), len(users), len(values))
     found = [Written(own, (_struct(key), _struct(user)) if variable.is_map else key, value)]
     # Each element of a list has its own place, which also says that no key was put together from several.
-    wrong = f"raise_error('elements of {quoted(variable.name)} have the same position, or none')"
-    count = f"IF(count(*) = count(DISTINCT {other[-1]}), count(*), {wrong})" if own.many else "count(*)"
-    found += [Written(each, key, (count,), key) for prefix, each in variable.families.items() if prefix in COUNTS]
+    wrong = as_text(f"elements of {quoted(variable.name)} have the same position, or none")
+    counted = f"IF(count(*) = count(DISTINCT {other[-1]}), count(*), raise_error({wrong}))" if own.many else "count(*)"
+    found += [Written(each, key, (counted,), key) for prefix, each in variable.families.items() if prefix in COUNTS]
     return Table(columns, tuple(found), (*key, other[-1]) if own.many else ())
 
 

@@ -44,6 +44,14 @@ def test_an_element_of_a_list_is_a_row_with_its_position_and_is_counted() -> Non
     assert table.order == ("`k`", "`position`")
 
 
+def test_the_error_of_equal_positions_names_a_variable_with_any_letters() -> None:
+    name = "o'brien\\'"
+    (table,) = tables_of(kept(listed(name, "n int"))).values()
+
+    (_, (counted,), _) = written(table)[f"$rowCounter_{name}"]
+    assert counted.endswith(r"raise_error('elements of `o\'brien\\\'` have the same position, or none'))")
+
+
 def test_a_key_of_a_map_is_a_part_of_the_key() -> None:
     (table,) = tables_of(kept(mapped("open", "n int", user="u:int,k:int"))).values()
 
