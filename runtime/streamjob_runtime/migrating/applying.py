@@ -6,24 +6,23 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjob.comparison.rewrite_checks import Contents
 from streamjob.errors import CannotRestore
-from streamjob.ids import BatchId, ChainUid
+from streamjob.ids import ChainUid
 from streamjob.migration.records import MigrationRecord
 from streamjob.migration.state import KeptState
 from streamjob_runtime.migrating.lost_keys import lost_keys
 from streamjob_runtime.migrating.stored_rows import contents, stored_rows, total
-from streamjob_runtime.migrating.transforming import OperatorMigration, encode, shown_rows, transform
+from streamjob_runtime.migrating.transforming import OperatorMigration, encode, transform
 from streamjob_runtime.migrating.watching import Migrating, MigrationWatch, Step, tasks_of
 from streamjob_runtime.spark.checkpoint_dir.logs import read_commit
 from streamjob_runtime.spark.checkpoint_dir.new_state import put_state
 from streamjob_runtime.spark.gateway import java_errors, java_frame, java_session, our_java, thrown
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Stored = Mapping[tuple[str, str, int], Contents]
 """What state has, by store, column family and partition; what has no rows is left out."""
@@ -49,27 +48,13 @@ class StateMigratedWrongly(CannotRestore):
     """Spark reads other state back than a migration wrote."""
 
 
-def migrate(
-    spark: SparkSession,
-    checkpoint: Path,
-    location: str,
-    batch: BatchId,
-    each: OperatorMigration,
-    described: Path,
-    watch: MigrationWatch,
-    snapshot: str,
-    chain: ChainUid,
-) -> MigrationRecord:
+def migrate(each: OperatorMigration, watch: MigrationWatch, snapshot: str, chain: ChainUid) -> MigrationRecord:
     """Replace the state of an operator of a restored checkpoint with what its migration makes of it; return the record.
 
     The new state is a snapshot of the batch's version under fresh ids. It is written beside the checkpoint and put in
     place as a whole. The checkpoint is local, so that an interrupted migration starts again from the snapshot.
 
     Args:
-        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
-        location: the URI by which Spark opens it.
-        batch: its last committed batch.
-        described: a checkpoint directory in which Spark has described the new state.
         watch: is told of each step.
         snapshot: the URI of the snapshot that was restored, for the record.
         chain: the chain, for the record.
@@ -81,29 +66,27 @@ def migrate(
         StateMigratedWrongly: what Spark reads back differs from what was written.
     """
     log.warning("Migrating %s: %s", each.label, each.migration.in_words)
-    partitions = len((read_commit(checkpoint, batch).state_ids or {})[each.number])
-    read = partial(_read, spark, location, each.number, batch, partitions)
+    partitions = len((read_commit(each.checkpoint, each.batch).state_ids or {})[each.number])
 
     def begins(step: Step) -> None:
-        state = each.after if step is Step.VERIFYING else each.before
-        rows = partial(shown_rows, spark, location, each.number, state, batch)
-        lost, tasks = partial(lost_keys, spark, each, location, batch), partial(tasks_of, spark)
+        rows = partial(each.shown_rows, each.after if step is Step.VERIFYING else each.before)
+        lost, tasks = partial(lost_keys, each), partial(tasks_of, each.spark)
         watch.migrating(Migrating(tuple(sorted(each.uids)), each.number, step, rows, lost, tasks))
 
     try:
         begins(Step.READING)
         begun = time.monotonic()
-        before = read(each.before)
+        before = _read(each, each.before, partitions)
         begins(Step.WRITING)
-        rows = encode(spark, each, transform(spark, each, location, batch), described, partitions)
+        rows = encode(each, transform(each), partitions)
         written = {
             (store, *place): content
             for store in _stores(each.after)
-            for place, content in _write(spark, each, rows.get(store), store, described, batch, partitions).items()
+            for place, content in _write(each, store, rows.get(store), partitions).items()
         }
-        put_state(checkpoint, location, batch, each.number, described, partitions)
+        put_state(each.checkpoint, each.location, each.batch, each.number, each.described, partitions)
         begins(Step.VERIFYING)
-        after = read(each.after)
+        after = _read(each, each.after, partitions)
     except java_errors() as error:
         reason = str(thrown(error).getMessage()).partition("\n")[0]
         raise StateNotMigrated(f"Spark cannot migrate {each.label}: {reason}", _UNDO) from error
@@ -144,30 +127,24 @@ def _stores(state: KeptState) -> list[str]:
     return list(dict.fromkeys(each.store for each in state.families))
 
 
-def _read(
-    spark: SparkSession, location: str, number: int, batch: BatchId, partitions: int, state: KeptState
-) -> dict[tuple[str, str, int], Contents]:
+def _read(each: OperatorMigration, state: KeptState, partitions: int) -> dict[tuple[str, str, int], Contents]:
     return {
         (store, *place): content
         for store in _stores(state)
-        for place, content in contents(stored_rows(spark, location, number, store, batch), partitions).items()
+        for place, content in contents(
+            stored_rows(each.spark, each.location, each.number, store, each.batch), partitions
+        ).items()
     }
 
 
 def _write(
-    spark: SparkSession,
-    each: OperatorMigration,
-    rows: DataFrame | None,
-    store: str,
-    described: Path,
-    batch: BatchId,
-    partitions: int,
+    each: OperatorMigration, store: str, rows: DataFrame | None, partitions: int
 ) -> dict[tuple[str, int], Contents]:
     """Write a store; return what was written by column family and partition."""
-    frame = spark.createDataFrame([], _STORED) if rows is None else rows
-    java, session, found = our_java(spark).StateRows, java_session(spark), {}
-    place, in_place = described.as_uri(), each.migration.keeps_places(store)
-    for line in java.write(session, java_frame(frame), place, each.number, store, batch, partitions, in_place):
+    spark, found = each.spark, {}
+    frame = java_frame(spark.createDataFrame([], _STORED) if rows is None else rows)
+    place = (each.described.as_uri(), each.number, store, each.batch, partitions, each.migration.keeps_places(store))
+    for line in our_java(spark).StateRows.write(java_session(spark), frame, *place):
         partition, count, checksum, family = line.split(" ", 3)
         found[family, int(partition)] = Contents(int(count), int(checksum), 0)
     return found

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamjob.ids import BatchId
 from streamjob.job.model.spec import STATE
 from streamjob.job.query.quoting import quoted
 from streamjob.migration.state import Column, Family
 from streamjob.migration.widening import cast, widens
-from streamjob_runtime.migrating.transforming import OperatorMigration, read_rows, transform
+from streamjob_runtime.migrating.transforming import OperatorMigration, transform
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +29,23 @@ class LostKeys:
     vanished: DataFrame | None = None
 
 
-def lost_keys(spark: SparkSession, each: OperatorMigration, location: str, batch: BatchId) -> LostKeys:
+def lost_keys(each: OperatorMigration) -> LostKeys:
     """Return the keys that merge or vanish by a migration; not computed.
 
     Keys vanish by a query of the author only, and are then found by the names of their columns.
-
-    Args:
-        location: the URI by which Spark opens the checkpoint with the former state.
-        batch: its last committed batch.
     """
     for family in each.migration.families:
         if family.merged and family.source is not None:
-            former = _keys(read_rows(spark, location, each.number, family.source, batch), family.target, family.key)
-            return LostKeys(_several(former))
+            return LostKeys(_several(_keys(each.rows(family.source), family.target, family.key)))
     # Several tables have keys of their own.
     if [*each.migration.sql] != [STATE]:
         return LostKeys()
     source, target = each.before.families[0], each.after.families[0]
-    key = [_former(source.key, column) for column in target.key]
-    if None in key:
+    key = [part for column in target.key if (part := _former(source.key, column)) is not None]
+    if len(key) < len(target.key):
         return LostKeys()
-    former = _keys(read_rows(spark, location, each.number, source, batch), target, [part for part in key if part])
-    new = transform(spark, each, location, batch)[target.store, target.name]
-    there = _keys(new, target, [f"key.k{number}" for number in range(len(target.key))])
+    new = transform(each)[target.store, target.name]
+    former, there = _keys(each.rows(source), target, key), _keys(new, target, [f"key.k{at}" for at in range(len(key))])
     return LostKeys(_several(former), former.subtract(there))
 
 
@@ -71,6 +64,4 @@ def _keys(rows: DataFrame, target: Family, key: Sequence[str]) -> DataFrame:
 
 
 def _several(keys: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    return keys.groupBy("key").agg(f.count("*").alias("rows")).where("rows > 1")
+    return keys.groupBy("key").count().where("count > 1").selectExpr("key", "count AS rows")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,10 @@ class OperatorMigration:
     """The migration of the state of one operator of a restored checkpoint.
 
     Args:
+        checkpoint: Spark's checkpoint directory of a chain whose query is not running.
+        location: the URI by which Spark opens it.
+        batch: its last committed batch.
+        described: a checkpoint directory in which Spark has described the new state.
         number: the operator's number in the new query, and in the checkpoint.
         uids: the operator that keeps it; several if either may.
         label: its name in messages: `the state of 'counts'`.
@@ -39,6 +43,11 @@ class OperatorMigration:
         initial: the buffers of the new operator's aggregates before any input, in one row; None if none begins so.
     """
 
+    spark: SparkSession
+    checkpoint: Path
+    location: str
+    batch: BatchId
+    described: Path
     number: int
     uids: Set[OperatorUid]
     label: str
@@ -47,65 +56,52 @@ class OperatorMigration:
     migration: Migration
     initial: DataFrame | None
 
+    def rows(self, family: Family) -> DataFrame:
+        """Return the rows of a column family that the checkpoint has, with the columns `key` and `value`."""
+        java, place = our_java(self.spark).StateRows, (self.location, self.number, family.store, family.name)
+        return frame_of(self.spark, java.read(java_session(self.spark), *place, self.batch))
 
-def transform(
-    spark: SparkSession, each: OperatorMigration, location: str, batch: BatchId
-) -> Mapping[tuple[str, str], DataFrame]:
+    def shown_rows(self, state: KeptState) -> DataFrame:
+        """Return the rows of a state's first table with the columns `key` and `row`, as a query of the author sees it.
+
+        Args:
+            state: the one that the checkpoint has.
+        """
+        columns = ", ".join(f"{each.read} AS {each.quoted}" for each in columns_of(state, state.families[0]))
+        return self.rows(state.families[0]).selectExpr("key", f"struct({columns}) AS row")
+
+
+def transform(each: OperatorMigration) -> Mapping[tuple[str, str], DataFrame]:
     """Return the rows of the new state by store and column family, with the columns `key` and `value`; not computed.
-
-    Args:
-        location: the URI by which Spark opens the checkpoint with the former state.
-        batch: its last committed batch.
 
     Raises:
         MigrationQueryRefused: the author's query is not valid, or returns other columns.
     """
     inferred = {
-        (family.target.store, family.target.name): _inferred(spark, each, family, location, batch)
+        (family.target.store, family.target.name): _inferred(each, family, each.rows(family.source))
         for family in each.migration.families
         if family.source is not None
     }
     # A session of its own: an operator of the job may be called as a table.
-    session = spark.newSession()
+    own = replace(each, spark=each.spark.newSession())
 
     def former(table: Table) -> DataFrame:
-        rows = read_rows(session, location, each.number, table.families[0].target, batch)
-        numbered = rows.selectExpr("*", "monotonically_increasing_id() AS place")
+        numbered = own.rows(table.families[0].target).selectExpr("*", "monotonically_increasing_id() AS place")
         return numbered.selectExpr(*[f"{column.read} AS {column.quoted}" for column in table.columns])
 
-    returned = _by_query(session, each, former)
-    return {**inferred, **{place: frame_of(spark, java_frame(frame)) for place, frame in returned.items()}}
+    returned = _by_query(own, former)
+    return {**inferred, **{place: frame_of(each.spark, java_frame(frame)) for place, frame in returned.items()}}
 
 
-def read_rows(spark: SparkSession, location: str, number: int, family: Family, batch: BatchId) -> DataFrame:
-    """Return the rows of a column family of a stopped query, with the columns `key` and `value`."""
-    rows = our_java(spark).StateRows
-    return frame_of(spark, rows.read(java_session(spark), location, number, family.store, family.name, batch))
-
-
-def shown_rows(spark: SparkSession, location: str, number: int, state: KeptState, batch: BatchId) -> DataFrame:
-    """Return the rows of a state's first table with the columns `key`, and `row` as a query of the author sees it."""
-    rows = read_rows(spark, location, number, state.families[0], batch)
-    columns = ", ".join(f"{each.read} AS {each.quoted}" for each in columns_of(state, state.families[0]))
-    return rows.selectExpr("key", f"struct({columns}) AS row")
-
-
-def _inferred(
-    spark: SparkSession, each: OperatorMigration, family: FamilyMigration, location: str, batch: BatchId
-) -> DataFrame:
+def _inferred(each: OperatorMigration, family: FamilyMigration, rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    assert family.source is not None
-    rows = read_rows(spark, location, each.number, family.source, batch)
     if each.initial is not None:
         rows = rows.crossJoin(f.broadcast(each.initial.select(f.struct("*").alias("initial"))))
     new = rows.select(_struct("k", family.key).alias("key"), _struct("v", family.value).alias("value"))
     if not family.merged:
         return new
-    flat = new.select("key", "value.*")
-    names = [f"v{number}" for number in range(len(family.merged))]
-    merged = [f.expr(expression).alias(name) for name, expression in zip(names, family.merged, strict=True)]
-    return flat.groupBy("key").agg(*merged).select("key", f.struct(*names).alias("value"))
+    return new.select("key", "value.*").groupBy("key").agg(_struct("v", family.merged).alias("value"))
 
 
 def _struct(prefix: str, expressions: Sequence[str]) -> SparkColumn:
@@ -114,23 +110,21 @@ def _struct(prefix: str, expressions: Sequence[str]) -> SparkColumn:
     return f.struct(*[f.expr(expression).alias(f"{prefix}{number}") for number, expression in enumerate(expressions)])
 
 
-def check_query(spark: SparkSession, each: OperatorMigration) -> None:
+def check_query(each: OperatorMigration) -> None:
     """Check the author's queries, if there are any, without the state.
 
     Raises:
         MigrationQueryRefused: one is not valid, or returns other columns.
     """
-    session = spark.newSession()
+    own = replace(each, spark=each.spark.newSession())
 
     def empty(table: Table) -> DataFrame:
-        return session.createDataFrame([], ", ".join(f"{column.quoted} {column.type}" for column in table.columns))
+        return own.spark.createDataFrame([], ", ".join(f"{column.quoted} {column.type}" for column in table.columns))
 
-    _by_query(session, each, empty)
+    _by_query(own, empty)
 
 
-def _by_query(
-    session: SparkSession, each: OperatorMigration, former: Callable[[Table], DataFrame]
-) -> dict[tuple[str, str], DataFrame]:
+def _by_query(each: OperatorMigration, former: Callable[[Table], DataFrame]) -> dict[tuple[str, str], DataFrame]:
     """Return what the author's queries make of the former tables, by store and column family."""
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
@@ -144,7 +138,7 @@ def _by_query(
         former(table).createOrReplaceTempView(quoted(name))
     for name, sql in each.migration.sql.items():
         try:
-            returned = session.sql(sql)
+            returned = each.spark.sql(sql)
         except PySparkException as error:
             raise _refused(each, name, f"{str(error).partition(chr(10))[0]}") from error
         table = wanted[name]
@@ -187,27 +181,18 @@ def _refused(each: OperatorMigration, name: str, reason: str) -> MigrationQueryR
 
 
 def encode(
-    spark: SparkSession,
-    each: OperatorMigration,
-    rows: Mapping[tuple[str, str], DataFrame],
-    described: Path,
-    partitions: int,
+    each: OperatorMigration, rows: Mapping[tuple[str, str], DataFrame], partitions: int
 ) -> Mapping[str, DataFrame]:
     """Return rows as they are stored, by store; not computed.
 
     Args:
         rows: by store and column family; see `transform`.
-        described: a checkpoint directory in which Spark has described the new state.
         partitions: the number of state partitions.
     """
-    java = our_java(spark).StateRows
     found: dict[str, DataFrame] = {}
+    spark, java = each.spark, our_java(each.spark).StateRows
     for (store, family), frame in rows.items():
-        encoded = frame_of(
-            spark,
-            java.encode(
-                java_session(spark), java_frame(frame), described.as_uri(), each.number, store, family, partitions
-            ),
-        )
+        place = (each.described.as_uri(), each.number, store, family, partitions)
+        encoded = frame_of(spark, java.encode(java_session(spark), java_frame(frame), *place))
         found[store] = encoded if store not in found else found[store].unionAll(encoded)
     return found

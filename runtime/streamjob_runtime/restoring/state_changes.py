@@ -62,6 +62,7 @@ class Changes:
     Args:
         described: a checkpoint directory in which Spark has described the state of the new query's first batch.
         checkpoint: the restored checkpoint.
+        location: the URI by which Spark opens it.
         state: the state that the chain takes over.
         strict: whether a migration after which something is missing is refused.
     """
@@ -70,6 +71,7 @@ class Changes:
     dataflow: Dataflow
     described: Path
     checkpoint: Path
+    location: str
     state: ChainState
     strict: bool
 
@@ -108,8 +110,9 @@ class Changes:
                 continue
             begins = any("initial." in part for family in migration.families for part in family.value)
             initial = initial_buffers(self.spark, self.dataflow, number) if begins else None
+            place = (self.spark, self.checkpoint, self.location, self.state.batch, self.described, number)
             label = f"the state of {listed(uids)}"
-            found.migrations[number] = OperatorMigration(number, uids, label, was, now, migration, initial)
+            found.migrations[number] = OperatorMigration(*place, uids, label, was, now, migration, initial)
         return found
 
     def _forms(self, checkpoint: Path, batch: BatchId, forms: tuple[StateForm, ...]) -> dict[int, StateForm]:

@@ -98,7 +98,7 @@ def match_state(
         causes: dict[int, CannotRestore] = {}
         for number, cause in (*_new(matched, planned, restored, chain), *_by_the_graphs(planned, restored, chain)):
             causes.setdefault(number, cause)
-        changes = Changes(spark, dataflow, described, checkpoint, state, restored.strict)
+        changes = Changes(spark, dataflow, described, checkpoint, location, state, restored.strict)
         planned_changes = changes.plan(matched, planned, spec, causes)
         causes.update(planned_changes.causes)
         migrations = planned_changes.migrations
@@ -122,9 +122,9 @@ def match_state(
         pending = migrations if described_only else {}
         ask = partial(_asked, spark, chain, dataflow, checkpoint, state.batch, described, pending)
         for each in migrations.values():
-            check_query(spark, each)
+            check_query(each)
         records = {
-            number: migrate(spark, checkpoint, location, state.batch, each, described, watch, restored.uri, chain.uid)
+            number: migrate(each, watch, restored.uri, chain.uid)
             for number, each in ({} if described_only else migrations).items()
         }
         alone: dict[int, CannotRestore] = {}
