@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.core import thorough
-from tests.integration.migrations.cells import CELLS
+from tests.integration.migrations.cells import BY_NAME
 from tests.integration.migrations.events import STATES
 from tests.integration.migrations.lives import Lives, difference, files_of, final, published
 from tests.integration.runtime.killing import killer
@@ -24,11 +24,14 @@ STEPS = {
     "before it is verified": "streamjob_runtime.migrating.applying _read 1",
 }
 """The step before which the process is killed."""
+WINDOW = "window: all of it at once"
+CHOSEN = (WINDOW, "outer join: a key: `DATE` to `TIMESTAMP`", "`transformWithState`: a state variable is removed")
+KILLS = [(name, step) for name in CHOSEN for step in STEPS]
 
 
-@pytest.mark.parametrize("step", thorough(STEPS, "before it is verified"))
-def test_a_start_that_is_killed_on_the_way_is_done_again(lives: Lives, tmp_path: Path, step: str) -> None:
-    (cell,) = (each for each in CELLS if (each.operator, each.change) == ("window", "all of it at once"))
+@pytest.mark.parametrize(("name", "step"), thorough(KILLS, (WINDOW, "before it is verified")))
+def test_a_start_that_is_killed_on_the_way_is_done_again(lives: Lives, tmp_path: Path, name: str, step: str) -> None:
+    cell = BY_NAME[name]
     stopped = lives.before(cell.then, STATES["half full"])
     file = lives.after(stopped, tmp_path, cell.now).file
     before = files_of(stopped.directory)
