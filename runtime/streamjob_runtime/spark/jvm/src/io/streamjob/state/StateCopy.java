@@ -1,7 +1,9 @@
 package io.streamjob.state;
 
+import java.util.List;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.sql.classic.SparkSession;
@@ -21,7 +23,9 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Copies a state store of a stopped query into a snapshot of RocksDB, in the directory in which the store is.
@@ -43,16 +47,30 @@ public final class StateCopy {
     this.settings = session.sessionState().conf().clone();
     this.id = id;
     this.prefix = prefix;
-    StateStoreId described = new StateStoreId(id.checkpointRootLocation(), id.operatorId(), 0, id.storeName());
-    this.schema =
+    this.schema = schemas(id.checkpointRootLocation(), id.operatorId(), id.storeName(), hadoop, List.of()).get(0);
+  }
+
+  /**
+   * Returns the schemas of the column families of a store.
+   *
+   * @param root the directory {@code state} of the checkpoint
+   * @param files the files with the schemas; none if the store has one of a fixed name
+   */
+  static List<StateStoreColFamilySchema> schemas(
+      String root, long operator, String name, Configuration hadoop, List<Path> files) {
+    StateSchemaCompatibilityChecker checker =
         new StateSchemaCompatibilityChecker(
-                new StateStoreProviderId(described, UUID.randomUUID()),
-                hadoop,
-                StateSchemaCompatibilityChecker.$lessinit$greater$default$3(),
-                StateSchemaCompatibilityChecker.$lessinit$greater$default$4(),
-                StateSchemaCompatibilityChecker.$lessinit$greater$default$5())
-            .readSchemaFile()
-            .head();
+            new StateStoreProviderId(new StateStoreId(root, operator, 0, name), UUID.randomUUID()),
+            hadoop,
+            CollectionConverters.asScala(files).toList(),
+            StateSchemaCompatibilityChecker.$lessinit$greater$default$4(),
+            StateSchemaCompatibilityChecker.$lessinit$greater$default$5());
+    return CollectionConverters.asJava(checker.readSchemaFile());
+  }
+
+  /** Returns how a store keeps its keys, of which the operator looks some columns up, the first ones. */
+  static KeyStateEncoderSpec keys(StructType columns, int prefix) {
+    return prefix > 0 ? new PrefixKeyScanStateEncoderSpec(columns, prefix) : new NoPrefixKeyStateEncoderSpec(columns);
   }
 
   /**
@@ -103,15 +121,11 @@ public final class StateCopy {
 
   private StateStoreProvider open(String provider) {
     settings.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS().key(), provider);
-    KeyStateEncoderSpec keys =
-        prefix > 0
-            ? new PrefixKeyScanStateEncoderSpec(schema.keySchema(), prefix)
-            : new NoPrefixKeyStateEncoderSpec(schema.keySchema());
     return StateStoreProvider.createAndInit(
         new StateStoreProviderId(id, UUID.randomUUID()),
         schema.keySchema(),
         schema.valueSchema(),
-        keys,
+        keys(schema.keySchema(), prefix),
         false,
         StateStoreConf.apply(settings),
         hadoop,

@@ -40,7 +40,6 @@ import org.apache.spark.sql.execution.streaming.state.StateSchemaProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreColFamilySchema;
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
@@ -119,11 +118,7 @@ public final class StateRows {
     StateSchemas.Placing placing = schemas.placing(store, family);
     StructType keys = schema.keySchema();
     StructType values = schema.valueSchema();
-    StructType columns =
-        new StructType()
-            .add("partition", DataTypes.IntegerType)
-            .add("key_bytes", DataTypes.BinaryType)
-            .add("value_bytes", DataTypes.BinaryType);
+    StructType columns = StructType.fromDDL("partition INT, key_bytes BINARY, value_bytes BINARY");
     JavaRDD<InternalRow> encoded =
         rows(rows)
             .mapPartitions(

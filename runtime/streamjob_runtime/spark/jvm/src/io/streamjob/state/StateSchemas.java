@@ -8,7 +8,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.classic.SparkSession;
@@ -18,21 +17,15 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.transformwith
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateOperatorProperties;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateVariableInfo;
 import org.apache.spark.sql.execution.streaming.state.InMemoryStateSchemaProvider;
-import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
-import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadata;
 import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataV2;
-import org.apache.spark.sql.execution.streaming.state.PrefixKeyScanStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.StatePartitionKeyExtractor;
 import org.apache.spark.sql.execution.streaming.state.StatePartitionWriterColumnFamilyInfo;
-import org.apache.spark.sql.execution.streaming.state.StateSchemaCompatibilityChecker;
 import org.apache.spark.sql.execution.streaming.state.StateSchemaMetadata;
 import org.apache.spark.sql.execution.streaming.state.StateSchemaProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreColFamilySchema;
-import org.apache.spark.sql.execution.streaming.state.StateStoreId;
 import org.apache.spark.sql.execution.streaming.state.StateStoreMetadata;
 import org.apache.spark.sql.execution.streaming.state.StateStoreMetadataV2;
-import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
@@ -118,24 +111,19 @@ final class StateSchemas {
         new InMemoryStateSchemaProvider(StateSchemaMetadata.createStateSchemaMetadata(root, hadoop, files)));
   }
 
-  /** Returns what takes from the keys of a family the part that decides about their partition. */
-  Placing placing(String store, String family) {
-    return new Placing(
-        operator.operatorInfo().operatorName(),
-        families(store).get(family).schema().keySchema(),
-        store,
-        family,
-        variables().get(StateStoreColumnFamilySchemaUtils.getBaseStateName(family)));
+  /** Makes what takes from the keys of a family the part that decides about their partition; tasks take it along. */
+  interface Placing extends Serializable {
+    StatePartitionKeyExtractor extractor();
   }
 
-  /** How a column family is divided into partitions, in a form that tasks can take along. */
-  record Placing(
-      String operator, StructType key, String store, String family, TransformWithStateVariableInfo variable)
-      implements Serializable {
-    StatePartitionKeyExtractor extractor() {
-      return StatePartitionKeyExtractorFactory.create(
-          operator, key, store, family, Option.apply((Object) JOIN_FORMAT), Option.apply(variable));
-    }
+  /** Returns how a family is divided into partitions. */
+  Placing placing(String store, String family) {
+    String name = operator.operatorInfo().operatorName();
+    StructType key = families(store).get(family).schema().keySchema();
+    var variable = variables().get(StateStoreColumnFamilySchemaUtils.getBaseStateName(family));
+    return () ->
+        StatePartitionKeyExtractorFactory.create(
+            name, key, store, family, Option.apply((Object) JOIN_FORMAT), Option.apply(variable));
   }
 
   private StateStoreMetadata store(String name) {
@@ -148,16 +136,10 @@ final class StateSchemas {
   }
 
   private Map<String, StatePartitionWriterColumnFamilyInfo> families(StateStoreMetadata store) {
-    StateSchemaCompatibilityChecker checker =
-        new StateSchemaCompatibilityChecker(
-            new StateStoreProviderId(new StateStoreId(root, number(), 0, store.storeName()), UUID.randomUUID()),
-            hadoop,
-            CollectionConverters.asScala(files(store).stream().map(Path::new).toList()).toList(),
-            StateSchemaCompatibilityChecker.$lessinit$greater$default$4(),
-            StateSchemaCompatibilityChecker.$lessinit$greater$default$5());
     Map<String, TransformWithStateVariableInfo> variables = variables();
     Map<String, StatePartitionWriterColumnFamilyInfo> found = new TreeMap<>();
-    for (StateStoreColFamilySchema each : CollectionConverters.asJava(checker.readSchemaFile())) {
+    List<Path> files = files(store).stream().map(Path::new).toList();
+    for (StateStoreColFamilySchema each : StateCopy.schemas(root, number(), store.storeName(), hadoop, files)) {
       TransformWithStateVariableInfo variable = variables.get(each.colFamilyName());
       boolean many = variable != null && variable.stateVariableType().toString().equals("ListState");
       found.put(each.colFamilyName(), new StatePartitionWriterColumnFamilyInfo(withKeys(each, store), many));
@@ -180,17 +162,13 @@ final class StateSchemas {
     if (schema.keyStateEncoderSpec().isDefined()) {
       return schema;
     }
-    KeyStateEncoderSpec keys =
-        store.numColsPrefixKey() > 0
-            ? new PrefixKeyScanStateEncoderSpec(schema.keySchema(), store.numColsPrefixKey())
-            : new NoPrefixKeyStateEncoderSpec(schema.keySchema());
     return schema.copy(
         schema.colFamilyName(),
         schema.keySchemaId(),
         schema.keySchema(),
         schema.valueSchemaId(),
         schema.valueSchema(),
-        Option.apply(keys),
+        Option.apply(StateCopy.keys(schema.keySchema(), store.numColsPrefixKey())),
         schema.userKeyEncoderSchema());
   }
 
