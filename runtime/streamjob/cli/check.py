@@ -14,7 +14,7 @@ import typer
 
 from streamjob import runtime
 from streamjob.cli.control import Json
-from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, job_of
 from streamjob.cli.store_options import (
     AllowNonRestoredStateOption,
     LocationOption,
@@ -79,21 +79,12 @@ def check_command(
 
     Ends with the exit code of a start: 3 if the job could not be restored, 2 if it could not run at all.
     """
-    from streamjob.job.loading.load import load_job
     from streamjob.protocol.log.records import JobId
 
     with _recorded() as record, ExitStack() as stack:
         examine = _examiner(stack, spark, location, strict)
         parser, environ = (runtime.parse_with_spark, os.environ) if spark and examine is not None else (None, None)
-        path, overlays = files_of(file, files)
-        loaded = load_job(
-            path,
-            overrides or (),
-            overlays=overlays,
-            variables=variables or (),
-            spark_parser=parser,
-            environ=environ,
-        )
+        loaded = job_of(file, files, overrides, variables, spark_parser=parser, environ=environ)
         job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
         compared = _check(
             loaded,

@@ -11,7 +11,7 @@ import typer
 
 from streamjob import runtime
 from streamjob.cli.control import Json
-from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, job_of
 from streamjob.cli.store_options import LocationOption, NameOption, NamespaceOption
 from streamjob.errors import ExitCode, InvalidInput
 from streamjob.extras import from_extra
@@ -52,7 +52,6 @@ def commits_command(
     Ends with exit code 3 if a commit fails.
     """
     from streamjob.ids import OperatorUid
-    from streamjob.job.loading.load import load_job
     from streamjob.protocol.log.records import JobId
     from streamjob.stored.locations import JobLocation
     from streamjob.stored.reading import read_job
@@ -60,8 +59,7 @@ def commits_command(
 
     if (give_up is None) != (rows_to is None) or (give_up is not None and not fence):
         raise InvalidInput("--give-up, --rows-to and --fence belong together", "add the missing ones")
-    path, overlays = files_of(file, files)
-    loaded = load_job(path, overrides or (), overlays=overlays, variables=variables or ())
+    loaded = job_of(file, files, overrides, variables)
     job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
     store = job_location(loaded, location).job(job.namespace, job.name).store()
     try:

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, job_of
 from streamjob.errors import InvalidInput
 from streamjob.job.loading.converting import converted
-from streamjob.job.loading.load import load_job
 
 
 class UnusableTarget(InvalidInput):
@@ -31,8 +30,7 @@ def convert_command(
 
     Comments outside of queries are lost.
     """
-    path, overlays = files_of(file, files)
-    loaded = load_job(path, overrides or (), overlays=overlays, variables=variables or ())
+    loaded = job_of(file, files, overrides, variables)
     text = converted(loaded.written, loaded.tests)
     if output is None:
         typer.echo(text, nl=False)

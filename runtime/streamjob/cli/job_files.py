@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamjob.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from streamjob.job.loading.load import LoadedJob, SparkParser
 
 FileArgument = Annotated[
     str | None,
@@ -53,3 +57,26 @@ def files_of(file: str | None, files: list[str] | None) -> tuple[str, tuple[str,
     if first is None:
         raise NoFile("no file of a job is named", "name it: job.yaml, or -f base.yaml -f production.yaml")
     return first, tuple(overlays)
+
+
+def job_of(
+    file: str | None,
+    files: list[str] | None,
+    overrides: list[str] | None,
+    variables: list[str] | None,
+    *,
+    spark_parser: SparkParser | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> LoadedJob:
+    """Return the job that the arguments and options of a command name; see `load_job`.
+
+    Raises:
+        NoFile: they name no file.
+        InvalidInput: the job is invalid.
+    """
+    from streamjob.job.loading.load import load_job
+
+    path, overlays = files_of(file, files)
+    return load_job(
+        path, overrides or (), overlays=overlays, variables=variables or (), spark_parser=spark_parser, environ=environ
+    )

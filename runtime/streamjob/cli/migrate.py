@@ -13,7 +13,7 @@ import typer
 from streamjob import runtime
 from streamjob.cli.check import as_object, print_findings
 from streamjob.cli.control import Json
-from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, job_of
 from streamjob.cli.store_options import (
     AllowNonRestoredStateOption,
     LocationOption,
@@ -68,7 +68,6 @@ def migrate_command(
     not run at all.
     """
     from streamjob.comparison.starting import compare_start
-    from streamjob.job.loading.load import load_job
     from streamjob.protocol.log.records import JobId
 
     def note(text: str) -> None:
@@ -76,15 +75,8 @@ def migrate_command(
 
     runtime.require("`streamjob migrate`")
     with ExitStack() as stack:
-        path, overlays = files_of(file, files)
-        loaded = load_job(
-            path,
-            overrides or (),
-            overlays=overlays,
-            variables=variables or (),
-            spark_parser=runtime.parse_with_spark,
-            environ=os.environ,
-        )
+        parser = runtime.parse_with_spark
+        loaded = job_of(file, files, overrides, variables, spark_parser=parser, environ=os.environ)
         job = JobId(namespace or loaded.namespace or "default", name or loaded.spec.name)
         ask = runtime.embedded_spark(stack, "migrate", loaded.spec.parallelism)
         migrator = runtime.Migrator(ask, location, to, write=not check, strict=strict, note=note)
@@ -151,7 +143,7 @@ def _print(uri: str, report: MigrationReport, *, check: bool) -> None:
         )
         line(f"  form {record.before} -> {record.after}, checksum {record.checksum_before} -> {record.checksum_after}")
         for each in seen.samples:
-            line(f"  {_row(each.before)} -> {_row(each.after)}")
+            line(f"  {_row(each['before'])} -> {_row(each['after'])}")
         for each in seen.merged:
             line(f"  {each['rows']} rows merge into {_row(each['key'])}")
         for each in seen.vanished:

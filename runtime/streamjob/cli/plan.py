@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, files_of
-from streamjob.job.loading.load import load_job
+from streamjob.cli.job_files import FileArgument, FilesOption, SetOption, VarOption, job_of
 from streamjob.job.planning.drawing import as_json, as_mermaid, as_text
 from streamjob.job.planning.plan import plan
 
@@ -30,8 +29,7 @@ def plan_command(
     variables: VarOption = None,
 ) -> None:
     """Show the chains of a job, and the reason for each channel between them."""
-    path, overlays = files_of(file, files)
-    spec = load_job(path, overrides or (), overlays=overlays, variables=variables or ()).spec
+    spec = job_of(file, files, overrides, variables).spec
     planned = plan(spec)
     match format:
         case PlanFormat.TEXT:

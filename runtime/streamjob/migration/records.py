@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
 from streamjob.ids import ChainUid, OperatorUid
+from streamjob.snapshot.manifest import Part
 
 
-class MigrationRecord(BaseModel):
+class MigrationRecord(Part):
     """The effect of a migration on the state of an operator, kept so that an auditor sees why the state changed.
 
     `snapshot` is the one that the state comes from; `operators` may have several if either may own the state.
     `before` and `after` are fingerprints of the forms. The checksums are sums of the hashes of all rows as stored,
     modulo 2^64; the one after was compared with what Spark reads back. `migrated` is in seconds since 1970.
     """
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     snapshot: str
     chain: ChainUid

@@ -37,25 +37,17 @@ if TYPE_CHECKING:
 _FEW = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A row of state: as it was, and as it is; None on a side that has no row with this key."""
-
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-
-
 @dataclass
 class Seen:
     """A few rows and keys of a migrated state, as JSON values by the names of their columns.
 
     Args:
-        samples: rows before and after.
+        samples: rows: `before`, as it was, and `after`, as it is; None on a side that has no row with its key.
         merged: the new keys of several former rows: `key`, and `rows`, how many.
         vanished: the former keys without a row in the new state: `key`.
     """
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[Any] = field(default_factory=list)
     merged: list[Any] = field(default_factory=list)
     vanished: list[Any] = field(default_factory=list)
 
@@ -209,8 +201,10 @@ class _Watch(MigrationWatch):
             same = rows.where(rows["key"].cast("string").isin(list(self.before)))
             # Keys that have changed themselves have no successor that could be told by its key.
             after = _rows(same) or _rows(rows)
-            samples = [Sample(self.before.get(key), after.get(key)) for key in dict.fromkeys((*self.before, *after))]
-            self.seen[step.operators, step.number].samples += samples
+            self.seen[step.operators, step.number].samples = [
+                {"before": self.before.get(key), "after": after.get(key)}
+                for key in dict.fromkeys((*self.before, *after))
+            ]
 
     def migrated(self, record: MigrationRecord, number: int) -> None:
         """Keep a record, and what was seen."""
