@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 from pydantic import JsonValue
 
@@ -146,17 +147,14 @@ def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str])
         kept = len(_timeless(source)) < len(source.value)
         value.expressions.append("value.v1" if kept else "-1L")
     if was != now:
-        value.said.append(f"its timeout was {was}, and is {now}: {_timeouts(now)}")
+        what = "timeouts that are set are dropped" if now == _NO_TIMEOUT else "none is set in the state that is there"
+        value.said.append(f"its timeout was {was}, and is {now}: {what}")
     tables.add(target, source, key, value)
     return tables.migration()
 
 
 def _timeless(family: Family) -> tuple[Column, ...]:
     return tuple(each for each in family.value if each.name != _TIMEOUT)
-
-
-def _timeouts(now: str) -> str:
-    return "timeouts that are set are dropped" if now == _NO_TIMEOUT else "none is set in the state that is there"
 
 
 def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
@@ -176,7 +174,12 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
     former = matched("it", list(was), list(now), renames)
     gone = [each for name, each in was.items() if name not in former.values()]
     added = [each for name, each in now.items() if name not in former]
-    _check_names(gone, added)
+    for lost, new in product(gone, added):
+        if (lost.kind, lost.own.value) == (new.kind, new.own.value):
+            raise NotCarried(
+                f"its variable {lost.name!r} is gone, and {new.name!r} of its form is there: whether it is the same "
+                "under another name, only you know"
+            )
     tables = Tables(renames)
     for name, variable in now.items():
         if name not in former:
@@ -202,16 +205,6 @@ def _fit_variable(before: Variable, after: Variable, tables: Tables) -> None:
         tables.said[f"its variable {before.name!r} is called {after.name!r}"] = None
     for prefix, target in after.families.items():
         tables.fit(what, target, before.families[prefix], Columns.OTHERS)
-
-
-def _check_names(gone: list[Variable], added: list[Variable]) -> None:
-    for lost in gone:
-        for new in added:
-            if (lost.kind, lost.own.value) == (new.kind, new.own.value):
-                raise NotCarried(
-                    f"its variable {lost.name!r} is gone, and {new.name!r} of its form is there: whether it is the "
-                    "same under another name, only you know"
-                )
 
 
 def forms(before: KeptState, after: KeptState) -> tuple[StateForm, StateForm]:

@@ -97,12 +97,11 @@ def plan(
         NotCarried: it does not follow; the text says why.
     """
     given = wishes.sql if wishes.of in (None, before.fingerprint) else {}
-    if given and (others := given.keys() - tables_of(after).keys()):
-        tables = ", ".join(tables_of(after))
-        raise NotCarried(f"the queries under `migrate` are to return {', '.join(sorted(others))}, and not its {tables}")
-    stored = {each.name for each in after.families}
+    tables, stored = tables_of(after) if given else {}, {each.name for each in after.families}
+    if others := ", ".join(sorted(given.keys() - tables.keys())):
+        raise NotCarried(f"the queries under `migrate` are to return {others}, and not its {', '.join(tables)}")
     for name in given:
-        if any(TTL + each.target.name in stored for each in tables_of(after)[name].families):
+        if any(TTL + each.target.name in stored for each in tables[name].families):
             raise NotCarried(f"its {name} has a time to live, and no query returns what Spark keeps for that")
     was, now = (_without(each, given) for each in (before, after)) if given else (before, after)
     found = (

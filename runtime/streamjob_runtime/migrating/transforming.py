@@ -140,7 +140,7 @@ def _by_query(each: OperatorMigration, former: Callable[[Table], DataFrame]) -> 
         try:
             returned = each.spark.sql(sql)
         except PySparkException as error:
-            raise _refused(each, name, f"{str(error).partition(chr(10))[0]}") from error
+            raise _refused(each, name, str(error).partition("\n")[0]) from error
         table = wanted[name]
         rows = returned.selectExpr(*_ordered(each, name, returned, table.columns))
         if table.order:
@@ -162,14 +162,10 @@ def _ordered(each: OperatorMigration, name: str, found: DataFrame, wanted: Seque
         raise _refused(each, name, f"it returns ({', '.join(found.columns)})")
     for column in wanted:
         had = types[column.name.lower()]
-        if not widens(_plain(had), _plain(column.type)):
+        if not widens(had, column.type):
             raise _refused(each, name, f"its {column.name} is of type {had}, and not {column.type}")
     casts = [cast(column.quoted, types[column.name.lower()], column.type) for column in wanted]
     return [f"{expression} AS {column.quoted}" for expression, column in zip(casts, wanted, strict=True)]
-
-
-def _plain(kind: str) -> str:
-    return kind.replace(" ", "")
 
 
 def _refused(each: OperatorMigration, name: str, reason: str) -> MigrationQueryRefused:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,11 @@ from streamjob.comparison.refusals import InFlightDataLost
 from streamjob.comparison.snapshot_job import kept_notes, records_in_flight
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, refused
 from streamjob.errors import StreamJobError
-from streamjob.ids import ChainUid
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import plan
 from streamjob.migration.records import MigrationRecord
 from streamjob.protocol.log.records import JobId
-from streamjob.snapshot.manifest import FileRef
 from streamjob.stored.start_snapshot import Found, job_location
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
 from streamjob_runtime.migrating.watching import Migrating, MigrationWatch, Step
@@ -139,13 +137,10 @@ class Migrator:
         self.report.bytes_after = sum(sizes)
         if not self.write or not self.report.records:
             return
-        store = job_location(loaded, self.location).job(job.namespace, job.name).store()
-        try:
+        with closing(job_location(loaded, self.location).job(job.namespace, job.name).store()) as store:
             place = savepoint_location(store.uri, self.target, job.name, found.manifest.id, uuid.uuid4().hex[:8])
             self.note(f"writing {place.uri}")
             savepoint = Savepoint(place, store.uri)
-        finally:
-            store.close()
         graph = {
             **graph_of(loaded.spec, loaded.directory),
             "maxParallelism": whole.compared.max_parallelism,
@@ -154,9 +149,7 @@ class Migrator:
             ),
         }
         try:
-            files: Mapping[ChainUid, tuple[FileRef, ...]] = {
-                uid: savepoint.target.upload(each) for uid, each in held.items()
-            }
+            files = {uid: savepoint.target.upload(each) for uid, each in held.items()}
             savepoint.write(cut.manifest(job, graph, files, time.time()))
         except BaseException:
             with suppress(StreamJobError):

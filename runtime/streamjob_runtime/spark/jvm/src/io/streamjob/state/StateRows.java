@@ -1,7 +1,6 @@
 package io.streamjob.state;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -62,11 +61,8 @@ public final class StateRows {
 
   /** Returns the stateful operators of a checkpoint as of a batch, with the schemas of their stores, as JSON. */
   public static String describe(SparkSession session, String checkpoint, long batch) throws IOException {
-    ArrayNode found = JSON.createArrayNode();
-    for (StateSchemas each : StateSchemas.of(session, checkpoint, batch)) {
-      found.add(each.describe());
-    }
-    return JSON.writeValueAsString(found);
+    return JSON.writeValueAsString(
+        StateSchemas.of(session, checkpoint, batch).stream().map(StateSchemas::describe).toList());
   }
 
   /** Returns the rows of a column family as of a batch, as the columns {@code key} and {@code value}. */
@@ -202,11 +198,8 @@ public final class StateRows {
 
   private static InternalRow initial(AggregateFunction function) {
     if (function instanceof DeclarativeAggregate declared) {
-      List<Object> values = new ArrayList<>();
-      for (Expression each : CollectionConverters.asJava(declared.initialValues())) {
-        values.add(each.eval(null));
-      }
-      return new GenericInternalRow(values.toArray());
+      List<Expression> values = CollectionConverters.asJava(declared.initialValues());
+      return new GenericInternalRow(values.stream().map(each -> each.eval(null)).toArray());
     }
     ImperativeAggregate imperative =
         ((ImperativeAggregate) function).withNewMutableAggBufferOffset(0).withNewInputAggBufferOffset(0);

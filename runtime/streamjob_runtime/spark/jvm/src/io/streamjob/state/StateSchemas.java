@@ -80,7 +80,7 @@ final class StateSchemas {
     described.put("name", operator.operatorInfo().operatorName());
     ArrayNode families = described.putArray("families");
     for (StateStoreMetadata store : CollectionConverters.asJava(operator.stateStoresMetadata())) {
-      for (Map.Entry<String, StatePartitionWriterColumnFamilyInfo> each : families(store).entrySet()) {
+      for (Map.Entry<String, StatePartitionWriterColumnFamilyInfo> each : families(store.storeName()).entrySet()) {
         ObjectNode family = families.addObject().put("store", store.storeName()).put("name", each.getKey());
         columns(family.putArray("key"), each.getValue().schema().keySchema());
         columns(family.putArray("value"), each.getValue().schema().valueSchema());
@@ -94,11 +94,6 @@ final class StateSchemas {
     for (StructField each : schema.fields()) {
       described.addObject().put("name", each.name()).put("type", each.dataType().catalogString());
     }
-  }
-
-  /** Returns the column families of a store, by name. */
-  Map<String, StatePartitionWriterColumnFamilyInfo> families(String store) {
-    return families(store(store));
   }
 
   /** Returns what decodes the rows of a store whose families have versions of their schemas. */
@@ -127,19 +122,19 @@ final class StateSchemas {
   }
 
   private StateStoreMetadata store(String name) {
-    for (StateStoreMetadata each : CollectionConverters.asJava(operator.stateStoresMetadata())) {
-      if (each.storeName().equals(name)) {
-        return each;
-      }
-    }
-    throw new IllegalArgumentException("no store " + name);
+    return CollectionConverters.asJava(operator.stateStoresMetadata()).stream()
+        .filter(each -> each.storeName().equals(name))
+        .findFirst()
+        .orElseThrow(() -> new IllegalArgumentException("no store " + name));
   }
 
-  private Map<String, StatePartitionWriterColumnFamilyInfo> families(StateStoreMetadata store) {
+  /** Returns the column families of a store, by name. */
+  Map<String, StatePartitionWriterColumnFamilyInfo> families(String name) {
+    StateStoreMetadata store = store(name);
     Map<String, TransformWithStateVariableInfo> variables = variables();
     Map<String, StatePartitionWriterColumnFamilyInfo> found = new TreeMap<>();
     List<Path> files = files(store).stream().map(Path::new).toList();
-    for (StateStoreColFamilySchema each : StateCopy.schemas(root, number(), store.storeName(), hadoop, files)) {
+    for (StateStoreColFamilySchema each : StateCopy.schemas(root, number(), name, hadoop, files)) {
       TransformWithStateVariableInfo variable = variables.get(each.colFamilyName());
       boolean many = variable != null && variable.stateVariableType().toString().equals("ListState");
       found.put(each.colFamilyName(), new StatePartitionWriterColumnFamilyInfo(withKeys(each, store), many));
