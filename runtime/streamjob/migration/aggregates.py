@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -42,20 +42,20 @@ def match_aggregates(
     before: Sequence[AggregateForm],
     after: Sequence[AggregateForm],
     renames: Mapping[str, str],
-    old: Callable[[int], str],
+    behind: int = 0,
 ) -> Fitted:
-    """Return how the buffers of an operator's aggregates follow, over `old(n)` and `initial.in`.
+    """Return how the buffers of an operator's aggregates follow, over `value.vn` and `initial.in`.
 
     Args:
         renames: the present name of a column by its former one.
-        old: names the n-th column of the former buffers in an expression.
+        behind: the number of columns that the former value has before the buffers.
 
     Raises:
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
     found, names = Fitted(), {name.lower(): now.lower() for name, now in renames.items()}
     renames = in_force(names, _words(before), _words(after))
-    former = _Former(before, renames, old)
+    former = _Former(before, renames, behind)
     free = dict(enumerate(before))
     taken: dict[int, int] = {}
     for place, each in enumerate(after):
@@ -184,15 +184,15 @@ def _check_new(
 
 @dataclass(frozen=True)
 class _Former:
-    """The former aggregates, of which others may be computed; `old` names the n-th column of their buffers."""
+    """The former aggregates, of which others may be computed; their buffers are `behind` some columns of the value."""
 
     forms: Sequence[AggregateForm]
     renames: Mapping[str, str]
-    old: Callable[[int], str]
+    behind: int
 
     def column(self, number: int, place: int = 0) -> str:
         """Name a column of the buffer of an aggregate."""
-        return self.old(places(self.forms)[number] + place)
+        return f"value.v{self.behind + places(self.forms)[number] + place}"
 
     def derived(self, wanted: AggregateForm) -> tuple[list[str], list[int]] | None:
         """Return the buffer of an aggregate by those of others, and the places of these; None if it does not follow."""

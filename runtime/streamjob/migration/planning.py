@@ -8,18 +8,10 @@ from dataclasses import dataclass, replace
 
 from streamjob.comparison.state_forms import arguments, differences
 from streamjob.migration.aggregates import match_aggregates, merged
-from streamjob.migration.by_name import Fitted
+from streamjob.migration.by_name import Columns, Fitted, fit
 from streamjob.migration.keys import MatchedKey, match_keys
 from streamjob.migration.kinds import Tables, forms, group_state, join, variables
-from streamjob.migration.state import (
-    Family,
-    FamilyMigration,
-    KeptState,
-    Migration,
-    NotCarried,
-    Wishes,
-    columns_in_words,
-)
+from streamjob.migration.state import Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
 from streamjob.migration.tables import tables_of
 from streamjob.migration.variables import TTL
 from streamjob.migration.widening import cast, rounded_keys
@@ -57,9 +49,7 @@ class _Change:
     def buffers(self, behind: int = 0) -> Fitted:
         """Return how the buffers of aggregates follow, which stand behind some other columns in the values."""
         before, after = forms(self.before, self.after)
-        return match_aggregates(
-            before.aggregates, after.aggregates, self.wishes.renames, lambda number: f"value.v{behind + number}"
-        )
+        return match_aggregates(before.aggregates, after.aggregates, self.wishes.renames, behind)
 
     @property
     def table(self) -> tuple[Family, Family]:
@@ -183,10 +173,8 @@ def _sessions(change: _Change) -> Migration:
 
 def _deduplication(change: _Change) -> Migration:
     (source, target), keys = change.table, change.keys()
-    if [each.type for each in source.value] != [each.type for each in target.value]:
-        raise NotCarried(f"its value was {columns_in_words(source.value)}, and is {columns_in_words(target.value)}")
-    values = [f"value.v{number}" for number in range(len(target.value))]
-    return change.of_table(_fitted(keys, "key.k{}"), Fitted(values))
+    value = fit("its value", source.value, target.value, "value.v{}", {}, Columns.SAME)
+    return change.of_table(_fitted(keys, "key.k{}"), value)
 
 
 def _fitted(keys: Sequence[MatchedKey], place: str) -> Fitted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from streamjob_runtime.spark.gateway import java_errors, java_frame, java_sessio
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Stored = Mapping[tuple[str, str, int], Contents]
+Stored = dict[tuple[str, str, int], Contents]
 """What state has, by store, column family and partition; what has no rows is left out."""
 
 _UNDO = (
@@ -79,11 +78,9 @@ def migrate(each: OperatorMigration, watch: MigrationWatch, snapshot: str, chain
         before = _read(each, each.before, partitions)
         begins(Step.WRITING)
         rows = encode(each, transform(each), partitions)
-        written = {
-            (store, *place): content
-            for store in _stores(each.after)
-            for place, content in _write(each, store, rows.get(store), partitions).items()
-        }
+        written = Stored()
+        for store in _stores(each.after):
+            written |= _write(each, store, rows.get(store), partitions)
         put_state(each.checkpoint, each.location, each.batch, each.number, each.described, partitions)
         begins(Step.VERIFYING)
         after = _read(each, each.after, partitions)
@@ -127,26 +124,22 @@ def _stores(state: KeptState) -> list[str]:
     return list(dict.fromkeys(each.store for each in state.families))
 
 
-def _read(each: OperatorMigration, state: KeptState, partitions: int) -> dict[tuple[str, str, int], Contents]:
-    return {
-        (store, *place): content
-        for store in _stores(state)
-        for place, content in contents(
-            stored_rows(each.spark, each.location, each.number, store, each.batch), partitions
-        ).items()
-    }
+def _read(each: OperatorMigration, state: KeptState, partitions: int) -> Stored:
+    found = Stored()
+    for store in _stores(state):
+        rows = stored_rows(each.spark, each.location, each.number, store, each.batch)
+        found |= {(store, *place): content for place, content in contents(rows, partitions).items()}
+    return found
 
 
-def _write(
-    each: OperatorMigration, store: str, rows: DataFrame | None, partitions: int
-) -> dict[tuple[str, int], Contents]:
-    """Write a store; return what was written by column family and partition."""
-    spark, found = each.spark, {}
+def _write(each: OperatorMigration, store: str, rows: DataFrame | None, partitions: int) -> Stored:
+    """Write a store; return what was written."""
+    spark, found = each.spark, Stored()
     frame = java_frame(spark.createDataFrame([], _STORED) if rows is None else rows)
     place = (each.described.as_uri(), each.number, store, each.batch, partitions, each.migration.keeps_places(store))
     for line in our_java(spark).StateRows.write(java_session(spark), frame, *place):
         partition, count, checksum, family = line.split(" ", 3)
-        found[family, int(partition)] = Contents(int(count), int(checksum), 0)
+        found[store, family, int(partition)] = Contents(int(count), int(checksum), 0)
     return found
 
 

@@ -220,7 +220,7 @@ def test_keys_that_were_rounded_may_be_others() -> None:
         (
             kept("deduplication", (key("k"),), ("k string",), ("a bigint",)),
             kept("deduplication", (key("k"),), ("k string",), ("a int",)),
-            "its value was (a bigint)",
+            "'a' of its value was of type bigint",
         ),
     ],
 )
