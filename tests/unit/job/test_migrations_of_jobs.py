@@ -64,9 +64,31 @@ def test_a_migration_in_a_file_is_its_query(tmp_path: Path) -> None:
     assert spec.migrate[B].sql_file is None
 
 
+def test_each_table_of_a_migration_may_have_a_file(tmp_path: Path) -> None:
+    (tmp_path / "open.sql").write_text("SELECT key FROM open WHERE n > ${var:least}", encoding="utf-8")
+    (tmp_path / "more.sql").write_text(OLD, encoding="utf-8")
+
+    spec = load(tmp_path, "{b: {sqlFile: {open: open.sql, more: more.sql}}}", "least=3")
+
+    assert spec.migrate[B].sql == {"open": "SELECT key FROM open WHERE n > 3", "more": OLD}
+    assert spec.migrate[B].sql_file is None
+
+
+def test_a_mistake_in_the_file_of_a_table_is_one_problem_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "open.sql").write_text(OLD, encoding="utf-8")
+    (tmp_path / "more.sql").write_text("SELECT key,\nvalue FROM state WHERE (value > 1\n", encoding="utf-8")
+
+    (found,) = problems(tmp_path, "{b: {sqlFile: {open: open.sql, more: more.sql}}}")
+
+    assert found.startswith("more.sql, line 2, column 33: migrate.b: its SQL does not parse: ")
+
+
 @pytest.mark.parametrize(
     ("migrate", "said"),
     [
+        ("{b: {sqlFile: {open: none.sql}}}", "migrate.b: sqlFile: none.sql: there is no such file; name it relative"),
+        ("{b: {sqlFile: {1: b.sql}}}", "migrate.b: has a key that is not text; put it in quotes"),
+        ("{b: {sqlFile: {open: 1}}}", "migrate.b: sqlFile.open must be text"),
         ("{c: {sql: SELECT 1}}", "migrate.c: no operator has this uid; the uids of operators are b"),
         ("{b: {from: 3f2a}}", "migrate.b: has `from` and no query, so it changes nothing; give it sql"),
         ("{b: {}}", "migrate.b: has no query; give it sql"),
@@ -125,6 +147,14 @@ def test_a_sql_file_names_the_file_of_a_migration(tmp_path: Path) -> None:
     assert load_job(tmp_path / "job.sql").spec.migrate == {
         OperatorUid("b-1"): MigrationSpec.model_validate({"sql": OLD})
     }
+
+
+def test_a_sql_file_names_the_file_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "job.sql").write_text(f"{IN_SQL}SET 'migrate.b-1.sqlFile.left_side' = 'b.sql';", encoding="utf-8")
+    (tmp_path / "b.sql").write_text(OLD, encoding="utf-8")
+
+    (migration,) = load_job(tmp_path / "job.sql").spec.migrate.values()
+    assert migration.sql == {"left_side": OLD}
 
 
 def test_a_sql_file_may_have_a_query_for_each_table(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def migrations(subject: Subject) -> Iterator[Problem]:
         if migration.sql is not None and migration.sql_file is not None:
             yield Problem(part, "has both sql and sqlFile", "keep one of them")
         elif migration.sql_file is not None:
-            what = f"its sqlFile {migration.sql_file!r} cannot be read here: only a job file has other files next to it"
+            files = ", ".join(map(repr, migration.sql_file.values()))
+            what = f"its sqlFile {files} cannot be read here: only a job file has other files next to it"
             yield Problem(part, what, "write the query as `sql`")
         elif not migration.sql:
             what = "has `from` and no query, so it changes nothing" if migration.from_ else "has no query"

@@ -95,6 +95,6 @@ def assemble(
         if name not in known
     ]
     for path, file in queries.files.items():
-        origins.note((*path, "sql"), Place(file))
+        origins.note(path, Place(file))
     in_files = [*in_schemas, *queries.problems, *query_problems(data, queries.files, spark_parser)]
     return Assembled(data, (*problems, *in_files), frozenset(each.where for each in in_files))

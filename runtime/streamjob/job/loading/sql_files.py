@@ -14,7 +14,7 @@ from streamjob.job.model.origins import Place
 from streamjob.job.model.problem import Problem
 from streamjob.job.query.sql import NotAQuery, read_query
 
-_FIELD = "sqlFile"
+_FIELD, _MIGRATE = "sqlFile", "migrate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class QueryFiles:
 
     Args:
         data: the content.
-        files: the file of each operator or migration that has one, by its path: `operators` and the operator's name,
-            or `migrate` and its uid.
+        files: the file of each query that has one, by its path: `operators`, the operator's name and `sql`, or
+            `migrate`, the uid, `sql`, and the table if it is the query for one of several.
         problems: the files that could not be read.
     """
 
@@ -45,28 +45,36 @@ def with_query_files(data: Mapping[str, Any], directory: Path) -> QueryFiles:
     files: dict[Origin, str] = {}
     problems: list[Problem] = []
 
-    def read(holder: Any, path: Origin) -> Any:
-        if not isinstance(holder, Mapping) or not isinstance(holder.get(_FIELD), str):
-            return holder
-        if holder.get("sql") is not None or holder.get("python") is not None:
-            return holder
-        file = holder[_FIELD]
-        rest = {key: value for key, value in holder.items() if key != _FIELD}
+    def text(file: str, path: Origin) -> str:
         try:
-            rest["sql"] = read_text(directory / file, file, "name it relative to the job file")
+            found = read_text(directory / file, file, "name it relative to the job file")
             files[path] = file
+            return found
         except InvalidInput as error:
             problems.append(Problem(_where(path), f"{_FIELD}: {error.what}", error.fix))
-        return rest
+            return ""
+
+    def read(holder: Any, of: Origin) -> Any:
+        if not isinstance(holder, Mapping) or holder.get("sql") is not None or holder.get("python") is not None:
+            return holder
+        named, path = holder.get(_FIELD), (*of, "sql")
+        rest = {key: value for key, value in holder.items() if key != _FIELD}
+        if isinstance(named, str):
+            return {**rest, "sql": text(named, path)}
+        if of[0] == _MIGRATE and isinstance(named, Mapping):
+            texts = [isinstance(each, str) for pair in named.items() for each in pair]
+            if all(texts):
+                return {**rest, "sql": {table: text(file, (*path, table)) for table, file in named.items()}}
+        return holder
 
     changed = dict(data)
-    operators, migrations = data.get("operators"), data.get("migrate")
+    operators, migrations = data.get("operators"), data.get(_MIGRATE)
     if isinstance(operators, list):
         names = [str(each.get("name")) if isinstance(each, Mapping) else "" for each in operators]
         changed["operators"] = [read(each, ("operators", name)) for each, name in zip(operators, names, strict=True)]
     if isinstance(migrations, Mapping):
-        changed["migrate"] = {
-            uid: read(each, ("migrate", uid)) if isinstance(uid, str) else each for uid, each in migrations.items()
+        changed[_MIGRATE] = {
+            uid: read(each, (_MIGRATE, uid)) if isinstance(uid, str) else each for uid, each in migrations.items()
         }
     return QueryFiles(changed, files, tuple(problems))
 
@@ -83,11 +91,11 @@ def query_problems(
     """
     problems = []
     for path, file in files.items():
-        kind, name = path
-        parts = data[kind]
-        holder = parts[name] if kind == "migrate" else _named(parts, name)
+        kind, name, _, *table = path
+        holder = data[kind][name] if kind == _MIGRATE else _named(data[kind], name)
+        sql: Any = holder.get("sql")
         try:
-            read_query(str(holder.get("sql")), spark_parser)
+            read_query(str(sql[table[0]] if table else sql), spark_parser)
         except NotAQuery as error:
             what, place = f"its SQL does not parse: {error.what}", Place(file, error.line, error.column)
             problems.append(Problem(_where(path), what, error.fix, place))
@@ -99,5 +107,5 @@ def _named(parts: Sequence[Any], name: str) -> Mapping[str, Any]:
 
 
 def _where(path: Origin) -> str:
-    kind, name = path
+    kind, name, *_ = path
     return f"operator {name!r}" if kind == "operators" else f"migrate.{name}"

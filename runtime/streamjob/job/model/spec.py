@@ -352,10 +352,12 @@ class MigrationSpec(Spec):
         "in several tables, such a query by the name of each. It is used only while the state has another form than "
         "the operator needs.",
     )
-    sql_file: str | None = Field(
+    sql_file: (
+        Annotated[dict[str, str], BeforeValidator(_by_table, json_schema_input_type=str | dict[str, str])] | None
+    ) = Field(
         default=None,
-        description="As an alternative: a file with the query, relative to the job file. Not in the `job` of a "
-        "`StreamJob`.",
+        description="As an alternative: a file with the query, relative to the job file, or such a file by the name of "
+        "each table. Not in the `job` of a `StreamJob`.",
     )
 
 

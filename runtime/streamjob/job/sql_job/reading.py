@@ -35,6 +35,7 @@ SparkParser = Callable[[str], str | None]
 _TOP = ("name", "parallelism", "maxParallelism", "batchDuration")
 _NESTED = ("checkpointing", "channels", "sparkConf")
 _MIGRATE = "migrate"
+_OF_TABLE = re.compile(r"(.+)\.(sql|sqlFile)\.(.+)")
 _SPARK = "spark."
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -173,8 +174,8 @@ class _Reader:
         elif head in _NESTED and below:
             path = (head, below)
         elif head == _MIGRATE and "." in below:
-            uid, of_table, table = below.rpartition(".sql.")
-            path = (head, uid, "sql", table) if of_table else (head, *below.rsplit(".", 1))
+            of_table = _OF_TABLE.fullmatch(below)
+            path = (head, *(below.rsplit(".", 1) if of_table is None else of_table.groups()))
         else:
             fix = did_you_mean(setting.key, [*_TOP, "checkpointing.interval", "channels.capacityBytes"], "settings")
             if head in _NESTED:
