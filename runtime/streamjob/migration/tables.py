@@ -81,7 +81,8 @@ def tables_of(state: KeptState) -> Mapping[str, Table]:
         for name, table in named:
             found[_free(name, found)] = table
         return found
-    if state.form is not None and state.form.kind == "join" and len({each.store for each in state.families}) == 4:
+    if state.form is not None and len({each.store for each in state.families}) == 4:
+        # Only a join has as many stores.
         return {f"{side}_side": _of_side(state, number, side) for number, side in enumerate(("left", "right"))}
     if len(state.families) != 1:
         raise NotCarried("its state is not one table, so that a query cannot return it")

@@ -12,7 +12,7 @@ from streamjob.migration.tables import tables_in_words, tables_of
 
 def reason(refusal: str, before: KeptState, wishes: Wishes) -> str:
     """Return a reason, and that the author's query was left out, if that is for state of another form."""
-    if not wishes.sql or wishes.of in (None, before.fingerprint):
+    if wishes.of in (None, before.fingerprint):
         return refusal
     return f"{refusal}; the query under `migrate` is for the form {wishes.of}, and this is {before.fingerprint}"
 

@@ -120,6 +120,15 @@ def test_sessions_are_one_table_without_their_keys_twice() -> None:
     assert written.value == ("`session_window`", "`k`", "`count`", "`count_2`")
 
 
+def test_the_window_of_a_session_may_stand_behind_its_other_keys() -> None:
+    value = ("k string", f"session_window {WINDOW}", "count bigint")
+    state = kept("sessions", (key("k"), window(1, 0)), ("k string", "sessionStartTime timestamp"), value, COUNT)
+
+    (written,) = tables_of(state)["state"].families
+
+    assert written.key == ("`k`", "`session_window`.start")
+
+
 def test_a_query_is_used_for_the_form_that_it_names_only() -> None:
     before = kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT)
     after = kept("aggregation", (key("j"),), ("j string",), ("count bigint",), COUNT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from tests.unit.migration.test_kinds import columns, expiring, form, joined, kept, listed, mapped, timers, value
@@ -89,6 +90,35 @@ def test_timers_are_a_table_that_is_written_by_keys_and_by_times() -> None:
         "$eventTimers_keyToTimestamp": (("struct(`a`, `b`)", MILLIS), NOTHING, ()),
         "$eventTimers_timestampToKey": ((MILLIS, "struct(`a`, `b`)"), NOTHING, ()),
     }
+
+
+def test_timers_of_processing_time_are_a_table_as_well() -> None:
+    of_timer = columns("key struct<k:string>; expiryTimestampMs bigint")
+    both = [
+        Family("default", f"$procTimers_{name}", key, columns("__dummy__ void"))
+        for name, key in {"timestampToKey": of_timer[::-1], "keyToTimestamp": of_timer}.items()
+    ]
+
+    assert [*tables_of(kept(both))] == ["timers"]
+
+
+def test_a_column_without_content_is_not_in_the_table() -> None:
+    family = Family("default", "default", columns("k string"), columns("__dummy__ void"))
+    (table,) = tables_of(KeptState("dedupe", form("deduplication"), (family,))).values()
+
+    assert read(table) == ["k string = key.k0"]
+    assert written(table) == {"default": (("`k`",), NOTHING, ())}
+
+
+def test_state_of_several_tables_that_are_no_sides_of_a_join_is_no_table_for_a_query() -> None:
+    stores = side(["k = k"], "k").families
+    in_one = KeptState(
+        "symmetricHashJoin", form("join", on=["k = k"]), tuple(replace(each, store="") for each in stores)
+    )
+
+    for state in (in_one, KeptState("dedupe", form("deduplication"), stores[:2])):
+        with pytest.raises(NotCarried, match="its state is not one table"):
+            tables_of(state)
 
 
 def test_tables_without_a_query_follow_by_themselves() -> None:
