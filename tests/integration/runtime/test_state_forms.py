@@ -263,6 +263,22 @@ def test_the_same_windows_and_keys_in_other_words_are_the_same_state(forms: Any,
     assert differences(before, after) == ()
 
 
+@pytest.mark.parametrize(
+    ("key", "plain"),
+    [
+        ("n", True),
+        ("CAST(n AS BIGINT)", True),
+        ("CAST(CAST(f AS INT) AS DOUBLE)", False),
+        ("CAST(CAST(big AS FLOAT) AS BIGINT)", False),
+        ("n + 1", False),
+    ],
+)
+def test_a_key_is_a_column_only_if_no_cast_loses_a_part_of_its_values(forms: Any, key: str, plain: bool) -> None:
+    (form,) = forms(f"SELECT count(*) FROM events GROUP BY {key}")
+
+    assert form.keys[0].plain is plain
+
+
 def test_a_window_that_another_operator_makes_is_seen(forms: Any, spark: SparkSession) -> None:
     windows = {}
     for size in ("1 minute", "2 minutes"):

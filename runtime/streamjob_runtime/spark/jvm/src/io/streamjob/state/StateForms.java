@@ -486,9 +486,12 @@ public final class StateForms {
       }
     }
 
-    /** Returns whether an expression is a column, perhaps cast to another type. */
+    /** Returns whether an expression is a column, perhaps cast to wider types, one after the other. */
     private static boolean isPlain(Expression expression) {
-      return expression instanceof Attribute || expression instanceof Cast cast && isPlain(cast.child());
+      return expression instanceof Attribute
+          || expression instanceof Cast cast
+              && Cast.canUpCast(cast.child().dataType(), cast.dataType())
+              && isPlain(cast.child());
     }
 
     private static boolean isWindow(Expression key) {
