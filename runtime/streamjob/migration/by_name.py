@@ -95,7 +95,7 @@ def in_force(renames: Mapping[str, str], before: Collection[str], after: Collect
 
 def fields(kind: str) -> tuple[Column, ...] | None:
     """Return the fields of a struct, by the type's text in Spark's catalogs; None for another type."""
-    if not (kind.startswith(_STRUCT) and kind.endswith(">")):
+    if not kind.startswith(_STRUCT):
         return None
     return tuple(Column(name, of) for name, _, of in (each.partition(":") for each in _parts(kind[len(_STRUCT) : -1])))
 

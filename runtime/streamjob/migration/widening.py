@@ -62,7 +62,7 @@ def same_values(before: str, after: str, was: Sequence[str], now: Sequence[str])
             return False
         if (before, after) == ("float", "double"):
             return all(_single(one) == _single(other) for one, other in pairs)
-        if before != after and DECIMAL.fullmatch(before):
+        if before != after:
             return all(Decimal(one) == Decimal(other) for one, other in pairs)
     except (ValueError, DecimalException):
         return True

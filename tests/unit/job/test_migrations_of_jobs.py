@@ -188,6 +188,15 @@ def test_a_wrong_migration_in_a_sql_file_is_one_problem_with_its_line(tmp_path: 
     assert found.startswith(said)
 
 
+def test_an_operator_that_could_not_be_read_is_not_missed_by_its_migration(tmp_path: Path) -> None:
+    (tmp_path / "job.sql").write_text(f"{IN_SQL}CREATE VIEW c AS;\nSET 'migrate.c.sql' = {OLD};", encoding="utf-8")
+
+    with pytest.raises(InvalidJob) as caught:
+        load_job(tmp_path / "job.sql")
+
+    assert "migrate.c" not in str(caught.value)
+
+
 def test_a_stream_job_has_no_file_with_a_migration(tmp_path: Path) -> None:
     body = "\n".join(f"    {line}" for line in JOB.replace("{MIGRATE}", "{b: {sqlFile: b.sql}}").splitlines())
     text = f"apiVersion: streamjob.io/v1alpha1\nkind: StreamJob\nmetadata: {{name: small}}\nspec:\n  job:\n{body}"
@@ -211,6 +220,7 @@ def test_a_rename_may_change_the_case_only_or_take_a_name_that_gets_free(tmp_pat
     [
         ({"n": "n"}, "renames 'n' to its own name"),
         ({"n": ""}, "renames has an empty name"),
+        ({"": "n"}, "renames has an empty name"),
         ({"z": "n", "n": "m", "m": "n"}, "renames both 'z' and 'm' to 'n'"),
         ({"n": "m", "m": "n"}, "renames 'n', 'm' in a circle"),
         ({"z": "a", "a": "b", "b": "c", "c": "a"}, "renames 'a', 'b', 'c' in a circle"),
@@ -223,8 +233,9 @@ def test_a_rename_has_two_names(tmp_path: Path, renames: dict[str, str], said: s
     job.sql("b", inputs=["a"], sql="SELECT value FROM a", renames=renames)
     job.sink("out", input="b", format="console")
 
-    with pytest.raises(InvalidJob, match=said):
+    with pytest.raises(InvalidJob, match=said) as caught:
         load_dsl(job, directory=tmp_path)
+    assert len(caught.value.problems) == 1 + ("z" in renames)
 
 
 def test_a_job_in_python_says_the_same_as_its_file(tmp_path: Path) -> None:

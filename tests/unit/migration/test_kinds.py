@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.comparison.state_forms import differences
+from streamjob.migration.by_name import fields, matched
 from streamjob.migration.kinds import continues, group_state, join, variables
 from streamjob.migration.planning import plan
 from streamjob.migration.state import Column, Family, KeptState, Migration, NotCarried, Wishes
@@ -135,6 +136,41 @@ def test_columns_of_a_functions_state_follow_by_their_names(
     assert found.gaps == (() if gap is None else (gap,))
 
 
+def test_only_what_happens_is_said_of_a_column_that_is_dropped() -> None:
+    assert group_state(grouped("n:int,total:bigint"), grouped("total:bigint"), {}).said == (
+        "'n' of its state is dropped",
+    )
+
+
+def test_a_key_of_a_function_that_was_rounded_may_be_another_one() -> None:
+    (gap,) = group_state(grouped("n:int", key="x float"), grouped("n:int", key="x double"), {}).gaps
+
+    assert gap.startswith("'x' of its key was of type float")
+
+
+def test_a_column_is_taken_for_a_renamed_one_only_if_its_type_has_room() -> None:
+    with pytest.raises(NotCarried, match="'n' of its state is gone, and 'm' is there"):
+        group_state(grouped("n:int"), grouped("m:bigint"), {})
+
+    found = group_state(grouped("n:bigint"), grouped("m:int"), {})
+    assert (found.said, len(found.gaps)) == (("'n' of its state is dropped",), 1)
+
+
+def test_a_rename_is_meant_for_the_table_that_has_both_names() -> None:
+    assert matched("it", ["n"], ["n", "price"], {"n": "price"}) == {"n": "n"}
+    assert matched("it", ["b"], ["b"], {"a": "b", "b": "c"}) == {"b": "b"}
+    assert matched("it", ["a", "b"], ["b", "c"], {"a": "b", "b": "c"}) == {"b": "a", "c": "b"}
+
+
+def test_only_a_struct_has_fields() -> None:
+    assert fields("struct<a:int,b:struct<c:decimal(6,2)>>") == (
+        Column("a", "int"),
+        Column("b", "struct<c:decimal(6,2)>"),
+    )
+    assert fields("array<struct<a:int>>") is None
+    assert fields("int") is None
+
+
 def test_a_function_that_gets_a_timeout_has_set_none() -> None:
     found = group_state(grouped("n:int", "NoTimeout"), grouped("n:int"), {})
     assert expressions(found)[1] == (HELD, "-1L")
@@ -161,6 +197,11 @@ def test_a_function_that_gets_a_timeout_has_set_none() -> None:
 def test_other_state_of_a_function_is_not_carried_over(after: KeptState, reason: str) -> None:
     with pytest.raises(NotCarried, match=reason):
         group_state(grouped("n:int"), after, {})
+
+
+def test_a_struct_does_not_become_a_column_of_another_type() -> None:
+    with pytest.raises(NotCarried, match="'n' of its state was of type struct<x:int>, and is of type int"):
+        group_state(grouped("n:struct<x:int>"), grouped("n:int"), {})
 
 
 def test_a_function_that_is_called_for_fewer_columns_has_other_state() -> None:

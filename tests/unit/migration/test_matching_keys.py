@@ -96,6 +96,12 @@ def test_windows_without_a_time_zone_are_not_put_together() -> None:
         ([key("k", of="string")], [key("k", of="int")], "of a column of type string, and is of one of type int"),
         ([window(MINUTE)], [key("window", WINDOW)], "its key 'window' was a window"),
         ([key("window", WINDOW)], [window(MINUTE)], "its key 'window' is now a window"),
+        # Casts that are not lossless stand between a column and its type.
+        (
+            [key("n", "bigint", "bigint", ("1", "8"), plain=True)],
+            [key("n", "bigint", "bigint", ("1", "7"), plain=True)],
+            "where it was '8', it is '7'",
+        ),
         ([window(MINUTE)], [window(90_000_000)], "only windows that are made up of former ones"),
         ([window(MINUTE)], [window(5 * MINUTE, start=1)], "only windows that are made up of former ones"),
         ([window(2 * MINUTE, MINUTE)], [window(4 * MINUTE)], "only windows that are made up of former ones"),
