@@ -94,7 +94,7 @@ def match_aggregates(
 def _is_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, str]) -> bool:
     if before.function != after.function or not _is_of_the_same(before, after, renames):
         return False
-    if before.opaque or after.opaque:
+    if before.opaque:
         return content(before) == content(after)
     return _has_room(before, after)
 

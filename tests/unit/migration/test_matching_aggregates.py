@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.migration.aggregates import buffer_types, match_aggregates, merged
+from streamjob.migration.aggregates import buffer_types, is_same_expression, match_aggregates, merged
 from streamjob.migration.state import NotCarried
 from streamjob.snapshot.state_form import AggregateForm
 
@@ -49,6 +49,10 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         ([MAX_X, COUNT], [COUNT, aggregate("Max(s)", "string")], ["v1", "initial.i1"]),
         ([COUNT], [COUNT, AVG_X], ["v0", "initial.i1", "initial.i2"]),
         ([COUNT_X], [COUNT_X, AVG_X], ["v0", "initial.i1", "initial.i2"]),
+        # Sums of another kind than that of the average.
+        ([AVG_X], [SUM_DECIMAL], ["initial.i0", "initial.i1"]),
+        ([AVG_DECIMAL], [SUM_X], ["initial.i0"]),
+        ([MAX_X, COUNT], [aggregate("Max(s)", "string"), COUNT, SUM_X], ["initial.i0", "v1", "initial.i2"]),
         ([SUM_X], [SUM_X, AVG_X], ["v0", "initial.i1", "initial.i2"]),
         ([COUNT], [AVG_X, COUNT], ["initial.i0", "initial.i1", "v0"]),
         ([LIST, COUNT], [COUNT, LIST], ["v1", "v0"]),
@@ -96,6 +100,26 @@ def test_buffers_follow_from_former_ones(
 
 def test_a_buffer_of_many_columns_of_a_type_has_them_all() -> None:
     assert buffer_types(aggregate("HyperLogLogPlusPlus(x)", "bigint x 3", "binary")) == ["bigint"] * 3 + ["binary"]
+
+
+@pytest.mark.parametrize(
+    ("former", "present", "same"),
+    [
+        ("x", "CAST(x AS DECIMAL(10,2))", True),
+        ("CAST(x AS DECIMAL(10,2))", "x", False),
+        ("CAST(x AS DECIMAL(10,2))", "CAST(x AS DECIMAL(12,2))", True),
+        ("CAST(x AS DECIMAL(10,2))", "CAST(x AS DECIMAL(12,4))", False),
+    ],
+)
+def test_only_the_present_expression_may_cast_to_a_decimal(former: str, present: str, same: bool) -> None:
+    assert is_same_expression(former, present, {}) is same
+
+
+def test_an_aggregate_of_another_type_is_refused_wherever_it_stands() -> None:
+    with pytest.raises(NotCarried, match="the state of its max"):
+        columns([aggregate("Max(x)", "int")], [aggregate("Max(x)", "int", "int")])
+    with pytest.raises(NotCarried, match="the state of its sum"):
+        columns([aggregate("Sum(CAST(x AS BIGINT))", "bigint"), COUNT], [COUNT, MAX_Y, SUM_DOUBLE])
 
 
 def test_a_new_order_is_said_and_an_old_one_is_not() -> None:
