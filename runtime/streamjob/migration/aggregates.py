@@ -109,7 +109,7 @@ def _is_of_the_same(before: AggregateForm, after: AggregateForm, renames: Mappin
     if before.of is None:
         # That is not to say that it is computed from nothing, as `count(*)` is.
         return False
-    if not (before.of or after.of) and after.function != "Count":
+    if not after.of and after.function != "Count":
         # Constants are left out of the arguments.
         return before.sql == after.sql
     whole = {buffer_types(each)[0] for each in (before, after)} <= _WHOLE
@@ -248,7 +248,7 @@ class _Former:
             if scale is not None and scale >= digits:
                 return [f"{whole} * {10 ** (scale - digits)}L"], [number]
             decimal = DECIMAL.fullmatch(buffer_types(wanted)[0])
-            if scale is None and decimal is not None and int(decimal[2]) >= digits:
+            if decimal is not None and int(decimal[2]) >= digits:
                 unit = f"{1 / 10**digits:.{digits}f}BD"
                 return [f"CAST(coalesce({whole}, 0) * {unit} AS {decimal[0]})", f"{whole} IS NULL"], [number]
         return None

@@ -52,6 +52,11 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         # Sums of another kind than that of the average.
         ([AVG_X], [SUM_DECIMAL], ["initial.i0", "initial.i1"]),
         ([AVG_DECIMAL], [SUM_X], ["initial.i0"]),
+        (
+            [aggregate("Sum(UnscaledValue(x) of scale 2)", "bigint"), COUNT],
+            [COUNT, MAX_Y, aggregate("Sum(y)", "decimal(22,4)", "boolean")],
+            ["v1", "initial.i1", "initial.i2", "initial.i3"],
+        ),
         ([MAX_X, COUNT], [aggregate("Max(s)", "string"), COUNT, SUM_X], ["initial.i0", "v1", "initial.i2"]),
         ([SUM_X], [SUM_X, AVG_X], ["v0", "initial.i1", "initial.i2"]),
         ([COUNT], [AVG_X, COUNT], ["initial.i0", "initial.i1", "v0"]),
@@ -120,6 +125,16 @@ def test_an_aggregate_of_another_type_is_refused_wherever_it_stands() -> None:
         columns([aggregate("Max(x)", "int")], [aggregate("Max(x)", "int", "int")])
     with pytest.raises(NotCarried, match="the state of its sum"):
         columns([aggregate("Sum(CAST(x AS BIGINT))", "bigint"), COUNT], [COUNT, MAX_Y, SUM_DOUBLE])
+    rounded = aggregate("Sum(CAST(x AS DECIMAL(10,2)))", "decimal(20,2)", "boolean")
+    with pytest.raises(NotCarried, match="the state of its sum"):
+        columns([SUM_X, COUNT], [COUNT, MAX_Y, rounded])
+    with pytest.raises(NotCarried, match="the state of its sum"):
+        columns([SUM_X], [aggregate("Sum(UnscaledValue(x) of scale 2)", "bigint")])
+
+
+def test_another_aggregate_at_the_place_of_a_former_one_may_be_that_one_though_its_type_has_no_room() -> None:
+    with pytest.raises(NotCarried, match=r"its max\(x\) is now max\(s\)"):
+        columns([MAX_X, COUNT], [aggregate("Max(s)", "string"), COUNT])
 
 
 def test_a_new_order_is_said_and_an_old_one_is_not() -> None:
