@@ -199,6 +199,18 @@ def test_other_state_of_a_function_is_not_carried_over(after: KeptState, reason:
         group_state(grouped("n:int"), after, {})
 
 
+def test_a_plan_leads_from_the_former_state_to_the_new_one() -> None:
+    for before, after in (
+        (grouped("n:int"), grouped("n:bigint")),
+        (joined(), joined("at timestamp; n int; k string")),
+        (kept(value("n", "n int")), kept(value("n", "n bigint"))),
+    ):
+        found = plan(before, after, Wishes(), None)
+        assert [(each.source, each.target) for each in found.families] == [
+            *zip(before.families, after.families, strict=True)
+        ]
+
+
 def test_a_struct_does_not_become_a_column_of_another_type() -> None:
     with pytest.raises(NotCarried, match="'n' of its state was of type struct<x:int>, and is of type int"):
         group_state(grouped("n:struct<x:int>"), grouped("n:int"), {})
@@ -545,11 +557,18 @@ def test_other_keys_of_a_deduplication_do_not_hide_a_longer_delay(now: int, fits
             plan(before, after, Wishes(), None)
 
 
-def test_other_windows_are_not_carried_over_for_a_function() -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        grouped("n:int", key="w struct<start:timestamp,end:timestamp>"),
+        kept(value("n", "n int", key="w struct<start:timestamp,end:timestamp>")),
+    ],
+    ids=lambda state: state.operator,
+)
+def test_other_windows_are_not_carried_over_for_a_function(found: KeptState) -> None:
     def state(minutes: int) -> KeptState:
         size = minutes * 60_000_000
         key = KeyForm(name="w", type="struct<…>", window=WindowForm(size_us=size, slide_us=size, start_us=0))
-        found = grouped("n:int", key="w struct<start:timestamp,end:timestamp>")
         assert found.form is not None
         return KeptState(found.operator, found.form.model_copy(update={"keys": (key,)}), found.families)
 

@@ -52,6 +52,7 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         # Sums of another kind than that of the average.
         ([AVG_X], [SUM_DECIMAL], ["initial.i0", "initial.i1"]),
         ([AVG_DECIMAL], [SUM_X], ["initial.i0"]),
+        ([SUM_DECIMAL, COUNT_X], [AVG_X, COUNT_X], ["initial.i0", "initial.i1", "v2"]),
         (
             [aggregate("Sum(UnscaledValue(x) of scale 2)", "bigint"), COUNT],
             [COUNT, MAX_Y, aggregate("Sum(y)", "decimal(22,4)", "boolean")],
@@ -135,6 +136,23 @@ def test_an_aggregate_of_another_type_is_refused_wherever_it_stands() -> None:
 def test_another_aggregate_at_the_place_of_a_former_one_may_be_that_one_though_its_type_has_no_room() -> None:
     with pytest.raises(NotCarried, match=r"its max\(x\) is now max\(s\)"):
         columns([MAX_X, COUNT], [aggregate("Max(s)", "string"), COUNT])
+
+
+def test_what_follows_from_an_aggregate_of_a_renamed_column_follows() -> None:
+    of_y = [aggregate("Sum(y)", "double"), aggregate("Count(y)", "bigint")]
+    small, large = (
+        aggregate("Sum(UnscaledValue(x) of scale 2)", "bigint"),
+        aggregate("Sum(y)", "decimal(19,3)", "boolean"),
+    )
+
+    assert columns([AVG_X], of_y, x="y") == ["CASE WHEN v1 > 0 THEN v0 END", "v1"]
+    assert columns([small], [large], x="y") == ["CAST(coalesce(v0, 0) * 0.01BD AS decimal(19,3))", "v0 IS NULL"]
+
+
+def test_a_sum_of_small_decimals_from_which_a_larger_one_follows_is_not_called_dropped() -> None:
+    for larger in (unscaled(3), aggregate("Sum(m)", "decimal(19,3)", "boolean")):
+        found = match_aggregates([unscaled(2)], [larger], {})
+        assert found.said == [f"its {larger.sql} is computed from {unscaled(2).sql}"]
 
 
 def test_a_new_order_is_said_and_an_old_one_is_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,11 +65,33 @@ def test_windows_are_put_together_in_the_new_windows() -> None:
     before = kept("aggregation", (window(1), key("k")), (f"window {WINDOW}", "k string"), ("count bigint",), COUNT)
     after = kept("aggregation", (window(5), key("k")), (f"window {WINDOW}", "k string"), ("count bigint",), COUNT)
 
-    family = plan(before, after, Wishes(), None).families[0]
+    found = plan(before, after, Wishes(), None)
+    (family,) = found.families
 
+    assert found.said == ("its windows are put together to windows of 300 s",)
     begin = "unix_micros(key.k0.start) - pmod(unix_micros(key.k0.start) - 0, 300000000)"
     assert family.key[0].startswith(f"named_struct('start', timestamp_micros({begin})")
     assert family.merged == ("CAST(sum(v0) AS bigint)",)
+
+
+def test_windows_that_are_put_together_have_the_new_aggregates_only() -> None:
+    other = COUNT.model_copy(update={"of": ("x",), "sql": "count(x)"})
+    value = ("count bigint", "count bigint")
+    before = kept("aggregation", (window(1),), (f"window {WINDOW}",), value, COUNT, other)
+    after = kept("aggregation", (window(5),), (f"window {WINDOW}",), value[1:], other)
+
+    (family,) = plan(before, after, Wishes(), None).families
+
+    assert (family.value, family.merged) == (("value.v1",), ("CAST(sum(v0) AS bigint)",))
+
+
+def test_aggregates_in_several_tables_are_refused() -> None:
+    one = kept("aggregation", (key("k"),), ("k string",), ("count bigint",), COUNT)
+    two = replace(one, families=(*one.families, replace(one.families[0], name="more")))
+
+    for before, after in ((one, two), (two, one)):
+        with pytest.raises(NotCarried, match="it has 2 tables of state"):
+            plan(before, after, Wishes(), None)
 
 
 def test_windows_are_not_put_together_beside_other_state() -> None:
