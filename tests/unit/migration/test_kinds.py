@@ -199,6 +199,21 @@ def test_other_state_of_a_function_is_not_carried_over(after: KeptState, reason:
         group_state(grouped("n:int"), after, {})
 
 
+def test_a_variable_that_is_removed_is_not_taken_for_one_that_was_there() -> None:
+    found = variables(kept(value("n", "n int"), value("m", "n int")), kept(value("n", "n int")), {})
+
+    assert found.said == ("its variable 'm' is dropped",)
+
+
+def test_variables_of_another_kind_of_operator_are_carried_over_only_as_they_are() -> None:
+    state = kept(value("n", "n int"))
+    other = replace(state, operator="transformWithStateExec")
+
+    for before, after in ((state, other), (other, state), (other, other)):
+        with pytest.raises(NotCarried, match="is carried over only as it is"):
+            variables(before, after, {})
+
+
 def test_a_plan_leads_from_the_former_state_to_the_new_one() -> None:
     for before, after in (
         (grouped("n:int"), grouped("n:bigint")),
@@ -332,6 +347,25 @@ def test_the_columns_of_a_joins_key_follow_by_what_is_equal(
 
     key = tuple(f"key.k{each}" for each in places)
     assert [each.key for each in found.families] == [key, (*key, f"key.k{len(places)}")] * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["k = k", "j = j"], ["k = k", "k = k"]),
+        (["concat(k, ' = ') = k"], ["k = k"]),
+        (["CAST(k AS DECIMAL(10,2)) = k"], ["k = k"]),
+    ],
+)
+def test_columns_that_are_not_equal_to_the_same_ones_are_another_key(before: list[str], after: list[str]) -> None:
+    with pytest.raises(NotCarried, match="its key was"):
+        join(on(*before), on(*after), {})
+
+
+def test_a_key_of_which_only_the_snapshot_tells_the_columns_stays() -> None:
+    found = join(on("k = k"), replace(on("k = k"), form=form("join", type="INNER")), {})
+
+    assert [each.key for each in found.families] == [("key.k0",), ("key.k0", "key.k1")] * 2
 
 
 def test_a_join_by_more_columns_than_an_older_snapshot_has_is_not_carried_over() -> None:
@@ -543,7 +577,7 @@ def test_a_processor_goes_on_as_it_is_only_with_all_that_it_had_and_no_more() ->
 def test_other_keys_of_a_deduplication_do_not_hide_a_longer_delay(now: int, fits: bool) -> None:
     def state(kind: str, delay: int) -> KeptState:
         name = "deduplicationWithinWatermark"
-        key = KeyForm(name="k", type=kind)
+        key = KeyForm(name="k", type=kind, of=kind, samples=("7",), plain=True)
         described = StateForm(kind=name, keys=(key,), aggregates=(), parameters={"delayMs": delay})
         family = Family("default", "default", columns(f"k {kind}"), columns("expiresAtMicros bigint"))
         return KeptState("dedupeWithinWatermark", described, (family,))

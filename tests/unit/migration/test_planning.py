@@ -181,6 +181,13 @@ def test_a_rename_that_is_left_over_is_refused() -> None:
         plan(before, after, Wishes({"a": "b"}), None)
 
 
+def test_a_rename_that_is_left_over_does_not_refuse_a_later_change_of_the_column() -> None:
+    before = kept("deduplication", (key("b", "int"),), ("b int",), ("__dummy__ void",))
+    after = kept("deduplication", (key("b", "bigint"),), ("b bigint",), ("__dummy__ void",))
+
+    assert plan(before, after, Wishes({"a": "b"}), None).families[0].key == ("CAST(key.k0 AS bigint)",)
+
+
 def test_a_rename_that_is_left_over_is_seen_in_what_aggregates_were_computed_from() -> None:
     of = [COUNT.model_copy(update={"of": (each,), "sql": f"count({each})"}) for each in "ab"]
     before = kept("aggregation", (key("k"),), ("k string",), ("count bigint", "count bigint"), *of)
