@@ -110,6 +110,14 @@ def test_a_column_without_content_is_not_in_the_table() -> None:
     assert written(table) == {"default": (("`k`",), NOTHING, ())}
 
 
+def test_columns_of_one_name_have_numbers_in_a_table_of_their_own() -> None:
+    family = Family("default", "default", columns("k string"), columns("max int; max int"))
+    (table,) = tables_of(KeptState("stateStoreSave", form("aggregation"), (family,))).values()
+
+    assert read(table) == ["k string = key.k0", "max int = value.v0", "max_2 int = value.v1"]
+    assert written(table) == {"default": (("`k`",), ("`max`", "`max_2`"), ())}
+
+
 def test_state_of_several_tables_that_are_no_sides_of_a_join_is_no_table_for_a_query() -> None:
     stores = side(["k = k"], "k").families
     in_one = KeptState(
@@ -135,6 +143,14 @@ def test_tables_without_a_query_follow_by_themselves() -> None:
     assert "its variable 'had' is dropped" in found.said
     assert found.gaps == ()
     assert found.query == "has: SELECT 1"
+
+
+def test_a_table_without_a_query_may_begin_without_values() -> None:
+    before, after = kept(value("n", "n int")), kept(value("n", "n string"), value("m", "m int"))
+
+    (gap,) = plan(before, after, Wishes(sql={"n": "SELECT 1"}), None).gaps
+
+    assert gap == "its variable 'm' is new, and has no value in the state that is there"
 
 
 def test_a_table_without_a_query_that_does_not_follow_is_refused() -> None:
