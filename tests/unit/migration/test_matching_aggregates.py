@@ -52,6 +52,12 @@ def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: 
         # Sums of another kind than that of the average.
         ([AVG_X], [SUM_DECIMAL], ["initial.i0", "initial.i1"]),
         ([AVG_DECIMAL], [SUM_X], ["initial.i0"]),
+        ([aggregate("Average()", "double", "bigint")], [COUNT], ["initial.i0"]),
+        (
+            [aggregate("Sum(UnscaledValue(x) of scale 2)", "bigint")],
+            [aggregate("Sum(x)", "decimal(22,2)", "boolean")],
+            ["CAST(coalesce(v0, 0) * 0.01BD AS decimal(22,2))", "v0 IS NULL"],
+        ),
         ([SUM_DECIMAL, COUNT_X], [AVG_X, COUNT_X], ["initial.i0", "initial.i1", "v2"]),
         (
             [aggregate("Sum(UnscaledValue(x) of scale 2)", "bigint"), COUNT],
