@@ -84,7 +84,7 @@ class Replay:
 
 
 def replay_of(
-    journals: Mapping[OperatorUid, Iterable[JournalRecord]], checkpoint: CheckpointId, batch: BatchId
+    journals: Mapping[OperatorUid, Iterable[JournalRecord]], checkpoint: CheckpointId | None, batch: BatchId
 ) -> Replay:
     """Return what a chain has to run again behind the checkpoint that it was restored from.
 
@@ -110,7 +110,7 @@ def replay_of(
     return Replay(dict(sorted(plans.items())), published)
 
 
-def _incomplete(sink: OperatorUid, checkpoint: CheckpointId, what: str) -> JournalIncomplete:
+def _incomplete(sink: OperatorUid, checkpoint: CheckpointId | None, what: str) -> JournalIncomplete:
     return JournalIncomplete(
         f"sink {sink}: its journal does not continue checkpoint {checkpoint}: it {what}. So it is not known which rows "
         "were published behind the checkpoint",

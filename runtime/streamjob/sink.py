@@ -273,11 +273,19 @@ class PublishesBatches(Protocol):
     def journal(self) -> Sequence[JournalRecord]:
         """Let no other process publish for the sink from here on; return the records that are not forgotten.
 
-        Called after `open`.
+        Called after `open`, and before anything is published.
 
         Raises:
             UnreadableRecord: a record is damaged, or of an unknown form.
         """
+        ...
+
+    def journal_id(self) -> str | None:
+        """Return the id of what keeps the records; None if there is nothing yet. Called after `open`."""
+        ...
+
+    def drop_journal(self) -> int:
+        """Delete all records, whatever they say; return their number. Otherwise as `journal`."""
         ...
 
     def measure(self, batch: DataFrame) -> Measured:
@@ -291,7 +299,7 @@ class PublishesBatches(Protocol):
 
         Args:
             batch: the rows; without any, nothing is published, and None is returned.
-            record: makes the record.
+            record: makes the record, right before the transaction; blocks until that may begin.
             always: whether to publish a record without rows, too.
         """
         ...

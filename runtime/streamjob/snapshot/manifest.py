@@ -137,12 +137,13 @@ class SinkState(Part):
     """A sink's committables since the last completed checkpoint; committed once the log names this manifest.
 
     `target` is the id of what the sink writes to, where that has one: of a table or a topic. It is absent otherwise;
-    older versions did not write it.
+    older versions did not write it. `journal` is the id of its journal, if it publishes each batch.
     """
 
     uid: OperatorUid
     committables: tuple[JsonValue, ...] = ()
     target: str | None = Field(default=None, exclude_if=lambda target: target is None)
+    journal: str | None = Field(default=None, exclude_if=lambda journal: journal is None)
 
 
 class Manifest(Part):

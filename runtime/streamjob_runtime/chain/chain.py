@@ -83,6 +83,10 @@ class ChainListener(Protocol):
         """The chain's first batch with output for a sink in this epoch has been emitted."""
         ...
 
+    def wants_checkpoint(self, why: str) -> None:
+        """The chain waits for a checkpoint, or will; it repeats that until one has come."""
+        ...
+
 
 @dataclass(frozen=True)
 class ChainStart:
@@ -506,14 +510,14 @@ class Chain:
         self._watermarks.advance(query, {**self._watermarks_of_channels(consumed), **ahead})
         if self.output.has_readers:
             self._emission.wait_for_room(self.uid, self._stopped.is_set)
-        self.output.wait_for_room(batch, self._stopped.is_set)
+        self._wait_for_checkpoints(batch)
         if self._placed is not query:
             self._place(query, batch)
             self._placed = query
             self._limits = self._batch_limits(query)
         computing = self._clock()
         self.event_times.begin(query)
-        written = self.output.write(frame, batch)
+        written = self.output.write(frame, batch, self._wait_to_publish)
         if self._reading:
             self.discoveries.check_read(batch, previous, self._stopped.is_set)
         if self._limits is not None:
@@ -530,9 +534,27 @@ class Chain:
             self._let_flush(query, batch)
         emitted = Batch(batch=batch, staged=written.staged, consumed=consumed, output=output)
         self._emission.emit(self.uid, emitted, self._stopped.is_set)
-        if written.staged and not self._has_output:
+        if written.staged and not self._has_output and not self.replaying:
             self._has_output = True
             self._listener.has_output()
+
+    def _wait_for_checkpoints(self, batch: BatchId) -> None:
+        stopped = self._stopped.is_set
+
+        def ask() -> None:
+            self._listener.wants_checkpoint(f"the sinks of chain {self.uid} have published many batches since the last")
+
+        def ask_behind_replay() -> None:
+            self._listener.wants_checkpoint(f"chain {self.uid} has run again what its sinks had published")
+
+        self.output.wait_for_room(batch, stopped, ask)
+        if self._start.pinned and batch == self._last_pinned + 1:
+            # If the first new batch fails, whoever mends the job needs a checkpoint behind all published ones.
+            self._emission.wait_until_covered(self.uid, self._last_pinned, stopped, ask_behind_replay)
+
+    def _wait_to_publish(self) -> None:
+        if not self._emission.wait_to_publish(self.uid, self._stopped.is_set):
+            raise JobFailed(f"chain {self.uid!r} was stopped before its batch was published")
 
     def _reads_nothing_more(self, batch: BatchId, previous: BatchId) -> bool:
         """Return whether a batch is the first one behind which there is nothing more to read."""

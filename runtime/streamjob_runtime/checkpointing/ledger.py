@@ -11,7 +11,7 @@ from streamjob.clock import Clock
 from streamjob.ids import CheckpointId, Epoch, OperatorUid
 from streamjob.protocol.log.claiming import CreateOutside
 from streamjob.protocol.log.committing import Abort, Commit, Recovered
-from streamjob.protocol.log.ownership import Identity, claim_log
+from streamjob.protocol.log.ownership import Identity, claim_log, verify
 from streamjob.protocol.log.restore import ClaimMode, Resolution
 from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
@@ -77,6 +77,10 @@ class Ledger:
     def resolve(self, wanted: RestoreFrom) -> Resolution:
         """Decide which snapshot the epoch starts from."""
         return self._read(self.log.resolve(wanted.snapshot, mode=wanted.mode, require_snapshot=wanted.require_snapshot))
+
+    def verify(self) -> None:
+        """Check that no other process has claimed the log since. Raises Superseded."""
+        drive(self.store, verify(self.log.claim))
 
     def newest_manifest(self) -> Manifest | None:
         """Return the manifest of the newest completion, or None."""

@@ -21,6 +21,7 @@ class ManifestAssembler:
         name: the job's name in the store.
         clock: seconds since 1970.
         targets: the ids of what the sinks write to, as far as they are known.
+        journals: the ids of the journals of those that publish each batch.
     """
 
     namespace: str
@@ -29,6 +30,7 @@ class ManifestAssembler:
     graph: Mapping[str, Any]
     clock: Clock
     targets: Mapping[OperatorUid, str] = field(default_factory=dict)
+    journals: Mapping[OperatorUid, str] = field(default_factory=dict)
 
     def __call__(self, action: m.CompleteCheckpoint) -> Manifest:
         """Return the manifest of a checkpoint that all chains have acknowledged."""
@@ -36,7 +38,11 @@ class ManifestAssembler:
         # Sinks commit in the order of the job file.
         order = {sink["uid"]: place for place, sink in enumerate(self.graph.get("sinks", ()))}
         targets = {uid: target for uid, target in self.targets.items() if target != NO_TARGET}
-        sinks = [sink.model_copy(update={"target": targets.get(sink.uid)}) for part in parts for sink in part.sinks]
+        sinks = [
+            sink.model_copy(update={"target": targets.get(sink.uid), "journal": self.journals.get(sink.uid)})
+            for part in parts
+            for sink in part.sinks
+        ]
         return Manifest(
             job=self.name,
             namespace=self.namespace,

@@ -75,6 +75,8 @@ if TYPE_CHECKING:
 
 _STOP_SECONDS = 30.0
 _LONGEST_WAIT = 86_400.0
+_WANTED_SECONDS = 30.0
+"""Until a checkpoint that a chain waits for is taken again, if it failed."""
 _SCRATCH = ".sinks"
 """Directory for sinks' files; no chain has this name."""
 
@@ -194,6 +196,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         self._positions: Mapping[OperatorUid, JsonValue] = {}
         self._migrations: list[MigrationRecord] = []
         self._journals: Journals | None = None
+        self._next_wanted = 0.0
 
     @property
     def held(self) -> Path | None:
@@ -253,7 +256,9 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
                     "This start is a fork: the job does not continue from the log's last completion. Output "
                     "published since then stays published, and is published again."
                 )
-            self._journals = recover_journals(self._ledger, outputs, resolution, self._restore_from.snapshot)
+            self._journals = recover_journals(
+                self._ledger, outputs, self._graph()["sinks"], surroundings, resolution, self._restore_from.snapshot
+            )
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:
             outputs.close()
@@ -347,9 +352,10 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         try:
             with nullcontext() if executors is None else executors.followed(self._chain_failed, self._restart):
                 # Every published batch has to continue a checkpoint.
-                begins = any(each.first for each in starts.values()) or (
-                    self._journals is None and any(each.publishes for each in outputs.publishers.values())
-                )
+                has_base = self._journals is None or self._journals.continued
+                if not has_base:
+                    assembled.emission.await_base()
+                begins = not has_base or any(each.first for each in starts.values())
                 return self._run_assembled(spark, assembled, outputs, max_parallelism, workdir, begins=begins)
         finally:
             assembled.close()
@@ -391,7 +397,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
             emission=assembled.emission,
             ledger=self._ledger,
             outputs=outputs,
-            manifest_of=self._manifests(max_parallelism, outputs.targets()),
+            manifest_of=self._manifests(max_parallelism, outputs.targets(), outputs.journals()),
             holds=workdir.holds,
             clock=self._job.clock,
             listener=self,
@@ -449,6 +455,16 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
             now, kind = self._job.clock(), SnapshotKind.CHECKPOINT
             self.post(m.TriggerRequested(now=now, trigger_id=self._first_output, kind=kind))
 
+    def wants_checkpoint(self, why: str) -> None:
+        """Take a checkpoint, and again after a while if none has completed."""
+        now = self._job.clock()
+        if now < self._next_wanted:
+            return
+        self._next_wanted = now + _WANTED_SECONDS
+        log.info("A checkpoint is taken: %s", why)
+        wanted = TriggerId(f"wanted-in-epoch-{self._ledger.epoch}-at-{now:.0f}")
+        self.post(m.TriggerRequested(now=now, trigger_id=wanted, kind=SnapshotKind.CHECKPOINT))
+
     @property
     def _first_output(self) -> TriggerId:
         return TriggerId(f"first-output-of-epoch-{self._ledger.epoch}")
@@ -484,12 +500,14 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
     def _graph(self) -> dict[str, Any]:
         return graph_of(self._job.loaded.spec, self._job.loaded.directory)
 
-    def _manifests(self, max_parallelism: int, targets: Mapping[OperatorUid, str]) -> ManifestAssembler:
+    def _manifests(
+        self, max_parallelism: int, targets: Mapping[OperatorUid, str], journals: Mapping[OperatorUid, str]
+    ) -> ManifestAssembler:
         job, restored = self._job, self._view.restored
         migrations = [each.model_dump(mode="json", by_alias=True) for each in self._migrations]
         notes = kept_notes({} if restored is None else restored.manifest.graph, migrations)
         graph = {**self._graph(), "maxParallelism": max_parallelism, **notes}
-        return ManifestAssembler(job.namespace, job.name, self._ledger.epoch, graph, job.clock, targets)
+        return ManifestAssembler(job.namespace, job.name, self._ledger.epoch, graph, job.clock, targets, journals)
 
     def _loop(self) -> EpochOutcome:
         while True:

@@ -11,11 +11,11 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import BatchId, CheckpointId, Key, OperatorUid
 from streamjob.job.model.spec import BATCH
 from streamjob.job.planning.plan import Plan
-from streamjob.journal import JournalRecord, Replay, published_marker, replay_of
+from streamjob.journal import JournalRecord, Replay, replay_of
 from streamjob.protocol.log.restore import LATEST, NONE, Resolution
 from streamjob.sink import PublishesBatches, Sink
 from streamjob.snapshot import keys
-from streamjob.snapshot.manifest import Manifest, SinkState
+from streamjob.snapshot.manifest import Manifest
 from streamjob.store.base import Store
 from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
 from streamjob_runtime.chain.emissions.publishing import BatchPublisher
@@ -32,10 +32,17 @@ _EXPERIMENTS, _EXPERIMENT = "STREAMJOB_EXPERIMENTS", "publish-batch"
 
 @dataclass(frozen=True, slots=True)
 class Journals:
-    """The records of published batches that continue a checkpoint, by sink."""
+    """The records of published batches that continue a checkpoint, by sink.
+
+    Args:
+        records: none if the job does not continue from a checkpoint by itself.
+        checkpoint: the checkpoint; None if there is none.
+        continued: whether each batch that is published from now on continues a checkpoint.
+    """
 
     records: Mapping[OperatorUid, Sequence[JournalRecord]]
-    checkpoint: CheckpointId
+    checkpoint: CheckpointId | None
+    continued: bool
 
     def replay(self, sinks: Iterable[OperatorUid], batch: BatchId) -> Replay:
         """Return what the chain of some sinks has to run again behind a batch. Raises JournalIncomplete."""
@@ -91,47 +98,111 @@ def check_unchanged(
     if changed or rewritten:
         sinks = ", ".join(sorted(uid for uid, published in replay.published.items() if published))
         what = f"{', '.join(changed)} changed" if changed else "maxParallelism changed"
-        raise ChangedBeforeReplay(
-            f"sink {sinks} has published {len(replay.plans)} batches behind checkpoint {manifest.id}, which have to "
-            f"run again as they did, and {what} since",
-            "start the job as it was, and stop it with a savepoint: then change it; or start with --from and the "
-            "checkpoint: what was published since stays, and is published again",
-        )
+        raise _changed(sinks, len(replay.plans), manifest.id, what)
+
+
+def _changed(sinks: str, batches: int, checkpoint: CheckpointId, what: str) -> ChangedBeforeReplay:
+    return ChangedBeforeReplay(
+        f"sink {sinks} has published {batches} batches behind checkpoint {checkpoint}, which have to run again as they "
+        f"did, and {what} since",
+        "start the job as it was, and stop it with a savepoint: then change it; or start with --from and the "
+        "checkpoint: what was published since stays, and is published again",
+    )
 
 
 class JournalBeyondTheLog(CannotRestore):
-    """A sink has published batches of which the job's log does not know the checkpoint."""
+    """A sink has published batches that the snapshot of the start knows nothing of."""
 
 
-def recover_journals(ledger: Ledger, outputs: Outputs, resolution: Resolution, wanted: str) -> Journals | None:
-    """Return the journals of the sinks that publish each batch, which continue the checkpoint that the job starts from.
+class JournalGone(CannotRestore):
+    """The journal of a sink was deleted, so that it is not known what was published behind a checkpoint."""
 
-    A start from another snapshot than the newest one is a person's decision to publish again: the journals are emptied.
 
-    Returns:
-        None if the job must complete a checkpoint before it publishes anything.
+def recover_journals(
+    ledger: Ledger,
+    outputs: Outputs,
+    sinks: Sequence[Mapping[str, Any]],
+    surroundings: SinkSurroundings,
+    resolution: Resolution,
+    wanted: str,
+) -> Journals:
+    """Return the journals of the sinks that publish each batch; called when the newest completion is committed.
+
+    A start from a snapshot that a person named is the decision to publish again: the journals are emptied.
+
+    Args:
+        sinks: the sinks in the job's graph.
+        surroundings: for building sinks of the snapshot that the job has changed or removed.
+        wanted: the snapshot that was asked for: `latest`, `none`, or a reference.
 
     Raises:
-        JournalBeyondTheLog: batches were published that no snapshot leads to.
+        JournalBeyondTheLog, JournalGone, ChangedBeforeReplay: published batches cannot run again as they did.
+        Superseded: another process owns the log.
         StreamJobError: what the sinks raise.
     """
-    journals = {uid: publisher.journal() for uid, publisher in outputs.publishers.items()}
-    if resolution.manifest is not None and resolution.record is not None and not resolution.fork:
-        return Journals(journals, resolution.manifest.id)
-    for uid, records in journals.items():
-        if not records:
-            continue
-        if wanted == LATEST:
+    if wanted == LATEST and resolution.manifest is not None:
+        _check_former_sinks(resolution.manifest, sinks, surroundings)
+    publishers = {uid: each for uid, each in outputs.publishers.items() if each.journal_id() is not None}
+    if wanted != LATEST:
+        for uid, publisher in publishers.items():
+            if dropped := publisher.drop_journal():
+                log.warning("Sink %s: the %d batches that it published last are published again", uid, dropped)
+    records = {uid: publisher.journal() for uid, publisher in publishers.items()}
+    if publishers:
+        # A process that was suspended before it fenced off its successor would publish what that has published.
+        ledger.verify()
+    states = () if resolution.manifest is None or wanted != LATEST else resolution.manifest.sinks
+    known = {each.uid: each.journal for each in states if each.journal is not None}
+    for uid, found in records.items():
+        if uid not in known and found:
             raise JournalBeyondTheLog(
-                f"sink {uid} has published {len(records)} batches behind a checkpoint, and the log at "
-                f"{ledger.store.uri} names none",
-                f"name the location that the job had; or bring the log back; or start with --from {NONE}: what was "
-                "published stays, and is published again",
+                f"sink {uid} has published {len(found)} batches that {resolution.reference or 'the log'} at "
+                f"{ledger.store.uri} knows nothing of",
+                "name the location that the job had; or bring the log back; or start with --from "
+                f"{resolution.reference or NONE}: what was published stays, and is published again",
             )
-        log.warning("Sink %s: the %d batches that it published last are published again", uid, len(records))
-        markers = tuple(published_marker(each.batch) for each in records)
-        outputs.commit(resolution.last_id, [SinkState(uid=uid, committables=markers)])
-    return None
+    for uid, journal in known.items():
+        if uid in outputs.publishers and outputs.publishers[uid].journal_id() != journal:
+            assert resolution.manifest is not None
+            raise _gone(uid, journal, resolution.manifest.id)
+    continued = all(uid in known for uid, each in publishers.items() if each.publishes)
+    return Journals(records, None if resolution.manifest is None else resolution.manifest.id, continued)
+
+
+def _gone(sink: OperatorUid, journal: str, checkpoint: CheckpointId) -> JournalGone:
+    return JournalGone(
+        f"sink {sink}: its journal, which has the id {journal} in checkpoint {checkpoint}, was deleted. So it is not "
+        "known which rows were published behind the checkpoint",
+        "start with --from and the checkpoint: what was published since stays, and is published again",
+    )
+
+
+def _check_former_sinks(manifest: Manifest, sinks: Sequence[Mapping[str, Any]], surroundings: SinkSurroundings) -> None:
+    """Check that sinks which the job has changed or removed have published nothing behind a snapshot.
+
+    Raises:
+        ChangedBeforeReplay: one has; as it is now, nobody would compare what runs again with it.
+    """
+    now = {each["uid"]: _but_publish(each) for each in sinks}
+    journals = {each.uid: each.journal for each in manifest.sinks if each.journal is not None}
+    for sink in manifest.graph.get("sinks", ()):
+        uid = sink["uid"]
+        if uid not in journals or now.get(uid) == _but_publish(sink):
+            continue
+        former = build_sink_from_graph(sink, surroundings)
+        try:
+            if not isinstance(former, PublishesBatches):
+                continue
+            if former.journal_id() != journals[uid]:
+                raise _gone(uid, journals[uid], manifest.id)
+            if published := len(former.journal()):
+                raise _changed(uid, published, manifest.id, f"the sink was {'changed' if uid in now else 'removed'}")
+        finally:
+            former.close()
+
+
+def _but_publish(sink: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in sink.items() if key != "publish"}
 
 
 class PublishedBeyondTheLog(CannotRestore):

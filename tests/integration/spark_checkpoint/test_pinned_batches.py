@@ -15,7 +15,7 @@ from tests.integration.core import core
 from tests.integration.spark_checkpoint.test_restart_from_a_cut import apply_in_pandas_with_state, transform_with_state
 
 from streamjob.errors import CannotRestore, JobFailed
-from streamjob.ids import NO_BATCH, BatchId, ChainUid, OperatorUid
+from streamjob.ids import NO_BATCH, BatchId, ChainUid, CheckpointId, OperatorUid
 from streamjob.job.planning.plan import ChainPlan
 from streamjob.protocol.coordination.messages import ChainStatus
 from streamjob.protocol.emissions.cuts import Emissions
@@ -107,6 +107,7 @@ class Run(ChainListener):
     held: Hold | None = None
     failure: str = ""
     ended: threading.Event = field(default_factory=threading.Event)
+    checkpoint: Callable[[], None] = lambda: None
 
     def pinned(self, behind: BatchId, upto: BatchId) -> tuple[PinnedBatch, ...]:
         return tuple(PinnedBatch(BatchId(n), self.entries[n]) for n in range(behind + 1, upto + 1))
@@ -120,6 +121,9 @@ class Run(ChainListener):
         self.status_changed(chain, ChainStatus.FAILED, str(error))
 
     def has_output(self) -> None: ...
+
+    def wants_checkpoint(self, why: str) -> None:
+        self.checkpoint()
 
 
 def run(
@@ -140,14 +144,20 @@ def run(
         emissions.restore(UID, start.batch)
     emission = EmissionLock(emissions)
 
+    def checkpoint() -> None:
+        emission.trigger(CheckpointId(1), seal=False, unaligned=False)
+        emission.complete(CheckpointId(1))
+
+    result.checkpoint = checkpoint
+
     class Rows(ChainOutput):
-        def write(self, rows: DataFrame, batch: BatchId) -> Written:
+        def write(self, frame: DataFrame, batch: BatchId, begin: Callable[[], None] = lambda: None) -> Written:
             result.replaying[batch] = chain.replaying
             if hold_at is not None and batch == hold_at + 1:
                 result.held = hold(start.checkpoint, hold_at, lab.directory("hold"))
             if batch == crash_in:
                 raise JobFailed("the chain crashes here")
-            found = sorted(tuple(str(value) for value in row) for row in rows.collect())
+            found = sorted(tuple(str(value) for value in row) for row in frame.collect())
             if batch <= upto:
                 result.rows[batch] = found
                 result.entries[batch] = (start.checkpoint / "offsets" / str(batch)).read_text()

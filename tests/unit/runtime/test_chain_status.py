@@ -39,6 +39,9 @@ class Listener(ChainListener):
     def has_output(self) -> None:
         pass
 
+    def wants_checkpoint(self, why: str) -> None:
+        pass
+
 
 class FakeWriter:
     """A query that ends as soon as it is started, after a batch of its own."""

@@ -41,6 +41,12 @@ class Target:
     def journal(self) -> Sequence[JournalRecord]:
         return self.records
 
+    def journal_id(self) -> str:
+        return "journal"
+
+    def drop_journal(self) -> int:
+        return 0
+
     def measure(self, batch: Any) -> Measured:
         return Measured(len(batch), sum(map(len, batch)))
 
@@ -156,7 +162,7 @@ def test_a_full_journal_waits_until_a_checkpoint_covers_batches() -> None:
     went_on = threading.Event()
 
     def wait() -> None:
-        mine.wait_for_room(BatchId(2), lambda: False)
+        mine.wait_for_room(BatchId(2), lambda: False, lambda: None)
         went_on.set()
 
     waiting = threading.Thread(target=wait, daemon=True)
@@ -169,7 +175,7 @@ def test_a_full_journal_waits_until_a_checkpoint_covers_batches() -> None:
 def test_a_full_journal_does_not_keep_a_job_from_stopping() -> None:
     mine = publisher(Target(), most=1)
     stage(mine, 0, "row")
-    mine.wait_for_room(BatchId(1), lambda: True)
+    mine.wait_for_room(BatchId(1), lambda: True, lambda: None)
 
 
 def test_a_full_journal_does_not_keep_its_batches_from_running_again() -> None:
@@ -177,4 +183,4 @@ def test_a_full_journal_does_not_keep_its_batches_from_running_again() -> None:
     first = publisher(target)
     for batch in range(3):
         stage(first, batch, "row")
-    again(target, most=2).wait_for_room(BatchId(2), lambda: False)
+    again(target, most=2).wait_for_room(BatchId(2), lambda: False, lambda: None)

@@ -57,7 +57,7 @@ class Emissions(EmissionState):
         if state.emitted != NO_BATCH:
             raise IllegalEmission(f"chain {chain} cannot be restored after batch {batch} after it has emitted")
         self._streams.restore_position(chain, consumed or {})
-        state.emitted = batch
+        state.emitted = state.covered = batch
 
     def restore_log(
         self,
@@ -102,6 +102,21 @@ class Emissions(EmissionState):
         """Return the batch that runs; None between two batches."""
         return self._chains[chain].running
 
+    def await_base(self) -> None:
+        """Let nothing be published before a checkpoint has completed; before anything runs."""
+        self._has_base = False
+
+    def publish(self, chain: ChainUid) -> bool:
+        """Return whether the sinks of a chain may publish the batch that runs, before it is emitted.
+
+        Nothing may be published behind the cut of a snapshot that stops the job. A batch that may be published is
+        therefore emitted before such a snapshot cuts anything.
+        """
+        state = self._chains[chain]
+        if self._has_base and self._sealed_by is None and self._waiting_seal is None:
+            state.publishing = True
+        return state.publishing
+
     def emit(self, chain: ChainUid, batch: Batch) -> Effects:
         """Make a batch the chain's last emitted one; the previous one is then committed.
 
@@ -118,10 +133,13 @@ class Emissions(EmissionState):
         # Spark begins a batch only after the commit of the previous one.
         self._streams.commit(chain)
         self._streams.consume(chain, batch.consumed)
-        state.emitted, state.running = batch.batch, None
+        state.emitted, state.running, state.publishing = batch.batch, None, False
         state.staged.extend((batch.batch, sink, committable) for sink, committable in batch.staged.items())
         if log is not None and batch.output is not None:
             self._append(chain, *log.append_data(batch.output.segments, batch.output.watermark_ms))
+        if self._waiting_seal is not None and not self._publishes():
+            checkpoint, unaligned = self._waiting_seal
+            self._begin_checkpoint(checkpoint, seal=True, unaligned=unaligned)
         self._align(chain)
         return self._effects()
 
@@ -199,7 +217,7 @@ class Emissions(EmissionState):
         return self._streams.has_consumed_end(*channel)
 
     def trigger(self, checkpoint: CheckpointId, *, seal: bool = False, unaligned: bool = False) -> Effects:
-        """Cut, at once, every chain that waits for no barrier.
+        """Cut every chain that waits for no barrier: at once, or with `seal` when no batch is being published.
 
         Args:
             checkpoint: the checkpoint that begins.
@@ -215,6 +233,17 @@ class Emissions(EmissionState):
             raise ValueError(f"checkpoint {checkpoint} is triggered while {self._under_way.id} is under way")
         self._check_restored()
         self._last_triggered = checkpoint
+        if seal and self._publishes():
+            self._waiting_seal = checkpoint, unaligned
+        else:
+            self._begin_checkpoint(checkpoint, seal=seal, unaligned=unaligned)
+        return self._effects()
+
+    def _publishes(self) -> bool:
+        return any(each.publishing for each in self._chains.values())
+
+    def _begin_checkpoint(self, checkpoint: CheckpointId, *, seal: bool, unaligned: bool) -> None:
+        self._waiting_seal = None
         self._under_way = CheckpointUnderWay(checkpoint, self._clock(), self._chains, self._streams)
         if seal:
             self._sealed_by = checkpoint
@@ -223,7 +252,6 @@ class Emissions(EmissionState):
         else:
             for chain in self._chains:
                 self._align(chain)
-        return self._effects()
 
     def switch(self, checkpoint: CheckpointId) -> Effects:
         """Switch to unaligned: cut the chains that still wait for a barrier where they are. The barrier is then
@@ -231,6 +259,8 @@ class Emissions(EmissionState):
 
         Nothing happens if the checkpoint is not under way, or has cut every chain.
         """
+        if self._waiting_seal is not None and self._waiting_seal[0] == checkpoint:
+            self._waiting_seal = checkpoint, True
         under_way = self._under_way
         if under_way is not None and under_way.id == checkpoint and len(under_way.cuts) < len(self._chains):
             self._cut_the_rest()
@@ -239,14 +269,18 @@ class Emissions(EmissionState):
     def complete(self, checkpoint: CheckpointId) -> Effects:
         """Release the committables and the cuts of a completed checkpoint. Idempotent."""
         if self._under_way is not None and self._under_way.id == checkpoint:
+            self._has_base = True
             for chain, cut in self._under_way.cuts.items():
                 state = self._chains[chain]
+                state.covered = cut.batch
                 state.staged = [entry for entry in state.staged if entry[0] > cut.batch]
             self._let_go(checkpoint)
         return self._effects()
 
     def abort(self, checkpoint: CheckpointId) -> Effects:
         """Forget a checkpoint's cuts: its committables go into the next one, and sealed chains may emit again."""
+        if self._waiting_seal is not None and self._waiting_seal[0] == checkpoint:
+            self._waiting_seal = None
         if self._under_way is not None and self._under_way.id == checkpoint:
             if self._sealed_by == checkpoint:
                 self._sealed_by = None

@@ -38,6 +38,8 @@ class EmissionState:
         self._under_way: CheckpointUnderWay | None = None
         self._last_triggered: CheckpointId | None = None
         self._sealed_by: CheckpointId | None = None
+        self._waiting_seal: tuple[CheckpointId, bool] | None = None
+        self._has_base = True
         self._restored_checked = False
         self._cuts: list[ChainCut] = []
         self._appended: list[tuple[ChainUid, Entry]] = []
@@ -58,6 +60,10 @@ class EmissionState:
     def last_emitted(self, chain: ChainUid) -> BatchId:
         """Return the chain's last emitted batch, NO_BATCH if there is none."""
         return self._chains[chain].emitted
+
+    def last_covered(self, chain: ChainUid) -> BatchId:
+        """Return the last batch of the chain that a completed checkpoint covers, NO_BATCH if there is none."""
+        return self._chains[chain].covered
 
     def has_ended(self, chain: ChainUid) -> bool:
         """Return whether the chain is done, for good or drained."""

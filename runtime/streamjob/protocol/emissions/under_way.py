@@ -18,12 +18,15 @@ from streamjob.snapshot.manifest import EntryKind
 class ChainProgress:
     """The emissions of a chain that no completed checkpoint covers yet.
 
-    `running` is the batch that has begun and is not emitted. `ended` is final in this epoch; a start from a snapshot
-    of a `drained` chain continues to read.
+    `running` is the batch that has begun and is not emitted, and `publishing` whether a sink may be publishing it.
+    `covered` is the last batch that a completed checkpoint covers. `ended` is final in this epoch; a start from a
+    snapshot of a `drained` chain continues to read.
     """
 
     emitted: BatchId = NO_BATCH
+    covered: BatchId = NO_BATCH
     running: BatchId | None = None
+    publishing: bool = False
     staged: list[tuple[BatchId, OperatorUid, JsonValue]] = field(default_factory=list)
     ended: bool = False
     drained: bool = False

@@ -89,6 +89,29 @@ class EmissionLock:
         with self._changed:
             return self._emissions.running(chain)
 
+    def await_base(self) -> None:
+        """Let nothing be published before a checkpoint has completed; before anything runs."""
+        with self._changed:
+            self._emissions.await_base()
+
+    def wait_to_publish(self, chain: ChainUid, over: Callable[[], bool]) -> bool:
+        """Block until the batch that a chain runs may be published; return False if it is `over`."""
+        with self._changed:
+            while not self._emissions.publish(chain):
+                if over():
+                    return False
+                self._changed.wait(_LOOK_SECONDS)
+            return True
+
+    def wait_until_covered(
+        self, chain: ChainUid, batch: BatchId, over: Callable[[], bool], ask: Callable[[], None]
+    ) -> None:
+        """Block until a completed checkpoint covers an emitted batch, or until `over`; meanwhile `ask` for one."""
+        with self._changed:
+            while self._emissions.last_covered(chain) < batch and not over():
+                ask()
+                self._changed.wait(_LOOK_SECONDS)
+
     def emit(self, chain: ChainUid, batch: Batch, over: Callable[[], bool] = lambda: True) -> None:
         """Make a batch the chain's last emitted one.
 

@@ -69,10 +69,10 @@ class ChainOutput:
         """Whether other chains read the output."""
         return self._stream is not None
 
-    def wait_for_room(self, batch: BatchId, over: Callable[[], bool]) -> None:
-        """Block while a journal has no room for a batch, or until `over`."""
+    def wait_for_room(self, batch: BatchId, over: Callable[[], bool], ask: Callable[[], None]) -> None:
+        """Block while a journal has no room for a batch, or until `over`; `ask` for a checkpoint in time."""
         for each in self._publishers.values():
-            each.wait_for_room(batch, over)
+            each.wait_for_room(batch, over, ask)
 
     def check(self, rows: DataFrame) -> None:
         """Ask the sinks that can check it whether they accept such rows. Raises their errors."""
@@ -80,11 +80,15 @@ class ChainOutput:
             if isinstance(sink, ChecksSchema):
                 sink.check_schema(rows.schema)
 
-    def write(self, frame: DataFrame, batch: BatchId) -> Written:
-        """Stage a batch in all sinks and in the stream, with exactly one action on `frame`."""
+    def write(self, frame: DataFrame, batch: BatchId, begin: Callable[[], None] = lambda: None) -> Written:
+        """Stage a batch in all sinks and in the stream, with exactly one action on `frame`.
+
+        Args:
+            begin: is called right before a sink publishes it; blocks until that may be.
+        """
         handed_on: list[Segment] = []
         stages: list[Callable[[DataFrame, BatchId], Staged]] = [
-            partial(self._stage, uid, sink) for uid, sink in self._sinks.items()
+            partial(self._stage, uid, sink, begin) for uid, sink in self._sinks.items()
         ]
         stream = self._stream
         if stream is not None:
@@ -101,13 +105,15 @@ class ChainOutput:
         committables = {uid: each.committable for uid, each in by_sink if each.committable is not None}
         return Written(committables, tuple(handed_on))
 
-    def _stage(self, uid: OperatorUid, sink: Sink, rows: DataFrame, batch: BatchId) -> Staged:
+    def _stage(
+        self, uid: OperatorUid, sink: Sink, begin: Callable[[], None], rows: DataFrame, batch: BatchId
+    ) -> Staged:
         if not isinstance(sink, KeepsUnavailable) or not sink.keeps_unavailable:
             rows = available(rows, f"sink {uid!r} cannot leave it as it is stored")
         publisher, plan_of = self._publishers.get(uid), self._plan_of
         if publisher is None or plan_of is None:
             return self._meters.of(uid).stage(lambda: sink.stage(rows, batch))
-        return self._meters.of(uid).stage(lambda: publisher.stage(rows, batch, plan_of))
+        return self._meters.of(uid).stage(lambda: publisher.stage(rows, batch, plan_of, begin))
 
 
 class Outputs:
@@ -168,6 +174,11 @@ class Outputs:
     def abort(self, sink: OperatorUid) -> None:
         """Discard output that earlier epochs staged in a sink and no process will commit."""
         self.meters.of(sink).abort(self._sinks[sink].abort)
+
+    def journals(self) -> Mapping[OperatorUid, str]:
+        """Return the ids of the journals of the sinks that publish each batch, or have batches to run again."""
+        known = ((uid, each.journal_id()) for uid, each in self.publishers.items() if each.needs_journal)
+        return {uid: journal for uid, journal in known if journal is not None}
 
     def targets(self) -> Mapping[OperatorUid, str]:
         """Return the ids of what the sinks write to, of those that know. Raises errors of the sinks."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MOST_WITHOUT_ROWS = 1000
+_MOST_CHARACTERS = 200_000
+"""Of the plans of batches without rows: Kafka refuses records of more than a megabyte."""
 _LOOK_SECONDS = 0.5
 
 
@@ -74,19 +76,35 @@ class BatchPublisher:
         """Return the journal; no other process publishes from here on. Raises the errors of the sink."""
         return tuple(self._publishing.journal())
 
+    def journal_id(self) -> str | None:
+        """Return the id of the journal; None if there is none."""
+        return self._publishing.journal_id()
+
+    def drop_journal(self) -> int:
+        """Delete all records; return their number. Raises the errors of the sink."""
+        return self._publishing.drop_journal()
+
     def replay(self, published: Mapping[BatchId, JournalRecord]) -> None:
         """Compare these batches when they run again."""
         self._published = dict(published)
         self._uncovered = set(published)
 
-    def wait_for_room(self, batch: BatchId, over: Callable[[], bool]) -> None:
-        """Block while the journal has no room for another batch, or until `over`."""
+    @property
+    def needs_journal(self) -> bool:
+        """Whether a start from the next checkpoint needs the journal."""
+        return self.publishes or bool(self._published)
+
+    def wait_for_room(self, batch: BatchId, over: Callable[[], bool], ask: Callable[[], None]) -> None:
+        """Block while the journal is full, or until `over`; `ask` for a checkpoint as soon as it is half full."""
         if batch <= max(self._published, default=BatchId(-1)):
             # No checkpoint makes room before it has run again.
             return
         with self._changed:
+            if len(self._uncovered) * 2 >= self._most:
+                ask()
             while len(self._uncovered) >= self._most and not over():
                 self._changed.wait(_LOOK_SECONDS)
+                ask()
 
     def covered(self, committables: Iterable[object]) -> None:
         """Note that a checkpoint covers batches, and that the sink has forgotten their records."""
@@ -95,11 +113,18 @@ class BatchPublisher:
             self._uncovered -= batches
             self._changed.notify_all()
 
-    def stage(self, rows: DataFrame, batch: BatchId, plan_of: Callable[[BatchId], BatchPlan]) -> Staged:
+    def stage(
+        self,
+        rows: DataFrame,
+        batch: BatchId,
+        plan_of: Callable[[BatchId], BatchPlan],
+        begin: Callable[[], None] = lambda: None,
+    ) -> Staged:
         """Publish a batch, or compare it if it has been published before.
 
         Args:
             plan_of: reads the plan of a batch.
+            begin: is called right before something is published; blocks until that may be.
 
         The flush at the end of input is staged: after a failure, the job may go on reading instead.
 
@@ -116,9 +141,11 @@ class BatchPublisher:
         plans = {**self._without_rows, batch: plan}
 
         def record_of(found: Measured) -> JournalRecord:
+            begin()
             return JournalRecord(epoch=self._epoch, batch=batch, plans=plans, rows=found.rows, hash=found.hash)
 
-        made = self._publishing.publish(rows, record_of, always=len(plans) >= _MOST_WITHOUT_ROWS)
+        long = sum(len(each) for plan in plans.values() for each in plan.sources) >= _MOST_CHARACTERS
+        made = self._publishing.publish(rows, record_of, always=long or len(plans) >= _MOST_WITHOUT_ROWS)
         if made is None:
             self._without_rows = plans
             return Staged(None, 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -112,6 +112,7 @@ class KafkaSink:
         self._record: CommitRecord | None = None
         self._committed: tuple[str, ...] = ()
         self._target_id: str | None = None
+        self._journal_id: str | None = None
         self._previewed: SinkContext | None = None
         self._topics: dict[str, Topic] = {}
         """Topics for which rows were staged."""
@@ -133,11 +134,9 @@ class KafkaSink:
                 topic = self._check_topic(self._options.topic, admin)
                 self._target_id = NO_TARGET if topic is None else topic.id
             self._partitions = self._own_topic(admin, self._options.commits_topic, _COMMITS_PARTITIONS).partitions
-            if self._publishes_batches:
-                journal = self._own_topic(admin, self._journal_topic, 1)
-                if self._target_id is not None:
-                    # Without its journal it is not known what was published behind a checkpoint.
-                    self._target_id = f"{self._target_id} with the journal {journal.id}"
+            name = self._journal_topic
+            journal = self._own_topic(admin, name, 1) if self._publishes_batches else admin.describe(name)
+            self._journal_id = None if journal is None else journal.id or name
         # The right to commit is acquired again when there is something to commit. In between, a former sink with the
         # same uid, which is a different sink in the job now, may have to commit.
         self._connect()
@@ -201,13 +200,20 @@ class KafkaSink:
             UnreadableRecord: a record is damaged, or of an unknown form.
             KafkaUnreachable, KafkaRefuses: the brokers cannot be asked.
         """
-        with self._kafka.admin() as admin:
-            if admin.describe(self._journal_topic) is None:
-                return ()
-        with self._transactions:
-            self._connected()
-            self._keeps_producer = True
-            return [read_journal_record(text, self._label) for text in self._kafka.all_of(self._journal_topic)]
+        return [read_journal_record(text, self._label) for text in self._journal().values()]
+
+    def journal_id(self) -> str | None:
+        """Return the id of the journal's topic, as of `open`; its name if the brokers have no ids."""
+        return self._journal_id
+
+    def drop_journal(self) -> int:
+        """Delete all records of the journal; return their number. Raises the errors of `commit`."""
+        records = self._journal()
+        if records:
+            with self._transaction("empty its journal") as (producer, doing):
+                for key in records:
+                    producer.record(self._journal_topic, 0, key, None, doing)
+        return len(records)
 
     def measure(self, batch: DataFrame) -> Measured:
         """Compute a batch, in one Spark action, and return the number of its rows and their hash."""
@@ -249,28 +255,24 @@ class KafkaSink:
         """
         with self._transactions:
             published = [batch for each in committables if (batch := published_batch(each)) is not None]
-            if published:
-                self._forget(checkpoint, published)
-            self._commit_staged(checkpoint, [each for each in committables if published_batch(each) is None])
-
-    def _commit_staged(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
-        batches = [read_committable(_StagedBatch, committable, self._label) for committable in committables]
-        if not batches:
-            return
-        self._connected()
-        try:
-            done = [batch for batch in batches if is_recorded(self._record, batch.name)]
-            # The record names only the first object of each batch.
-            self._committed = tuple(
-                dict.fromkeys([*self._committed, *(name for batch in done for name in batch.names)])
-            )
-            self._send(checkpoint, [batch for batch in batches if batch not in done])
-        except BaseException:
-            # It may be unknown whether the transaction was committed; the next connection finds out.
-            self._disconnect()
-            raise
-        with suppress(StoreError):
-            self._delete_committed()
+            staged = [each for each in committables if published_batch(each) is None]
+            batches = [read_committable(_StagedBatch, each, self._label) for each in staged]
+            if not committables:
+                return
+            self._connected()
+            try:
+                done = [batch for batch in batches if is_recorded(self._record, batch.name)]
+                # The record names only the first object of each batch.
+                self._committed = tuple(
+                    dict.fromkeys([*self._committed, *(name for batch in done for name in batch.names)])
+                )
+                self._send(checkpoint, [batch for batch in batches if batch not in done], published)
+            except BaseException:
+                # It may be unknown whether the transaction was committed; the next connection finds out.
+                self._disconnect()
+                raise
+            with suppress(StoreError):
+                self._delete_committed()
 
     def target_id(self) -> str | None:
         """Return the topic's id; NO_TARGET if the brokers are to make it; None if rows name topics, or without ids."""
@@ -363,14 +365,14 @@ class KafkaSink:
         where = self._options.commits_topic, partition_of(self._identity, self._partitions)
         producer.record(*where, self._identity, record.model_dump_json(), doing)
 
-    def _forget(self, checkpoint: CheckpointId, batches: Sequence[BatchId]) -> None:
-        """Delete the records of batches that a checkpoint covers, and record the checkpoint."""
-        with self._transaction(f"record checkpoint {checkpoint}") as (producer, doing):
-            for batch in batches:
-                producer.record(self._journal_topic, 0, str(batch), None, doing)
-            record = following(self._record, self._context.epoch, checkpoint, ())
-            self._note(producer, record, doing)
-        self._record = record
+    def _journal(self) -> Mapping[str, str]:
+        """Fence off other producers, and return the records of the journal by their keys."""
+        if self._journal_id is None:
+            return {}
+        with self._transactions:
+            self._connected()
+            self._keeps_producer = True
+            return self._kafka.all_of(self._journal_topic)
 
     def _refusal(self, staged: StagedParts) -> tuple[str, str] | None:
         """Return why rows could be staged and never published, as far as the brokers can tell now, and a fix."""
@@ -399,13 +401,18 @@ class KafkaSink:
                 self._topics[name] = topic
         return None
 
-    def _send(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch]) -> None:
+    def _send(self, checkpoint: CheckpointId, batches: Sequence[_StagedBatch], published: Sequence[BatchId]) -> None:
+        """Produce the rows of staged batches, and forget those that were published before, in one transaction."""
         # Recorded objects must be deleted before the next record replaces this one.
         self._delete_committed()
         producer = self._producer
         assert producer is not None
         doing = f"publish checkpoint {checkpoint}"
         sent: list[_StagedBatch] = []
+        if published:
+            producer.begin()
+            for each in published:
+                producer.record(self._journal_topic, 0, str(each), None, doing)
         for batch in batches:
             rows = 0
             for name in batch.names:
@@ -416,7 +423,7 @@ class KafkaSink:
                         if name == batch.name and is_done_before(self._record, checkpoint):
                             break
                         self._rows_gone(checkpoint, name)
-                    if not sent:
+                    if not sent and not published:
                         producer.begin()
                     if name == batch.name:
                         sent.append(batch)
@@ -426,7 +433,7 @@ class KafkaSink:
             else:
                 if rows != batch.rows:
                     self._rows_gone(checkpoint, batch.name)
-        if not sent:
+        if not sent and not published:
             return
         record = following(self._record, self._context.epoch, checkpoint, [batch.name for batch in sent])
         self._note(producer, record, doing)
@@ -448,13 +455,14 @@ class KafkaSink:
 
     def _connected(self) -> Producer:
         """Return the producer; the first call makes it, and fences off all others."""
-        if self._producer is None and self._keeps_producer:
+        producer = self._producer
+        if producer is None and self._keeps_producer:
             # Another process may have fenced it off since, and read the journal: this one must not fence that.
             raise CommitFailed(
                 f"{self._label}: its producer has failed, and may not be replaced before the journal is read again",
                 "the restart reads it",
             )
-        return self._producer or self._connect()
+        return producer or self._connect()
 
     def _connect(self) -> Producer:
         producer = self._kafka.producer()

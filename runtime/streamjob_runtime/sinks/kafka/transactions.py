@@ -91,10 +91,11 @@ class Kafka:
             found = (commits.newest(*place, key, *ends, _PATIENCE_SECONDS) for place, ends in ranges.items())
             return next((record for record in found if record is not None), None)
 
-    def all_of(self, topic: str) -> list[str]:
+    def all_of(self, topic: str) -> Mapping[str, str]:
         """Return the newest committed record of each key of a topic with one partition."""
         with self._reading(topic, [0]) as (commits, ranges):
-            return [each for place, ends in ranges.items() for each in commits.all(*place, *ends, _PATIENCE_SECONDS)]
+            ((place, ends),) = ranges.items()
+            return dict(commits.all(*place, *ends, _PATIENCE_SECONDS))
 
     @contextmanager
     def _reading(

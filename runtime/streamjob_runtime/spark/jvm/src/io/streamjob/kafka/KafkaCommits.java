@@ -78,7 +78,7 @@ public final class KafkaCommits implements AutoCloseable {
    * @param end the offset behind the last record that counts.
    * @param patience how many seconds to wait.
    */
-  public List<String> all(String topic, int partition, long begin, long end, long patience) throws HeldBack {
+  public Map<String, String> all(String topic, int partition, long begin, long end, long patience) throws HeldBack {
     TopicPartition place = new TopicPartition(topic, partition);
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
     Map<String, String> found = new LinkedHashMap<>();
@@ -97,7 +97,7 @@ public final class KafkaCommits implements AutoCloseable {
         throw new HeldBack(place, consumer.position(place), end);
       }
     }
-    return List.copyOf(found.values());
+    return found;
   }
 
   private String newest(TopicPartition place, byte[] key, long low, long high, long deadline) throws HeldBack {
