@@ -55,8 +55,8 @@ def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters)
     experiments = surroundings.environ.get(_EXPERIMENTS, "").split(",")
     if (tried := next((each for each in specs if each.publish == BATCH), None)) and _EXPERIMENT not in experiments:
         raise UnusableSink(
-            f"sink {tried.name}: publish: batch is an experiment: rows may be published twice when the job is stopped, "
-            "its sink is renamed, or it starts in two places",
+            f"sink {tried.name}: publish: batch is an experiment: it has not been tried for as long, and under as "
+            "many failures, as the rest",
             f"leave publish out; to try it, start with {_EXPERIMENTS}={_EXPERIMENT} in the environment",
         )
     sinks = {sink.uid: build_sink(sink, surroundings) for sink in specs}

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from pydantic import JsonValue
 
+from streamjob.errors import JobFailed
 from streamjob.ids import BatchId, CheckpointId, Epoch, OperatorUid
 from streamjob.journal import BatchPlan, JournalRecord, ReplayDiverged, published_marker
 from streamjob.sink import Measured, SinkContext, Staged
@@ -184,3 +185,36 @@ def test_a_full_journal_does_not_keep_its_batches_from_running_again() -> None:
     for batch in range(3):
         stage(first, batch, "row")
     again(target, most=2).wait_for_room(BatchId(2), lambda: False, lambda: None)
+
+
+def test_long_plans_of_batches_without_rows_get_a_record_before_kafka_refuses_it() -> None:
+    target = Target()
+    mine = publisher(target)
+    for batch in range(5):
+        long = BatchPlan(version="v1", timestamp_ms=batch, watermark_ms=0, sources=("x" * 60_000,))
+        mine.stage(cast(Any, []), BatchId(batch), lambda number, long=long: long)  # type: ignore[misc]
+    assert [(each.batch, list(each.plans)) for each in target.records] == [(3, [0, 1, 2, 3])]
+
+
+def test_a_checkpoint_is_asked_for_when_the_journal_is_half_full() -> None:
+    mine = publisher(Target(), most=4)
+    asked: list[int] = []
+    for batch in range(4):
+        mine.wait_for_room(BatchId(batch), lambda: True, lambda batch=batch: asked.append(batch))  # type: ignore[misc]
+        stage(mine, batch, "row")
+    assert asked == [2, 3]
+
+
+def test_rows_are_published_only_when_that_may_begin() -> None:
+    target = Target()
+
+    def begin() -> None:
+        raise JobFailed("the chain was stopped")
+
+    def publish(*rows: str) -> Staged:
+        return publisher(target).stage(cast(Any, list(rows)), BatchId(0), plan, begin)
+
+    assert publish() == Staged(None, 0)
+    with pytest.raises(JobFailed):
+        publish("row")
+    assert (target.rows, target.records) == ([], [])
