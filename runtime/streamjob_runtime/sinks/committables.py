@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from streamjob.journal import JournalRecord
 from streamjob_runtime.sinks.errors import UnreadableCommittable, UnreadableRecord
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -54,3 +55,15 @@ def _problem(error: ValidationError) -> str:
     where = ".".join(str(each) for each in first["loc"])
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
     return f"{where}: {first['msg']}{more}" if where else f"{first['msg']}{more}"
+
+
+def read_journal_record(text: str, sink: str) -> JournalRecord:
+    """Parse a record of the journal. Raises UnreadableRecord: it is damaged, or has an unknown form."""
+    return read_record(
+        JournalRecord,
+        text,
+        name="a record of its journal",
+        sink=sink,
+        fix="run the version that wrote it, or a later one; or start with --from and the newest checkpoint, which "
+        "publishes again what was published since",
+    )

@@ -28,7 +28,7 @@ from streamjob.job.connectors.options import (
 from streamjob.job.connectors.registry import sink_of, source_of
 from streamjob.job.connectors.resolving import resolve_options
 from streamjob.job.model.formats import EXACTLY_ONCE_FORMATS, is_python_sink
-from streamjob.job.model.spec import OutputMode, SinkSpec
+from streamjob.job.model.spec import BATCH, OutputMode, SinkSpec
 from streamjob.job.query.functions import NotFound, find_function
 from streamjob.sink import Sink, SinkContext, Staging
 from streamjob_runtime.sinks.at_least_once.batch import BatchSink
@@ -156,7 +156,7 @@ def _sink(spec: SinkSpec, options: Mapping[str, str], surroundings: SinkSurround
 def _postgresql_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
-    return PostgresqlSink(spec.name)
+    return PostgresqlSink(spec.name, publishes_batches=spec.publish == BATCH)
 
 
 def _iceberg_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
@@ -195,7 +195,7 @@ _OURS: Mapping[tuple[str, str], Callable[[SinkSpec, SinkSurroundings], Sink]] = 
     (iceberg.FORMAT, "exactly-once"): _iceberg_sink,
     (jdbc.FORMAT, "at-least-once"): lambda spec, _: JdbcSink(spec.name),
     (kafka_source.FORMAT, "exactly-once"): lambda spec, surroundings: KafkaSink(
-        spec.name, surroundings.spark, publishes_batches=spec.publish == "batch"
+        spec.name, surroundings.spark, publishes_batches=spec.publish == BATCH
     ),
     (postgresql.FORMAT, "exactly-once"): _postgresql_sink,
 }

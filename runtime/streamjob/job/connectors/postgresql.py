@@ -110,6 +110,7 @@ CONNECTOR = Connector(
         deliveries=("exactly-once",),
         upserts=True,
         replaces=True,
+        batches=True,
         extra=FORMAT,
         options=PostgresqlOptions,
         problems=lambda sink: problems(sink.options),

@@ -17,7 +17,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from streamjob.ids import CheckpointId, Epoch
-from streamjob.journal import JournalRecord
 from streamjob_runtime.sinks.committables import read_record as _read
 
 NAMES_KEPT = 50
@@ -69,18 +68,6 @@ def read_record(text: str | None, sink: str) -> CommitRecord | None:
         sink=sink,
         fix="run the version that wrote it, or a later one; if another program wrote it, write the sink's last valid "
         "record to the topic again, with the same key",
-    )
-
-
-def read_journal_record(text: str, sink: str) -> JournalRecord:
-    """Parse a record of the journal. Raises UnreadableRecord: it is damaged, or has an unknown form."""
-    return _read(
-        JournalRecord,
-        text,
-        name="a record of its journal",
-        sink=sink,
-        fix="run the version that wrote it, or a later one; or start with --from and the newest checkpoint, which "
-        "publishes again what was published since",
     )
 
 

@@ -26,7 +26,7 @@ from streamjob.sink import NO_TARGET, Measured, SinkContext, Staged
 from streamjob.store.base import StoreError
 from streamjob_runtime.kafka.admin import KafkaAdmin, Topic
 from streamjob_runtime.kafka.errors import KafkaRefuses, TopicMissing
-from streamjob_runtime.sinks.committables import read_committable
+from streamjob_runtime.sinks.committables import read_committable, read_journal_record
 from streamjob_runtime.sinks.errors import RowsRefused, StagedRowsGone, UnusableSink
 from streamjob_runtime.sinks.kafka.commits import (
     CommitRecord,
@@ -36,7 +36,6 @@ from streamjob_runtime.sinks.kafka.commits import (
     is_recorded,
     journal_topic,
     partition_of,
-    read_journal_record,
     read_record,
     transactional_id,
 )

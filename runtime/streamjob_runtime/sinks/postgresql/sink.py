@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -23,14 +23,16 @@ from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.postgresql import parse_options
-from streamjob.sink import SinkContext, Staged
-from streamjob_runtime.sinks.committables import read_committable, that_count
+from streamjob.journal import JournalRecord, published_batch
+from streamjob.sink import Measured, SinkContext, Staged
+from streamjob_runtime.sinks.committables import read_committable, read_journal_record, that_count
 from streamjob_runtime.sinks.errors import DatabaseRefuses, StagedRowsGone, UnreadableCommittable, UnusableTable
 from streamjob_runtime.sinks.identity import identity_of
 from streamjob_runtime.sinks.postgresql import statements
 from streamjob_runtime.sinks.postgresql.catalog import TargetTable, find_table, id_of
 from streamjob_runtime.sinks.postgresql.column_types import Form, form_of, key_mismatches, mismatches
 from streamjob_runtime.sinks.postgresql.copying import copy_batch
+from streamjob_runtime.sinks.postgresql.journal import Journal
 from streamjob_runtime.sinks.postgresql.moving import Move, StagedBatch, move_all, refuse_followers
 from streamjob_runtime.sinks.postgresql.sessions import Connection, Server, end_sessions_below, explained
 from streamjob_runtime.sinks.postgresql.staging import StagingTables
@@ -56,11 +58,16 @@ class PostgresqlSink:
     """Inserts each batch's rows, or upserts them by key, once the checkpoint that covers them has completed.
 
     Or it replaces the table's content by the last batch that the checkpoint covers.
+
+    Args:
+        publishes_batches: whether its batches are published at once, so that it depends on its journal.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, publishes_batches: bool = False) -> None:
         self._label = f"sink {name}"
+        self._publishes_batches = publishes_batches
         self._tables = StagingTables()
+        self._journal_id: str | None = None
 
     def open(self, context: SinkContext) -> None:
         """Check the server, the table and the role's rights, and end sessions of former processes.
@@ -82,6 +89,10 @@ class PostgresqlSink:
             self._target = self._find_target(connection)
             self._target_id = id_of(connection, self._target)
             self._set_up(connection)
+            self._journal = Journal(self._label, self._options.staging_schema, self._names)
+            if self._publishes_batches:
+                self._journal.set_up(connection)
+            self._journal_id = self._journal.id(connection)
             self._conninfo = self._server.portable(connection)
 
     def preview(self, context: SinkContext, schema: StructType | None) -> None:
@@ -128,6 +139,13 @@ class PostgresqlSink:
             RowsRefused: the server refuses a row.
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
+        staged, rows = self._staged(batch)
+        if staged is None:
+            return Staged(None, 0)
+        return Staged(staged.model_dump(mode="json", exclude=None if staged.leftOut else {"leftOut"}), rows)
+
+    def _staged(self, batch: DataFrame) -> tuple[StagedBatch | None, int]:
+        """Copy a batch into a staging table; return None if it changes nothing, and the number of rows."""
         identity = secrets.token_hex(16)
         left_out: tuple[str, ...] = ()
         if self._options.key:
@@ -148,7 +166,7 @@ class PostgresqlSink:
         rows = sum(each.rows for each in copied)
         if not rows and not self._replaces:
             self._tables.empty(identity)
-            return Staged(None, 0)
+            return None, 0
         staged = StagedBatch(
             formatVersion=3 if left_out else 2 if changes else 1,
             id=identity,
@@ -159,7 +177,83 @@ class PostgresqlSink:
             changes=changes,
             leftOut=left_out,
         )
-        return Staged(staged.model_dump(mode="json", exclude=None if left_out else {"leftOut"}), rows)
+        return staged, rows
+
+    def journal(self) -> Sequence[JournalRecord]:
+        """Let no other process publish from here on; return the records of batches that no checkpoint covers.
+
+        Raises:
+            UnreadableRecord: a record is damaged, or of an unknown form.
+            DatabaseUnreachable, DatabaseRefuses: see `open`.
+        """
+        return [read_journal_record(text, self._label) for text in self._taken().values()]
+
+    def journal_id(self) -> str | None:
+        """Return the id of the journal, as of `open`; None if there is none."""
+        return self._journal_id
+
+    def drop_journal(self) -> int:
+        """Delete all records of the journal; return their number. Raises the errors of `open`."""
+        records = self._taken()
+        with self._server.transaction() as connection:
+            self._journal.forget(connection, list(records))
+        return len(records)
+
+    def _taken(self) -> Mapping[BatchId, str]:
+        if self._journal_id is None:
+            return {}
+        with self._server.transaction() as connection:
+            self._lock(connection)
+            self._journal.take(connection)
+            return self._journal.records(connection)
+
+    def measure(self, batch: DataFrame) -> Measured:
+        """Compute a batch, in one Spark action; return the number of its rows and their hash. Raises as `stage`."""
+        staged, rows = self._staged(batch)
+        if staged is None:
+            return Measured(rows, 0)
+        with self._server.transaction() as connection:
+            found = self._measured(connection, staged)
+            dropped = self._let_go(connection, staged)
+        self._tables.committed([staged.id], dropped)
+        return found
+
+    def publish(
+        self, batch: DataFrame, record: Callable[[Measured], JournalRecord], *, always: bool = False
+    ) -> JournalRecord | None:
+        """Stage a batch, in one Spark action, and move its rows and add its record in one transaction.
+
+        Raises:
+            OthersPublish: another process publishes for the sink.
+            RowsRefused, UnusableTable, DatabaseUnreachable, DatabaseRefuses: see `commit`.
+        """
+        staged, _ = self._staged(batch)
+        if staged is None and not always:
+            return None
+        found = Measured(0, 0)
+        if staged is not None:
+            with self._server.transaction() as connection:
+                found = self._measured(connection, staged)
+        made, dropped = record(found), list[str]()
+        with self._server.transaction() as connection:
+            self._lock(connection)
+            self._journal.add(connection, made.batch, made.model_dump_json())
+            if staged is not None:
+                key, replaces = self._options.key, self._replaces
+                move_all(connection, [Move(self._label, self._target, key, [staged], replaces=replaces)])
+                dropped = self._let_go(connection, staged)
+        if staged is not None:
+            self._tables.committed([staged.id], dropped)
+        return made
+
+    def _measured(self, connection: Connection, staged: StagedBatch) -> Measured:
+        rows, total = _one(connection.execute(statements.measure(staged.staging), (list(staged.tasks),)))
+        return Measured(int(str(rows)), int(str(total)) % 2**64)
+
+    def _let_go(self, connection: Connection, staged: StagedBatch) -> list[str]:
+        dropped = self._tables.close_for([staged.id])
+        self._drop(connection, dropped)
+        return dropped
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Move the rows of the checkpoint's batches to the table, and record this, in one transaction.
@@ -181,9 +275,12 @@ class PostgresqlSink:
         self, checkpoint: CheckpointId, output: Sequence[tuple[PostgresqlSink, Sequence[JsonValue]]]
     ) -> None:
         """Move the rows of several sinks, and record this, in one transaction. Raises the errors of `commit`."""
-        given = [(sink, [sink._parsed(each) for each in committables]) for sink, committables in output if committables]
-        if not given:
+        output = [(sink, committables) for sink, committables in output if committables]
+        if not output:
             return
+        numbered = [(sink, [(published_batch(each), each) for each in committables]) for sink, committables in output]
+        published = [(sink, [number for number, _ in each if number is not None]) for sink, each in numbered]
+        given = [(sink, [sink._parsed(one) for number, one in each if number is None]) for sink, each in numbered]
         dropped: list[list[str]] = []
         with self._server.transaction() as connection:
             # In one order for all, so that no two processes wait for each other.
@@ -198,6 +295,10 @@ class PostgresqlSink:
             ]
             for (sink, batches), rows in zip(due, move_all(connection, moves) if moves else (), strict=True):
                 sink._record(connection, checkpoint, batches, rows)
+            for sink, numbers in published:
+                if numbers:
+                    sink._journal.forget(connection, numbers)
+                    sink._record(connection, checkpoint, (), 0)
             for sink, batches in given:
                 dropped.append(sink._tables.close_for(batch.id for batch in batches))
                 sink._drop(connection, dropped[-1])
@@ -212,7 +313,8 @@ class PostgresqlSink:
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
         rows = 0
-        counting = that_count([self._parsed(each) for each in committables], self._options.mode)
+        staged = [self._parsed(each) for each in committables if published_batch(each) is None]
+        counting = that_count(staged, self._options.mode)
         with self._server.transaction() as connection, target.open("a", encoding="utf-8") as file:
             for batch in self._due(connection, checkpoint, counting):
                 # On the server, so that this process need not hold all rows.
@@ -379,7 +481,7 @@ class PostgresqlSink:
         )
 
     def _record(self, connection: Connection, checkpoint: CheckpointId, due: Sequence[StagedBatch], rows: int) -> None:
-        schema = due[0].stagingSchema
+        schema = due[0].stagingSchema if due else self._options.staging_schema
         values = (*self._names, self._context.epoch, checkpoint, [batch.id for batch in due], rows)
         connection.execute(statements.record(schema), values)
         connection.execute(statements.forget(schema), (*self._names, *self._names, _RECORDS_KEPT))

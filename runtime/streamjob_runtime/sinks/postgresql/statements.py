@@ -408,6 +408,13 @@ def staged_rows(staging: Table) -> Composed:
 
 
 @_with_parameters
+def measure(staging: Table) -> Composed:
+    """Return the query for the number of staged rows and the sum of their hashes; parameter: the tasks that count."""
+    query = SQL("SELECT count(*), coalesce(sum(hashtextextended(line, 0)), 0) FROM ({}) AS rows (line)")
+    return query.format(staged_rows(staging))
+
+
+@_with_parameters
 def newest(schema: str) -> Composed:
     """Return the query for the checkpoint that was committed last; parameters: namespace, job, sink."""
     return SQL(
