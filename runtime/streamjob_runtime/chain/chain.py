@@ -152,6 +152,8 @@ class Chain:
         self._emission = emission
         self._start = start
         self._last_pinned = BatchId(start.batch + len(start.pinned))
+        if start.pinned:
+            emission.run_again(plan.uid, self._last_pinned)
         self._clock = clock
         self._listener = listener
         self._place = place

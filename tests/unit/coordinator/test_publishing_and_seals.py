@@ -70,6 +70,15 @@ def test_a_stopping_snapshot_that_becomes_unaligned_while_it_waits_cuts_all_chai
     assert {chain: cut.unaligned for chain, cut in found.items()} == {A: True, B: True}
 
 
+def test_a_stopping_snapshot_waits_until_all_that_was_published_has_run_again() -> None:
+    job = Emissions([A])
+    job.restore(A, BatchId(3))
+    job.run_again(A, BatchId(5))
+    job.trigger(checkpoint(1), seal=True)
+    assert job.emit(A, batch(4)).cuts == ()
+    assert cuts(job.emit(A, batch(5)))[A].batch == 5
+
+
 def test_a_checkpoint_that_does_not_stop_the_job_waits_for_no_batch() -> None:
     job = Emissions([A])
     assert job.publish(A)

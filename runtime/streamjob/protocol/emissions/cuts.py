@@ -106,6 +106,10 @@ class Emissions(EmissionState):
         """Let nothing be published before a checkpoint has completed; before anything runs."""
         self._has_base = False
 
+    def run_again(self, chain: ChainUid, last: BatchId) -> None:
+        """Let a snapshot that stops the job wait until a chain has emitted a batch; before anything runs."""
+        self._chains[chain].pinned = last
+
     def publish(self, chain: ChainUid) -> bool:
         """Return whether the sinks of a chain may publish the batch that runs, before it is emitted.
 
@@ -137,7 +141,7 @@ class Emissions(EmissionState):
         state.staged.extend((batch.batch, sink, committable) for sink, committable in batch.staged.items())
         if log is not None and batch.output is not None:
             self._append(chain, *log.append_data(batch.output.segments, batch.output.watermark_ms))
-        if self._waiting_seal is not None and not self._publishes():
+        if self._waiting_seal is not None and not self._must_emit():
             checkpoint, unaligned = self._waiting_seal
             self._begin_checkpoint(checkpoint, seal=True, unaligned=unaligned)
         self._align(chain)
@@ -217,7 +221,7 @@ class Emissions(EmissionState):
         return self._streams.has_consumed_end(*channel)
 
     def trigger(self, checkpoint: CheckpointId, *, seal: bool = False, unaligned: bool = False) -> Effects:
-        """Cut every chain that waits for no barrier: at once, or with `seal` when no batch is being published.
+        """Cut every chain that waits for no barrier: at once, or with `seal` when all that is published is emitted.
 
         Args:
             checkpoint: the checkpoint that begins.
@@ -233,14 +237,14 @@ class Emissions(EmissionState):
             raise ValueError(f"checkpoint {checkpoint} is triggered while {self._under_way.id} is under way")
         self._check_restored()
         self._last_triggered = checkpoint
-        if seal and self._publishes():
+        if seal and self._must_emit():
             self._waiting_seal = checkpoint, unaligned
         else:
             self._begin_checkpoint(checkpoint, seal=seal, unaligned=unaligned)
         return self._effects()
 
-    def _publishes(self) -> bool:
-        return any(each.publishing for each in self._chains.values())
+    def _must_emit(self) -> bool:
+        return any(each.must_emit for each in self._chains.values())
 
     def _begin_checkpoint(self, checkpoint: CheckpointId, *, seal: bool, unaligned: bool) -> None:
         self._waiting_seal = None

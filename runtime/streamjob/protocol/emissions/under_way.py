@@ -18,18 +18,24 @@ from streamjob.snapshot.manifest import EntryKind
 class ChainProgress:
     """The emissions of a chain that no completed checkpoint covers yet.
 
-    `running` is the batch that has begun and is not emitted, and `publishing` whether a sink may be publishing it.
-    `covered` is the last batch that a completed checkpoint covers. `ended` is final in this epoch; a start from a
-    snapshot of a `drained` chain continues to read.
+    `covered` is the last batch that a completed checkpoint covers, and `pinned` the last one that runs again as it did
+    before. `running` is the batch that has begun and is not emitted, and `publishing` whether a sink may be publishing
+    it. `ended` is final in this epoch; a start from a snapshot of a `drained` chain continues to read.
     """
 
     emitted: BatchId = NO_BATCH
     covered: BatchId = NO_BATCH
+    pinned: BatchId = NO_BATCH
     running: BatchId | None = None
     publishing: bool = False
     staged: list[tuple[BatchId, OperatorUid, JsonValue]] = field(default_factory=list)
     ended: bool = False
     drained: bool = False
+
+    @property
+    def must_emit(self) -> bool:
+        """Whether batches that are published, or may be, are not emitted yet."""
+        return self.publishing or self.emitted < self.pinned
 
     @property
     def finished(self) -> bool:

@@ -94,6 +94,11 @@ class EmissionLock:
         with self._changed:
             self._emissions.await_base()
 
+    def run_again(self, chain: ChainUid, last: BatchId) -> None:
+        """Let a snapshot that stops the job wait until a chain has emitted a batch; before anything runs."""
+        with self._changed:
+            self._emissions.run_again(chain, last)
+
     def wait_to_publish(self, chain: ChainUid, over: Callable[[], bool]) -> bool:
         """Block until the batch that a chain runs may be published; return False if it is `over`."""
         with self._changed:
