@@ -151,8 +151,7 @@ class Process:
         self._sink = TargetSink(world.target, world.staged)
         self._emissions = Emissions([CHAIN])
         self._states: dict[BatchId, State] = {}
-        self._under_way: tuple[CheckpointId, bool] | None = None
-        self._cut: tuple[BatchId, tuple[JsonValue, ...]] | None = None
+        self._cuts: dict[CheckpointId, tuple[BatchId, tuple[JsonValue, ...]]] = {}
         self._wanted = False
         self.stopped = False
 
@@ -248,7 +247,8 @@ class Process:
 
     def _note(self, effects: Effects) -> None:
         for cut in effects.cuts:
-            self._cut = cut.batch, cut.committables.get(SINK, ())
+            assert effects.checkpoint is not None
+            self._cuts[effects.checkpoint] = cut.batch, cut.committables.get(SINK, ())
 
     def _checkpoints(self, publisher: BatchPublisher) -> Iterator[None]:
         world, emissions = self._world, self._emissions
@@ -258,17 +258,16 @@ class Process:
             self._wanted, stops = False, world.chance.random() < 0.1
             world.last_id += 1
             checkpoint = CheckpointId(world.last_id)
-            self._cut = None
             self._note(emissions.trigger(checkpoint, seal=stops, unaligned=world.chance.random() < 0.3))
             yield
-            while self._cut is None and world.chance.random() < 0.95:
+            while checkpoint not in self._cuts and world.chance.random() < 0.95:
                 yield
-            if self._cut is None or world.chance.random() < 0.1:
+            if checkpoint not in self._cuts or world.chance.random() < 0.1:
                 emissions.abort(checkpoint)
                 self._wanted = True
                 continue
             self.verify()
-            batch, committables = self._cut
+            batch, committables = self._cuts[checkpoint]
             world.completed.append(self._manifest(checkpoint, committables))
             world.states[checkpoint] = self._states[batch]
             yield
