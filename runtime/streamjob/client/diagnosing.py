@@ -152,6 +152,10 @@ def _of_state(job: JobView, known: Circumstances) -> Iterator[Reason]:
             yield _reason("stopped", "ok", f"Stopped {where}")
         case JobState.STOPPING:
             yield _reason("stopping", "ok", f"Stopping: the last snapshot has been under way for {so_far}")
+        case JobState.RUNNING if (replaying := job.replaying) is not None:
+            yield _reason(
+                "replaying", "ok", f"Running published batches again: {replaying.done} of {replaying.batches}"
+            )
         case JobState.FINISHING:
             yield _reason("finishing", "ok", "Finishing: all input is processed, the final checkpoint is under way")
         case JobState.CREATED | JobState.RESTORING:

@@ -253,6 +253,13 @@ class RewritingView(View):
     max_parallelism: int = Field(description="State partitions that the job is to have.")
 
 
+class ReplayingView(View):
+    """The batches that sinks have published behind the restored checkpoint, and that run again to be compared."""
+
+    done: int = Field(description="Batches that have run again.")
+    batches: int = Field(description="Batches that have to run again, of all chains.")
+
+
 class MigratingView(View):
     """A change of the state of some operators to the form that their queries need, before the job runs."""
 
@@ -320,6 +327,9 @@ class JobView(View):
     )
     migrating: MigratingView | None = Field(
         default=None, description="The change of state to a new form in progress; null at all other times."
+    )
+    replaying: ReplayingView | None = Field(
+        default=None, description="The published batches that run again after a failure; null at all other times."
     )
     spark_page: bool = Field(
         default=False, description="Whether Spark has its own page, which `POST /v1/spark-page` opens."

@@ -27,6 +27,7 @@ ReasonCode = Literal[
     "files-changed",
     "rewriting",
     "migrating",
+    "replaying",
     "restoring",
     "starting",
     "waiting",

@@ -21,6 +21,7 @@ from streamjob.client.models import (
     LastCheckpointView,
     LookupView,
     MigratingView,
+    ReplayingView,
     RestoredFromView,
     RewritingView,
     SinkView,
@@ -250,6 +251,7 @@ class RunningJob:
             else None,
             rewriting=_rewriting(epoch),
             migrating=_migrating(epoch),
+            replaying=_replaying(epoch),
             spark_page=self._has_spark_page,
             failure=status.failure,
             waiting=self.gate.waiting,
@@ -441,6 +443,13 @@ def _migrating(epoch: EpochView | None) -> MigratingView | None:
         return None
     done, partitions = migrating.partitions()
     return MigratingView(operators=migrating.operators, step=migrating.step.value, done=done, partitions=partitions)
+
+
+def _replaying(epoch: EpochView | None) -> ReplayingView | None:
+    under_way = [each.replaying for each in epoch.chains.values() if each.replaying] if epoch is not None else []
+    if not under_way:
+        return None
+    return ReplayingView(done=sum(done for done, _ in under_way), batches=sum(batches for _, batches in under_way))
 
 
 def _with_partitions(graph: dict[str, Any], partitions: int | None) -> dict[str, Any]:

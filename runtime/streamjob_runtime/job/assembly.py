@@ -196,6 +196,8 @@ class Assembler:
         for uid, published in replay.published.items():
             outputs.publishers[uid].replay(published)
         pinned = tuple(pinned_batch(batch, plan) for batch, plan in replay.plans.items())
+        if pinned:
+            log.info("Chain %s: %d batches that its sinks have published run again", chain.uid, len(pinned))
         return replace(start, pinned=pinned)
 
     def _place(self, spark: SparkSession, chain: ChainPlan) -> Place:

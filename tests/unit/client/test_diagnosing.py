@@ -17,6 +17,7 @@ from streamjob.client.models import (
     JobView,
     MigratingView,
     PartitionView,
+    ReplayingView,
     RewritingView,
 )
 from streamjob.client.page_models import Diagnosis
@@ -96,6 +97,12 @@ def held_up_by_the_report(seconds: float) -> JobView:
             {},
             "ok",
             "Migrating the state of counts for 40 s: writing, 3 of 8 partitions",
+        ),
+        (
+            {"replaying": ReplayingView(done=3, batches=8)},
+            {},
+            "ok",
+            "Running published batches again: 3 of 8",
         ),
         ({"state": JobState.FAILED, "failure": "disk full\nTraceback"}, {}, "critical", "Failed: disk full"),
         (

@@ -90,6 +90,7 @@ class FakeChain:
     strays: dict[OperatorUid, StrayTimes] = field(default_factory=dict)
     partition_times: dict[OperatorUid, dict[TopicPartition, PartitionTime]] = field(default_factory=dict)
     ended: bool = False
+    replaying: tuple[int, int] | None = None
     checkpoint: Path = field(default_factory=lambda: Path("none"))
     dataflow: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(sources=(OperatorUid("flights"),), directories=(0,), discovered={})

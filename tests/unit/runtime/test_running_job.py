@@ -11,7 +11,7 @@ import pytest
 from tests.unit.runtime.fake_runtime import NOW
 from tests.unit.runtime.three_chains import CLEAN, FLIGHTS, SLOW, JobOfThreeChains, world
 
-from streamjob.client.models import ChannelView, CheckpointingChanges, JobView, SnapshotKind
+from streamjob.client.models import ChannelView, CheckpointingChanges, JobView, ReplayingView, SnapshotKind
 from streamjob.ids import BatchId, CheckpointId, Key, OperatorUid, TriggerId
 from streamjob.protocol.coordination.triggers import CheckpointProperties
 from streamjob.protocol.emissions.cuts import Batch
@@ -38,6 +38,15 @@ def test_the_graph_has_the_state_partitions_in_force(world: JobOfThreeChains) ->
     world.runner.epoch.partitions = 7
 
     assert world.control.job().graph["maxParallelism"] == 7
+
+
+def test_published_batches_that_run_again_are_counted_over_all_chains(world: JobOfThreeChains) -> None:
+    world.begin_epoch()
+    assert world.control.job().replaying is None
+
+    world.chains[FLIGHTS].replaying, world.chains[CLEAN].replaying = (2, 5), (1, 3)
+
+    assert world.control.job().replaying == ReplayingView(done=3, batches=8)
 
 
 def test_all_chains_are_shown_each_behind_those_that_it_reads(world: JobOfThreeChains) -> None:

@@ -33,6 +33,7 @@ from streamjob.client.models import (
     JobView,
     LastCheckpointView,
     MigratingView,
+    ReplayingView,
     RewritingView,
     SnapshotKind,
 )
@@ -162,6 +163,7 @@ CASES = {
         ),
         (),
     ),
+    "a job that runs published batches again": Case(a_job(replaying=ReplayingView(done=3, batches=8)), ()),
     "a restarting job": Case(a_job(state=JobState.RESTARTING, failure="no heap", starts=9), ("failed",)),
     "a failed job": Case(a_job(state=JobState.FAILED, failure="disk full\nTraceback …"), ()),
     "a finished job": Case(

@@ -85,6 +85,7 @@ function Facts({ job, now }) {
     <div><dt>Restored from</dt><dd title=${restored?.path ?? ""}>${restored ? `${restored.kind} ${restored.id}` : "nothing"}</dd></div>
     ${job.rewriting && html`<div><dt>Rewriting state</dt><dd>${plural(job.rewriting.partitions, "partition")} to ${job.rewriting.maxParallelism}</dd></div>`}
     ${job.migrating && html`<div><dt>Migrating state</dt><dd>${job.migrating.operators.join(", ")}: ${job.migrating.step}${job.migrating.partitions > 0 && `, ${job.migrating.done} of ${plural(job.migrating.partitions, "partition")}`}</dd></div>`}
+    ${job.replaying && html`<div><dt>Running again</dt><dd>${job.replaying.done} of ${plural(job.replaying.batches, "published batch", "published batches")}</dd></div>`}
     ${job.location && html`<div class="wide"><dt>Location</dt><dd class="one"><code title=${job.location}>${job.location}</code><${Copy} text=${job.location} what="the location" /></dd></div>`}
   </dl>`;
 }

@@ -164,6 +164,8 @@ def _header(job: JobView, now: float, canvas: Canvas) -> RenderableType:
         facts.append(f"rewriting the state, from {job.rewriting.partitions} partitions to {to}")
     if (migrating := job.migrating) is not None:
         facts.append(f"migrating the state of {', '.join(migrating.operators)}: {migrating.told}")
+    if job.replaying is not None:
+        facts.append(f"published batches run again: {job.replaying.done} of {job.replaying.batches}")
     lines = [Text("  ·  ".join(facts), style="dim", no_wrap=True, overflow="ellipsis")]
     if job.failure and canvas.whole:
         lines.append(Text(job.failure, style="red"))
