@@ -97,7 +97,7 @@ e2e: $(READY) ## Run the scenarios on the cluster that KUBECONFIG names, or on a
 e2e-all: $(READY) ## Run all scenarios, the long list of what can go wrong included (PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest e2e $(PYTEST_ARGS)
 
-chaos: $(READY) ## Kill and stop a job at random moments for as long as asked (MINUTES=60 SEED=n ARGS=--servers)
+chaos: $(READY) ## Kill and stop a job at random moments for as long as asked (MINUTES=60 SEED=n ARGS=--published)
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 ui: ## Build the web page of jobs from ui/; needs Node and npm

@@ -12,12 +12,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.lives import ChaosFailed, Round
+from tests.chaos.published import play_published
 from tests.integration.runtime import purchases_by_kafka as by_kafka
 from tests.integration.runtime.fate import Fate
 from tests.integration.runtime.processes import job_runs
@@ -134,6 +135,11 @@ def play_on_servers(spark: SparkSession, seed: int, directory: Path) -> int:
     return lives
 
 
+def play_publishing(_: SparkSession, seed: int, directory: Path) -> int:
+    """Play one round of a job that publishes each batch; return the number of its lives. Raises ChaosFailed."""
+    return play_published(seed, directory, lambda text: say(f"  {text}"))
+
+
 def main() -> int:
     """Read the command line and play until the time is over."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
@@ -143,10 +149,15 @@ def main() -> int:
         "--servers", action="store_true", help="from Kafka to Kafka, PostgreSQL and Iceberg, whose servers crash too"
     )
     parser.add_argument("--executors", action="store_true", help="on two executors, which are killed as well")
+    parser.add_argument(
+        "--published", action="store_true", help="each batch published to Kafka and PostgreSQL, which crash too"
+    )
     options = parser.parse_args()
-    if options.servers and options.executors:
-        parser.error("give either --servers or --executors")
-    play_once = play_on_servers if options.servers else partial(play, on_executors=options.executors)
+    if options.servers + options.executors + options.published > 1:
+        parser.error("give one of --servers, --executors and --published")
+    play_once: Callable[[SparkSession, int, Path], int] = partial(play, on_executors=options.executors)
+    if options.servers or options.published:
+        play_once = play_on_servers if options.servers else play_publishing
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     # The jobs run in sessions of their own: being told to end has to reach them.
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -82,9 +82,9 @@ def found(database: Database) -> dict[str, Counter[Any]]:
     return {name: Counter(database.execute(f"SELECT * FROM {name}")) for name in TABLES}
 
 
-def wanted() -> dict[str, Counter[Any]]:
-    last = {k: [number for number in range(RECORDS) if number % 7 == k] for k in range(7)}
-    return {**expected(), "latest": Counter((k, numbers[-1], len(numbers)) for k, numbers in last.items())}
+def wanted(records: int = RECORDS) -> dict[str, Counter[Any]]:
+    last = {k: [number for number in range(records) if number % 7 == k] for k in range(7)}
+    return {**expected(records), "latest": Counter((k, numbers[-1], len(numbers)) for k, numbers in last.items())}
 
 
 @pytest.mark.timeout(400)
