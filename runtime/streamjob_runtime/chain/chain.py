@@ -541,7 +541,9 @@ class Chain:
             self._listener.has_output()
 
     def _wait_for_checkpoints(self, batch: BatchId) -> None:
-        stopped = self._stopped.is_set
+        def over() -> bool:
+            # No checkpoint but the last one comes while the job is drained, and that one waits for this batch.
+            return self._stopped.is_set() or self._draining.is_set()
 
         def ask() -> None:
             self._listener.wants_checkpoint(f"the sinks of chain {self.uid} have published many batches since the last")
@@ -549,10 +551,10 @@ class Chain:
         def ask_behind_replay() -> None:
             self._listener.wants_checkpoint(f"chain {self.uid} has run again what its sinks had published")
 
-        self.output.wait_for_room(batch, stopped, ask)
+        self.output.wait_for_room(batch, over, ask)
         if self._start.pinned and batch == self._last_pinned + 1:
             # If the first new batch fails, whoever mends the job needs a checkpoint behind all published ones.
-            self._emission.wait_until_covered(self.uid, self._last_pinned, stopped, ask_behind_replay)
+            self._emission.wait_until_covered(self.uid, self._last_pinned, over, ask_behind_replay)
 
     def _wait_to_publish(self) -> None:
         if not self._emission.wait_to_publish(self.uid, self._stopped.is_set):

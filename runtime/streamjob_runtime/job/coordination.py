@@ -259,6 +259,11 @@ class Coordination:
         assert self._coordinator is not None
         return None if self._coordinator.ended else self._coordinator.stopping
 
+    def is_draining(self) -> bool:
+        """Return whether a stop waits until the chains are drained."""
+        assert self._coordinator is not None
+        return not self._coordinator.ended and self._coordinator.draining
+
     def end_epoch(self, rest: Iterable[m.Event]) -> None:
         """End an epoch: it receives no more events.
 

@@ -64,7 +64,7 @@ class FirstPositions:
         status = self._coordination.request(self._trigger_id)
         if status is None or status.state is not TriggerState.FAILED:
             return None
-        if self._coordination.is_stopping() is not False:
-            # The snapshot of the stop has the positions, too.
+        if self._coordination.is_stopping() is not False and not self._coordination.is_draining():
+            # The snapshot of the stop has the positions, too; that of a drain waits for the chains, which are held.
             return None
         return f"the positions at which the sources begin could not be stored: {status.failure}"

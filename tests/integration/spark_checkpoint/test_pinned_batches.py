@@ -148,7 +148,9 @@ def run(
         emission.trigger(CheckpointId(1), seal=False, unaligned=False)
         emission.complete(CheckpointId(1))
 
-    result.checkpoint = checkpoint
+    if not drain:
+        # While a job is drained, no checkpoint begins.
+        result.checkpoint = checkpoint
 
     class Rows(ChainOutput):
         def write(self, frame: DataFrame, batch: BatchId, begin: Callable[[], None] = lambda: None) -> Written:

@@ -148,6 +148,7 @@ def test_a_drain_flushes_the_chains_before_the_savepoint_and_nothing_else_starts
     actions = driver.stop("stop", savepoint=True, drain=True)
     assert of(m.DrainSources, actions) == [m.DrainSources()]
     assert started(actions) == []
+    waited = driver.coordinator.draining
     assert started(driver.at(50)) == []
     assert started(driver.send(m.ChainStateChanged(now=51, chain=ChainUid("a"), status=m.ChainStatus.DRAINED))) == []
 
@@ -156,6 +157,7 @@ def test_a_drain_flushes_the_chains_before_the_savepoint_and_nothing_else_starts
         driver.send(m.ChainStateChanged(now=52, chain=ChainUid("b"), status=m.ChainStatus.DRAINED)),
     )
     assert (start.properties.drained, start.properties.kind) == (True, SnapshotKind.SAVEPOINT)
+    assert (waited, driver.coordinator.draining) == (True, False)
     assert driver.completed(1)[-1] == m.EndJob(end=m.JobEnd.STOPPED)
 
 

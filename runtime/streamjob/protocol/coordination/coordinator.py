@@ -79,6 +79,12 @@ class Coordinator:
         return self._requests.stop is not None
 
     @property
+    def draining(self) -> bool:
+        """Whether a stop waits until the chains are drained."""
+        stop = self._requests.stop
+        return stop is not None and stop.request.drain and not self._chains.drained
+
+    @property
     def policy(self) -> LiveCheckpointingPolicy:
         """The policy in force."""
         return self._schedule.policy
@@ -285,7 +291,7 @@ class Coordinator:
     def _choose(self, now: float) -> tuple[CheckpointProperties | None, tuple[TriggerId, ...]]:
         if self._requests.stop is not None:
             stop = self._requests.stop.request
-            if stop.drain and not self._chains.drained:
+            if self.draining:
                 return None, ()
             kind = SnapshotKind.SAVEPOINT if stop.savepoint else SnapshotKind.CHECKPOINT
             return self._schedule.properties(kind, location=stop.location, stopping=True, drained=stop.drain), ()
