@@ -184,7 +184,7 @@ class Commits:
                 "graph": {**newest.graph, "givenUp": [*newest.graph.get("givenUp", []), note]},
                 "chains": tuple(chains),
                 "channels": tuple(channels),
-                "sinks": tuple(SinkState(uid=each.uid) for each in newest.sinks),
+                "sinks": tuple(each.model_copy(update={"committables": ()}) for each in newest.sinks),
             }
         )
         ledger.complete(manifest)
