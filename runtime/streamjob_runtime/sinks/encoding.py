@@ -100,6 +100,14 @@ class EncodingSink:
         """Return the journal of the other sink, if it can have one; raises its errors."""
         return self._inner.journal() if isinstance(self._inner, PublishesBatches) else ()
 
+    def journal_id(self) -> str | None:
+        """Return the id of the journal of the other sink; None if there is none."""
+        return self._inner.journal_id() if isinstance(self._inner, PublishesBatches) else None
+
+    def drop_journal(self) -> int:
+        """Empty the journal of the other sink; raises its errors."""
+        return self._publishing.drop_journal()
+
     def measure(self, batch: DataFrame) -> Measured:
         """Measure the encoded rows; raises the errors of the other sink."""
         return self._publishing.measure(self._readable(batch))
