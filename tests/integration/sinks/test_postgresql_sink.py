@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ from tests.integration.sinks import by_hand
 from tests.integration.sinks.by_hand import commit, staged_in
 from tests.integration.sinks.databases import Database
 
-from streamjob.ids import BatchId, CheckpointId
-from streamjob.sink import Staged
+from streamjob.ids import BatchId, CheckpointId, Epoch
+from streamjob.journal import JournalRecord, published_marker
+from streamjob.sink import Measured, Staged
 from streamjob_runtime.sinks.errors import (
     DatabaseUnreachable,
     RowsRefused,
     StagedRowsGone,
     UnusableTable,
 )
+from streamjob_runtime.sinks.postgresql.journal import OthersPublish
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
@@ -32,6 +34,18 @@ UPSERT = {"mode": "upsert", "key": "id"}
 
 def opened(options: Mapping[str, str], epoch: int = 1) -> PostgresqlSink:
     return by_hand.opened(PostgresqlSink("report"), options, epoch)
+
+
+def publishing(database: Database, epoch: int = 1) -> PostgresqlSink:
+    return by_hand.opened(PostgresqlSink("report", publishes_batches=True), database.options("report"), epoch)
+
+
+def taken(sink: PostgresqlSink) -> list[JournalRecord]:
+    return list(sink.journal())
+
+
+def record_of(batch: int) -> Callable[[Measured], JournalRecord]:
+    return lambda found: JournalRecord(epoch=Epoch(1), batch=BatchId(batch), plans={}, rows=found.rows, hash=found.hash)
 
 
 def written(sink: PostgresqlSink, rows: DataFrame) -> None:
@@ -93,6 +107,53 @@ def test_every_value_arrives_as_it_is(spark: SparkSession, database: Database, z
     found = database.execute(f"SELECT {names} FROM report ORDER BY c0 NULLS LAST")
     assert found[0] == database.execute(f"SELECT {expected}")[0]
     assert found[1] == (None,) * len(VALUES)
+
+
+SETTINGS = (
+    "timezone = 'Asia/Tokyo'",
+    "DateStyle = 'German'",
+    "IntervalStyle = 'iso_8601'",
+    "extra_float_digits = 0",
+    "bytea_output = 'escape'",
+)
+
+
+def test_values_have_the_same_hash_in_a_session_with_other_settings(spark: SparkSession, database: Database) -> None:
+    # As JSON, the last value is legal in the table, and not in jsonb.
+    values = [*VALUES, ("string", "json", r"""'{"a": "\\u0000"}'""", ""), ("string", "interval", "'1 day 02:03'", "")]
+    database.execute(f"CREATE TABLE report ({', '.join(f'c{n} {sql}' for n, (_, sql, _, _) in enumerate(values))})")
+    cast = ", ".join(f"cast({value} AS {kind}) AS c{number}" for number, (kind, _, value, _) in enumerate(values))
+    rows = spark.sql(f"SELECT {cast} UNION ALL SELECT {', '.join(['null'] * len(values))}")
+    first = publishing(database)
+    first.check_schema(rows.schema)
+    taken(first)
+    made = first.publish(rows, record_of(3))
+    assert made is not None
+    try:
+        for each in SETTINGS:
+            database.execute(f"ALTER ROLE CURRENT_USER SET {each}")
+        assert publishing(database, 2).measure(rows) == Measured(2, made.hash)
+    finally:
+        database.execute("ALTER ROLE CURRENT_USER RESET ALL")
+    assert database.execute("SELECT count(*) FROM report") == [(2,)]
+
+
+def test_a_commit_of_a_process_that_may_not_publish_any_more_leaves_the_journal_alone(
+    spark: SparkSession, table: Database
+) -> None:
+    first = publishing(table)
+    taken(first)
+    first.publish(numbered(spark, (1, "a")), record_of(8))
+    second = publishing(table, 2)
+    assert [each.batch for each in taken(second)] == [8]
+    second.drop_journal()
+    second.publish(numbered(spark, (2, "b")), record_of(8))
+
+    with pytest.raises(OthersPublish):
+        first.commit(CheckpointId(5), [published_marker(BatchId(8))])
+    assert [each.batch for each in taken(second)] == [8]
+    second.commit(CheckpointId(5), [published_marker(BatchId(8))])
+    assert taken(second) == []
 
 
 def test_columns_go_by_name_and_others_have_their_default(spark: SparkSession, database: Database) -> None:

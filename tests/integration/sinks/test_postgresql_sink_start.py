@@ -51,6 +51,28 @@ def test_what_cannot_work_is_refused_at_the_start(
     assert table.server.password not in str(raised.value)
 
 
+def test_a_role_needs_rights_to_the_journal_of_other_jobs_only_if_its_own_job_publishes_each_batch(
+    database: Database,
+) -> None:
+    server = database.server
+    database.execute("CREATE TABLE report (id bigint)")
+    opened(PostgresqlSink("report", publishes_batches=True), database.options("report")).close()
+    server.execute(f"CREATE ROLE modest LOGIN PASSWORD '{server.password}'")
+    try:
+        for right in ("CREATE, USAGE ON SCHEMA streamjob", "ALL ON streamjob.commits", "SELECT, INSERT ON report"):
+            database.execute(f"GRANT {right} TO modest", role=server.superuser)
+        options = {**database.options("report"), "user": "modest"}
+        opened(PostgresqlSink("report"), options).close()
+        for right in ("SELECT", "INSERT", "UPDATE", "DELETE"):
+            with pytest.raises(DatabaseRefuses, match=f"role modest lacks the right to {right} ON") as raised:
+                opened(PostgresqlSink("report", publishes_batches=True), options)
+            database.execute(raised.value.fix, role=server.superuser)
+        opened(PostgresqlSink("report", publishes_batches=True), options).close()
+    finally:
+        database.execute("DROP OWNED BY modest", role=server.superuser)
+        server.execute("DROP ROLE modest")
+
+
 def test_a_role_that_may_not_make_the_staging_schema_is_told_how_to_get_it(database: Database) -> None:
     server = database.server
     database.execute("CREATE TABLE report (id bigint)")

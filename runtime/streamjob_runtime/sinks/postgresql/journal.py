@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from psycopg.sql import SQL, Composed, Identifier
 
@@ -34,21 +34,30 @@ class Journal:
         self._schema = schema
         self._names = names
         self._token = uuid.uuid4().hex
+        self._has_taken = False
 
-    def set_up(self, connection: Connection) -> None:
-        """Make the table and the journal's id, unless they exist."""
+    def set_up(self, connection: Connection, check_right: Callable[[str, str], None]) -> None:
+        """Make the table and the journal's id, unless they exist.
+
+        Args:
+            check_right: is called with the name of the table and each right that is needed; raises its error.
+        """
         create = (
             "CREATE TABLE IF NOT EXISTS {} (namespace text, job text, sink text, batch bigint, record text NOT NULL, "
             "PRIMARY KEY (namespace, job, sink, batch))"
         )
-        connection.execute(SQL(create).format(Identifier(self._schema, JOURNAL)))
+        name = Identifier(self._schema, JOURNAL)
+        connection.execute(SQL(create).format(name))
+        for right in ("SELECT", "INSERT", "UPDATE", "DELETE"):
+            check_right(name.as_string(connection), right)
         insert = self._statement("INSERT INTO {} VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING")
         connection.execute(insert, (*self._names, _ID, uuid.uuid4().hex))
 
     def id(self, connection: Connection) -> str | None:
-        """Return the journal's id; None if there is no journal."""
+        """Return the journal's id; None if there is no journal, or the role may not read it: another job made it."""
         name = Identifier(self._schema, JOURNAL).as_string(connection)
-        if connection.execute("SELECT 1 FROM pg_class WHERE oid = to_regclass(%s)", (name,)).fetchone() is None:
+        readable = "SELECT has_table_privilege(oid, 'SELECT') FROM pg_class WHERE oid = to_regclass(%s)"
+        if (found := connection.execute(readable, (name,)).fetchone()) is None or not found[0]:
             return None
         return self._record_of(connection, _ID)
 
@@ -57,6 +66,7 @@ class Journal:
         statement = "INSERT INTO {} VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, job, sink, batch) DO UPDATE"
         values = (*self._names, _OWNER, self._token)
         connection.execute(self._statement(statement + " SET record = excluded.record"), values)
+        self._has_taken = True
 
     def records(self, connection: Connection) -> Mapping[BatchId, str]:
         """Return the records of batches."""
@@ -65,17 +75,22 @@ class Journal:
 
     def add(self, connection: Connection, batch: BatchId, record: str) -> None:
         """Add the record of a batch. Raises OthersPublish."""
-        if self._record_of(connection, _OWNER) != self._token:
-            raise OthersPublish(
-                f"{self._label}: another process publishes its batches", "this process ends; the other one goes on"
-            )
+        self._check_owner(connection)
         statement = self._statement("INSERT INTO {} VALUES (%s, %s, %s, %s, %s)")
         connection.execute(statement, (*self._names, batch, record))
 
     def forget(self, connection: Connection, batches: Sequence[BatchId]) -> None:
-        """Delete the records of batches."""
+        """Delete the records of batches. Raises OthersPublish: they may be records of other batches by now."""
+        if self._has_taken:
+            self._check_owner(connection)
         statement = "DELETE FROM {} WHERE namespace = %s AND job = %s AND sink = %s AND batch = ANY(%s)"
         connection.execute(self._statement(statement), (*self._names, list(batches)))
+
+    def _check_owner(self, connection: Connection) -> None:
+        if self._record_of(connection, _OWNER) != self._token:
+            raise OthersPublish(
+                f"{self._label}: another process publishes its batches", "this process ends; the other one goes on"
+            )
 
     def _record_of(self, connection: Connection, batch: int) -> str | None:
         query = "SELECT record FROM {} WHERE namespace = %s AND job = %s AND sink = %s AND batch = %s"

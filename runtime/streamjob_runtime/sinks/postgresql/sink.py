@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -91,7 +92,7 @@ class PostgresqlSink:
             self._set_up(connection)
             self._journal = Journal(self._label, self._options.staging_schema, self._names)
             if self._publishes_batches:
-                self._journal.set_up(connection)
+                self._journal.set_up(connection, partial(self._check_table_right, connection))
             self._journal_id = self._journal.id(connection)
             self._conninfo = self._server.portable(connection)
 
@@ -247,7 +248,10 @@ class PostgresqlSink:
         return made
 
     def _measured(self, connection: Connection, staged: StagedBatch) -> Measured:
-        rows, total = _one(connection.execute(statements.measure(staged.staging), (list(staged.tasks),)))
+        connection.execute(statements.STEADY_TEXT)
+        marks = [*([statements.DELETED] if staged.changes else []), *([statements.LEFT_OUT] if staged.leftOut else [])]
+        measure = statements.measure(staged.staging, [*staged.columns, *marks])
+        rows, total = _one(connection.execute(measure, (list(staged.tasks),)))
         return Measured(int(str(rows)), int(str(total)) % 2**64)
 
     def _let_go(self, connection: Connection, staged: StagedBatch) -> list[str]:
@@ -402,8 +406,10 @@ class PostgresqlSink:
         if not _has(connection, _IS_THERE, commits):
             connection.execute(statements.create_commits(schema))
         for right in ("SELECT", "INSERT", "DELETE"):
-            query = f"SELECT has_table_privilege(%s, '{right}')"
-            self._check_right(connection, query, commits, f"{right} ON")
+            self._check_table_right(connection, commits, right)
+
+    def _check_table_right(self, connection: Connection, name: str, right: str) -> None:
+        self._check_right(connection, f"SELECT has_table_privilege(%s, '{right}')", name, f"{right} ON")
 
     def _do_or_explain(self, connection: Connection, statement: psycopg.sql.Composed) -> None:
         try:

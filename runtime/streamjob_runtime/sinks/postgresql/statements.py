@@ -23,6 +23,12 @@ LEFT_OUT = "_streamjob_left_out"
 _BATCH, _LIFE = "_streamjob_batch", "_streamjob_life"
 TASK_SETTING = "streamjob.task"
 COMMITS = "commits"
+STEADY_TEXT = (
+    "SELECT set_config('timezone', 'UTC', true), set_config('DateStyle', 'ISO, MDY', true), "
+    "set_config('IntervalStyle', 'postgres', true), set_config('extra_float_digits', '1', true), "
+    "set_config('bytea_output', 'hex', true), set_config('lc_monetary', 'C', true)"
+)
+"""Lets each value have the same text in a transaction as in that of another session, whatever its settings."""
 
 _STAGING_TABLE = re.compile(r"staged_([0-9a-f]{16})_(\d+)_[0-9a-f]{12}")
 _LONGEST_APPLICATION_NAME = 63
@@ -408,10 +414,12 @@ def staged_rows(staging: Table) -> Composed:
 
 
 @_with_parameters
-def measure(staging: Table) -> Composed:
+def measure(staging: Table, columns: Sequence[str]) -> Composed:
     """Return the query for the number of staged rows and the sum of their hashes; parameter: the tasks that count."""
-    query = SQL("SELECT count(*), coalesce(sum(hashtextextended(line, 0)), 0) FROM ({}) AS rows (line)")
-    return query.format(staged_rows(staging))
+    # Not as JSON, which cannot have each value of these columns.
+    row = SQL(", ").join(map(Identifier, columns))
+    query = SQL("SELECT count(*), coalesce(sum(hashtextextended(ROW({})::text, 0)), 0) FROM {} WHERE {} = ANY(%s)")
+    return query.format(row, Identifier(*staging), Identifier(TASK))
 
 
 @_with_parameters
