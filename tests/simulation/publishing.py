@@ -23,7 +23,7 @@ from streamjob.protocol.log.restore import LATEST
 from streamjob.sink import Measured, SinkContext, Staged
 from streamjob.snapshot.manifest import Manifest, SinkState
 from streamjob_runtime.chain.emissions.publishing import BatchPublisher
-from streamjob_runtime.job.output_recovery import recover_journals
+from streamjob_runtime.job.output_recovery import claim_journals, recover_journals
 
 CHAIN, SINK = ChainUid("chain"), OperatorUid("sink")
 INPUTS = 30
@@ -169,25 +169,28 @@ class Process:
         yield
         self._sink.take()
         yield
-        if newest is not None:
-            self.verify()
-            self._sink.commit(newest.id, newest.sinks[0].committables)
-            yield
         publisher = BatchPublisher(
             SINK, self._sink, self._epoch, publishes=self._publishes, most=MOST_IN_JOURNAL if self._publishes else 10**6
         )
+        ledger, outputs = cast(Any, self._ledger()), cast(Any, SimpleNamespace(publishers={SINK: publisher}))
+        records = claim_journals(ledger, outputs)
+        yield
+        if newest is not None:
+            self._sink.commit(newest.id, newest.sinks[0].committables)
+            yield
         journals = recover_journals(
-            cast(Any, self._ledger()),
-            cast(Any, SimpleNamespace(publishers={SINK: publisher})),
+            ledger,
+            outputs,
             [],
             cast(Any, None),
             cast(Any, SimpleNamespace(manifest=newest, reference=None, fork=False)),
             LATEST,
+            records,
         )
         yield
         base = State() if newest is None else world.states[newest.id]
         replay = journals.replay([SINK], base.batch)
-        publisher.replay(replay.published.get(SINK, {}))
+        publisher.replay(replay.published.get(SINK, {}), max(replay.plans, default=NO_BATCH))
         self._journal = "journal" if publisher.needs_journal else None
         if not journals.continued:
             self._emissions.await_base()

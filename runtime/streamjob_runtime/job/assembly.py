@@ -193,8 +193,9 @@ class Assembler:
         replay = self._journals.replay(_nodes(chain).sinks, NO_BATCH if state is None else state.batch)
         rewritten = state is not None and state.batch != start.batch
         check_unchanged(replay, restored.manifest, self._graph, chain.uids(), rewritten=rewritten)
-        for uid, published in replay.published.items():
-            outputs.publishers[uid].replay(published)
+        last = max(replay.plans, default=NO_BATCH)
+        for uid in outputs.publishers.keys() & set(_nodes(chain).sinks):
+            outputs.publishers[uid].replay(replay.published.get(uid, {}), last)
         pinned = tuple(pinned_batch(batch, plan) for batch, plan in replay.plans.items())
         if pinned:
             log.info("Chain %s: %d batches that its sinks have published run again", chain.uid, len(pinned))

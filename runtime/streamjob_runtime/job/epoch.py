@@ -49,6 +49,7 @@ from streamjob_runtime.job.first_positions import FirstPositions
 from streamjob_runtime.job.output_recovery import (
     Journals,
     check_published,
+    claim_journals,
     open_outputs,
     recover_journals,
     recover_output,
@@ -246,6 +247,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
                 if resolution.manifest is not None and not resolution.fork and not finished:
                     check_targets(resolution.manifest, self._graph()["sinks"], outputs.targets())
                 check_published(self._ledger, outputs, resolution, self._restore_from.snapshot)
+                records = claim_journals(self._ledger, outputs)
                 recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
             if finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
@@ -257,7 +259,13 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
                     "published since then stays published, and is published again."
                 )
             self._journals = recover_journals(
-                self._ledger, outputs, self._graph()["sinks"], surroundings, resolution, self._restore_from.snapshot
+                self._ledger,
+                outputs,
+                self._graph()["sinks"],
+                surroundings,
+                resolution,
+                self._restore_from.snapshot,
+                records,
             )
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:
@@ -472,6 +480,8 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
     def completed(self, action: m.CompleteCheckpoint, manifest: Manifest) -> None:
         """Record a completed checkpoint, report its positions, and let objects go that are not needed any more."""
         self._coordination.completed(action, manifest)
+        # Another chain may have asked for one while this one cut it too early.
+        self._next_wanted = 0.0
         self._positions = _positions_in(manifest)
         if self._first_positions is not None:
             self._first_positions.release()
@@ -602,6 +612,9 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
                 return EpochOutcome(EpochEnd.RESTARTED, action.message)
             case m.EndJob(end=m.JobEnd.STOPPED, message="") if self._has_read_all:
                 return EpochOutcome(EpochEnd.READ)
+            case m.EndJob(end=m.JobEnd.STOPPED) if isinstance(self._cause, CannotRestore):
+                # It would end each further start, too.
+                raise self._cause
             case m.EndJob():
                 return EpochOutcome(EpochEnd(action.end.value), action.message)
             case m.DrainSources():

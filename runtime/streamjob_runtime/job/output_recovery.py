@@ -30,6 +30,10 @@ log = logging.getLogger("streamjob")
 _EXPERIMENTS, _EXPERIMENT = "STREAMJOB_EXPERIMENTS", "publish-batch"
 
 
+JournalRecords = Mapping[OperatorUid, Sequence[JournalRecord]]
+"""The records of journals, by sink."""
+
+
 @dataclass(frozen=True, slots=True)
 class Journals:
     """The records of published batches that continue a checkpoint, by sink.
@@ -40,7 +44,7 @@ class Journals:
         continued: whether each batch that is published from now on continues a checkpoint.
     """
 
-    records: Mapping[OperatorUid, Sequence[JournalRecord]]
+    records: JournalRecords
     checkpoint: CheckpointId | None
     continued: bool
 
@@ -60,6 +64,7 @@ def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters)
             f"leave publish out; to try it, start with {_EXPERIMENTS}={_EXPERIMENT} in the environment",
         )
     sinks = {sink.uid: build_sink(sink, surroundings) for sink in specs}
+    assert all(isinstance(sinks[each.uid], PublishesBatches) for each in specs if each.publish == BATCH)
     # One that publishes by checkpoint may have published batches before it was changed.
     publishers = {
         each.uid: BatchPublisher(each.uid, sink, surroundings.epoch, publishes=each.publish == BATCH)
@@ -118,6 +123,23 @@ class JournalGone(CannotRestore):
     """The journal of a sink was deleted, so that it is not known what was published behind a checkpoint."""
 
 
+def claim_journals(ledger: Ledger, outputs: Outputs) -> JournalRecords:
+    """Let no other process publish, and return all records; called before the newest completion is committed.
+
+    A process that was suspended would fence off its successor, publish what that has published, and with a commit
+    delete the records of batches with the same numbers.
+
+    Raises:
+        Superseded: another process owns the log.
+        StreamJobError: what the sinks raise.
+    """
+    there = {uid: each for uid, each in outputs.publishers.items() if each.journal_id() is not None}
+    records = {uid: each.journal() for uid, each in there.items()}
+    if there:
+        ledger.verify()
+    return records
+
+
 def recover_journals(
     ledger: Ledger,
     outputs: Outputs,
@@ -125,32 +147,28 @@ def recover_journals(
     surroundings: SinkSurroundings,
     resolution: Resolution,
     wanted: str,
+    records: JournalRecords,
 ) -> Journals:
     """Return the journals of the sinks that publish each batch; called when the newest completion is committed.
 
     A start from a snapshot that a person named is the decision to publish again: the journals are emptied.
 
     Args:
+        records: those of `claim_journals`.
         sinks: the sinks in the job's graph.
         surroundings: for building sinks of the snapshot that the job has changed or removed.
         wanted: the snapshot that was asked for: `latest`, `none`, or a reference.
 
     Raises:
         JournalBeyondTheLog, JournalGone, ChangedBeforeReplay: published batches cannot run again as they did.
-        Superseded: another process owns the log.
         StreamJobError: what the sinks raise.
     """
-    if wanted == LATEST and resolution.manifest is not None:
-        _check_former_sinks(resolution.manifest, sinks, surroundings)
-    publishers = {uid: each for uid, each in outputs.publishers.items() if each.journal_id() is not None}
+    if resolution.manifest is not None:
+        _recover_former_sinks(resolution.manifest, sinks, surroundings, check=wanted == LATEST)
     if wanted != LATEST:
-        for uid, publisher in publishers.items():
-            if dropped := publisher.drop_journal():
-                log.warning("Sink %s: the %d batches that it published last are published again", uid, dropped)
-    records = {uid: publisher.journal() for uid, publisher in publishers.items()}
-    if publishers:
-        # A process that was suspended before it fenced off its successor would publish what that has published.
-        ledger.verify()
+        for uid in records:
+            _note_dropped(uid, outputs.publishers[uid].drop_journal())
+        records = dict.fromkeys(records, ())
     states = () if resolution.manifest is None or wanted != LATEST else resolution.manifest.sinks
     known = {each.uid: each.journal for each in states if each.journal is not None}
     for uid, found in records.items():
@@ -165,7 +183,7 @@ def recover_journals(
         if uid in outputs.publishers and outputs.publishers[uid].journal_id() != journal:
             assert resolution.manifest is not None
             raise _gone(uid, journal, resolution.manifest.id)
-    continued = all(uid in known for uid, each in publishers.items() if each.publishes)
+    continued = all(uid in known for uid, each in outputs.publishers.items() if each.publishes)
     return Journals(records, None if resolution.manifest is None else resolution.manifest.id, continued)
 
 
@@ -177,8 +195,15 @@ def _gone(sink: OperatorUid, journal: str, checkpoint: CheckpointId) -> JournalG
     )
 
 
-def _check_former_sinks(manifest: Manifest, sinks: Sequence[Mapping[str, Any]], surroundings: SinkSurroundings) -> None:
-    """Check that sinks which the job has changed or removed have published nothing behind a snapshot.
+def _note_dropped(sink: OperatorUid, batches: int) -> None:
+    if batches:
+        log.warning("Sink %s: the %d batches that it published last are published again", sink, batches)
+
+
+def _recover_former_sinks(
+    manifest: Manifest, sinks: Sequence[Mapping[str, Any]], surroundings: SinkSurroundings, *, check: bool
+) -> None:
+    """Empty the journals of sinks which the job has changed or removed, or `check` that they are empty.
 
     Raises:
         ChangedBeforeReplay: one has; as it is now, nobody would compare what runs again with it.
@@ -192,6 +217,9 @@ def _check_former_sinks(manifest: Manifest, sinks: Sequence[Mapping[str, Any]], 
         former = build_sink_from_graph(sink, surroundings)
         try:
             if not isinstance(former, PublishesBatches):
+                continue
+            if not check:
+                _note_dropped(uid, former.drop_journal() if former.journal_id() is not None else 0)
                 continue
             if former.journal_id() != journals[uid]:
                 raise _gone(uid, journals[uid], manifest.id)

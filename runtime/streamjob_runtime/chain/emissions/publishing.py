@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjob.ids import BatchId, Epoch, OperatorUid
+from streamjob.ids import NO_BATCH, BatchId, Epoch, OperatorUid
 from streamjob.journal import (
     MOST_BATCHES,
     BatchPlan,
@@ -68,6 +68,7 @@ class BatchPublisher:
         self.publishes = publishes
         self._most = most
         self._published: Mapping[BatchId, JournalRecord] = {}
+        self._last_again = NO_BATCH
         self._without_rows: dict[BatchId, BatchPlan] = {}
         self._uncovered: set[BatchId] = set()
         self._changed = threading.Condition()
@@ -84,9 +85,10 @@ class BatchPublisher:
         """Delete all records; return their number. Raises the errors of the sink."""
         return self._publishing.drop_journal()
 
-    def replay(self, published: Mapping[BatchId, JournalRecord]) -> None:
-        """Compare these batches when they run again."""
+    def replay(self, published: Mapping[BatchId, JournalRecord], last: BatchId) -> None:
+        """Compare these batches when they run again; `last` is the last one that does, for any sink of the chain."""
         self._published = dict(published)
+        self._last_again = last
         self._uncovered = set(published)
 
     @property
@@ -96,7 +98,7 @@ class BatchPublisher:
 
     def wait_for_room(self, batch: BatchId, over: Callable[[], bool], ask: Callable[[], None]) -> None:
         """Block while the journal is full, or until `over`; `ask` for a checkpoint as soon as it is half full."""
-        if batch <= max(self._published, default=BatchId(-1)):
+        if batch <= self._last_again:
             # No checkpoint makes room before it has run again.
             return
         with self._changed:
@@ -134,8 +136,11 @@ class BatchPublisher:
         """
         if (record := self._published.get(batch)) is not None:
             return self._compared(rows, batch, Measured(record.rows, record.hash))
-        if batch < max(self._published, default=BatchId(-1)):
+        if batch < max(self._published, default=NO_BATCH):
             return self._compared(rows, batch, Measured(0, 0))
+        if batch <= self._last_again:
+            # A snapshot that stops the job waits for it, so it must not wait for the end of that snapshot.
+            return self._sink.stage(rows, batch)
         if not self.publishes or (plan := plan_of(batch)).watermark_ms >= END_OF_TIME_MS:
             return self._sink.stage(rows, batch)
         plans = {**self._without_rows, batch: plan}
@@ -165,4 +170,5 @@ class BatchPublisher:
                 "depends on more than its input: find what does, and say publish: checkpoint for the sink until then. "
                 "Start with --from and the checkpoint: what was published since stays, and is published again",
             )
-        return Staged(published_marker(batch) if batch in self._published else None, found.rows)
+        # The rows were counted when they were published.
+        return Staged(published_marker(batch) if batch in self._published else None, 0, published=True)
