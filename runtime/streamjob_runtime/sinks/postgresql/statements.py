@@ -25,8 +25,7 @@ TASK_SETTING = "streamjob.task"
 COMMITS = "commits"
 STEADY_TEXT = (
     "SELECT set_config('timezone', 'UTC', true), set_config('DateStyle', 'ISO, MDY', true), "
-    "set_config('IntervalStyle', 'postgres', true), set_config('extra_float_digits', '1', true), "
-    "set_config('bytea_output', 'hex', true), set_config('lc_monetary', 'C', true)"
+    "set_config('extra_float_digits', '1', true), set_config('bytea_output', 'hex', true)"
 )
 """Lets each value have the same text in a transaction as in that of another session, whatever its settings."""
 
