@@ -56,6 +56,13 @@ class CommitContended(StreamJobError):
     """Other writers changed the table during every attempt of the sink to commit."""
 
 
+class OthersPublish(StreamJobError):
+    """Another process publishes the batches of the sink."""
+
+    def __init__(self, sink: str) -> None:
+        super().__init__(f"{sink}: another process publishes its batches", "this process ends; the other one goes on")
+
+
 class RowsRefused(StreamJobError):
     """The target refuses rows, such as a number that is too large for its column."""
 

@@ -168,7 +168,12 @@ def _iceberg_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
 def _delta_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:
     from streamjob_runtime.sinks.delta.sink import DeltaSink
 
-    return DeltaSink(spec.name, spec.partition_by, at_once=spec.delivery == "at-least-once")
+    return DeltaSink(
+        spec.name,
+        spec.partition_by,
+        at_once=spec.delivery == "at-least-once",
+        publishes_batches=spec.publish == BATCH,
+    )
 
 
 def _function_sink(spec: SinkSpec, surroundings: SinkSurroundings) -> Sink:

@@ -20,11 +20,11 @@ from streamjob.journal import JournalRecord, published_marker
 from streamjob.sink import Measured, Staged
 from streamjob_runtime.sinks.errors import (
     DatabaseUnreachable,
+    OthersPublish,
     RowsRefused,
     StagedRowsGone,
     UnusableTable,
 )
-from streamjob_runtime.sinks.postgresql.journal import OthersPublish
 from streamjob_runtime.sinks.postgresql.sink import PostgresqlSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]

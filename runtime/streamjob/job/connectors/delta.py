@@ -89,6 +89,7 @@ CONNECTOR = Connector(
         deliveries=BOTH_DELIVERIES,
         upserts=True,
         replaces=True,
+        batches=True,
         partitions=True,
         extra=FORMAT,
         options=DeltaOptions,

@@ -58,29 +58,29 @@ class StagedBatch(BaseModel):
 
 def is_committed(table: DeltaTable, identity: str, life: str, number: int) -> bool:
     """Return whether a table's log records that a batch is committed."""
-    committed = table.transaction_version(_application(identity, life))
+    committed = table.transaction_version(application(identity, life))
     return committed is not None and number <= committed
 
 
 def newest_checkpoint(table: DeltaTable, identity: str) -> CheckpointId | None:
     """Return the checkpoint that a sink committed last; None if none is recorded."""
-    newest = table.transaction_version(_application(identity, _CHECKPOINT))
+    newest = table.transaction_version(application(identity, _CHECKPOINT))
     return None if newest is None else CheckpointId(newest)
 
 
 def commit_properties(
-    batches: Sequence[StagedBatch], checkpoint: CheckpointId | None, notes: Mapping[str, str]
+    batches: Sequence[StagedBatch],
+    numbers: Mapping[str, int],
+    notes: Mapping[str, str],
 ) -> CommitProperties:
     """Return the properties of a commit that records batches and is refused if the table has changed since it was read.
 
     Args:
         batches: the batches, in order.
-        checkpoint: the checkpoint that covers them; None if none does.
+        numbers: further application transactions.
         notes: describe the commit in the table's history.
     """
-    numbers = {_application(batch.sink, batch.life): batch.number for batch in batches}
-    if checkpoint is not None:
-        numbers[_application(batches[-1].sink, _CHECKPOINT)] = checkpoint
+    numbers = {**{application(batch.sink, batch.life): batch.number for batch in batches}, **numbers}
     now = int(time.time() * 1000)
     return CommitProperties(
         custom_metadata={f"{PREFIX}{name}": value for name, value in notes.items()},
@@ -121,5 +121,11 @@ def parts_of(table: DeltaTable, paths: Iterable[str]) -> frozenset[str]:
     return wanted & set(pa.table(table.get_add_actions()).column("path").to_pylist()) if wanted else frozenset()
 
 
-def _application(identity: str, numbered: str) -> str:
+def of_checkpoint(identity: str, checkpoint: CheckpointId) -> Mapping[str, int]:
+    """Return the application transaction that tells the newest checkpoint."""
+    return {application(identity, _CHECKPOINT): checkpoint}
+
+
+def application(identity: str, numbered: str) -> str:
+    """Return the name of an application transaction of a sink."""
     return f"{PREFIX.rstrip('.')}/{identity}/{numbered}"

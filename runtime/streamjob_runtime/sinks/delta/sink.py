@@ -28,7 +28,8 @@ from streamjob.errors import StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.delta import parse_options
-from streamjob.sink import NO_TARGET, SinkContext, Staged
+from streamjob.journal import JournalRecord, published_batch
+from streamjob.sink import NO_TARGET, Measured, SinkContext, Staged
 from streamjob_runtime.sinks.committables import read_committable, that_count
 from streamjob_runtime.sinks.delta.changes import is_change_file, read_changes, stage_changes
 from streamjob_runtime.sinks.delta.column_types import aligned, bare, key_mismatches, mismatches, untyped
@@ -38,6 +39,7 @@ from streamjob_runtime.sinks.delta.commits import (
     commit_properties,
     is_committed,
     newest_checkpoint,
+    of_checkpoint,
     parts_of,
 )
 from streamjob_runtime.sinks.delta.datafiles import (
@@ -48,6 +50,7 @@ from streamjob_runtime.sinks.delta.datafiles import (
     remove_files,
     sha256_at,
 )
+from streamjob_runtime.sinks.delta.journal import Journal
 from streamjob_runtime.sinks.delta.merging import merge
 from streamjob_runtime.sinks.delta.refusals import refusals, traits_of
 from streamjob_runtime.sinks.delta.rescuing import write_rows
@@ -60,6 +63,7 @@ from streamjob_runtime.sinks.lakes.optimistic_commits import commit_optimistical
 from streamjob_runtime.sinks.lakes.staged_changes import LEFT_OUT
 from streamjob_runtime.sinks.rows.changes import kind_mismatches, without_kind
 from streamjob_runtime.sinks.rows.column_mismatches import Mismatch
+from streamjob_runtime.sinks.rows.measuring import measure, observed
 from streamjob_runtime.sinks.rows.staged_hashes import changed
 from streamjob_runtime.sinks.rows.task_files import write_batch
 from streamjob_runtime.sinks.rows.unavailable import with_left_out, without_marks
@@ -79,6 +83,7 @@ class DeltaSink:
     Args:
         partition_by: columns that partition the table, if the sink creates it.
         at_once: commit each batch when it is computed; after a failure, those since the last checkpoint come again.
+        publishes_batches: whether its batches are published at once, so that it depends on its journal.
         wait: sleeps between two attempts to commit; takes seconds.
     """
 
@@ -88,11 +93,13 @@ class DeltaSink:
         partition_by: Sequence[str] = (),
         *,
         at_once: bool = False,
+        publishes_batches: bool = False,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._label = f"sink {name}"
         self._partition_by = tuple(partition_by)
         self._at_once = at_once
+        self._publishes_batches = publishes_batches
         self._wait = wait
         self._number = 0
 
@@ -121,7 +128,7 @@ class DeltaSink:
 
         def check() -> None:
             self._read(context)
-            if batches := [self._parsed(committable) for committable in committables]:
+            if batches := self._staged_in(committables):
                 what = f"checkpoint {checkpoint}"
                 table = self._due_table(what, batches)
                 due = self._due(table, batches)
@@ -155,6 +162,8 @@ class DeltaSink:
             with self._storage.explaining("cannot be made"):
                 new = Schema.from_json(json.dumps(columns))
             self._take(self._storage.create(new, self._partition_by))
+            if self._publishes_batches:
+                self._claim(lambda table: self._journal.emptied())
             self._try_to_write()
             self._check(schema)
 
@@ -165,6 +174,16 @@ class DeltaSink:
             RowsRefused: the table or its readers cannot hold a value.
             DeltaUnreachable, UnusableTable: see `open`.
         """
+        staged, rows = self._staged(batch)
+        if staged is None:
+            return Staged(None, 0)
+        if self._at_once:
+            self._commit([staged], f"batch {batch_id}", {"batch-id": str(batch_id)}, None)
+            return Staged(None, rows)
+        return Staged(staged.model_dump(mode="json", exclude_defaults=True), rows)
+
+    def _staged(self, batch: DataFrame) -> tuple[StagedBatch | None, int]:
+        """Write a batch as data files; return None if it changes nothing, and the number of rows."""
         number = self._number + 1
         target = self._target(self._directories.of_batch(self._life, number))
         names = [name for name in self._columns if name in batch.columns]
@@ -177,7 +196,7 @@ class DeltaSink:
         else:
             files = write_batch(aligned(batch, self._columns), partial(DataFiles, target), DataFiles(target))
         if not files and not changes and not self._replaces:
-            return Staged(None, 0)
+            return None, 0
         self._number = number
         staged = StagedBatch(
             formatVersion=2 if left_out else 1,
@@ -190,11 +209,68 @@ class DeltaSink:
             files=tuple(files),
             changes=tuple(file.path for file in changes),
         )
-        rows = sum(file.rows for file in files + changes)
-        if self._at_once:
-            self._commit([staged], f"batch {batch_id}", {"batch-id": str(batch_id)}, None)
-            return Staged(None, rows)
-        return Staged(staged.model_dump(mode="json", exclude_defaults=True), rows)
+        return staged, sum(file.rows for file in files + changes)
+
+    def journal(self) -> Sequence[JournalRecord]:
+        """Let no other process publish from here on; return the records of batches that no checkpoint covers.
+
+        Raises:
+            UnreadableRecord: a record is damaged, or of an unknown form.
+            JournalCut: versions of the table that may have records are gone.
+            CommitContended, DeltaUnreachable, UnusableTable: see `commit`.
+        """
+        found: list[JournalRecord] = []
+
+        def notes(table: DeltaTable) -> Mapping[str, str]:
+            found[:] = self._journal.records(table)
+            return {} if found else self._journal.emptied()
+
+        self._claim(notes)
+        return found
+
+    def journal_id(self) -> str | None:
+        """Return the table's id, if its log is a journal, or is to be one."""
+        if self._opened is None or not (self._publishes_batches or self._journal.is_in(self._opened)):
+            return None
+        return self._table_id
+
+    def drop_journal(self) -> int:
+        """Let all records count no more; return their number. Raises as `journal`."""
+        dropped = len(self.journal())
+        self._claim(lambda table: self._journal.emptied())
+        return dropped
+
+    def _claim(self, notes: Callable[[DeltaTable], Mapping[str, str]]) -> None:
+        """Let no other process publish, in a version of its own; `notes` are made of the version before."""
+
+        def write(table: DeltaTable) -> None:
+            properties = commit_properties((), self._journal.publisher, {**self._notes(), **notes(table)})
+            add(table, (), properties)
+
+        self._write("the journal", write)
+        self._journal.taken()
+
+    def measure(self, batch: DataFrame) -> Measured:
+        """Compute a batch, in one Spark action; return the number of its rows and their hash."""
+        return measure(batch)
+
+    def publish(
+        self, batch: DataFrame, record: Callable[[Measured], JournalRecord], *, always: bool = False
+    ) -> JournalRecord | None:
+        """Write a batch as data files, in one Spark action, and add them and its record to the table in one version.
+
+        Raises:
+            OthersPublish: another process publishes for the sink.
+            RowsRefused, CommitContended, DeltaUnreachable, UnusableTable: see `commit`.
+        """
+        batch, measured = observed(batch)
+        staged, _ = self._staged(batch)
+        if staged is None and not always:
+            return None
+        made = record(measured())
+        what, notes = f"batch {made.batch}", {"batch-id": str(made.batch), **self._journal.recorded(made)}
+        self._commit([] if staged is None else [staged], what, notes, None)
+        return made
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
         """Add the files of the checkpoint's batches to the table, and record this in it, in one commit.
@@ -206,9 +282,10 @@ class DeltaSink:
             CommitContended: other writers kept changing the table meanwhile.
             DeltaUnreachable, UnusableTable: see `open`.
         """
-        batches = [self._parsed(committable) for committable in committables]
-        if batches:
-            self._commit(batches, f"checkpoint {checkpoint}", {"checkpoint": str(checkpoint)}, checkpoint)
+        if committables:
+            published = [batch for each in committables if (batch := published_batch(each)) is not None]
+            notes = {"checkpoint": str(checkpoint), **self._journal.forgotten(published)}
+            self._commit(self._staged_in(committables), f"checkpoint {checkpoint}", notes, checkpoint)
 
     def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
         """Write staged rows to a file, each as one JSON object.
@@ -218,7 +295,7 @@ class DeltaSink:
             DeltaUnreachable: see `open`.
         """
         what = f"checkpoint {checkpoint}"
-        batches = [self._parsed(committable) for committable in committables]
+        batches = self._staged_in(committables)
         if not batches:
             return 0
         due = self._due(self._due_table(what, batches), batches)
@@ -272,6 +349,7 @@ class DeltaSink:
         self._context = context
         self._options = parse_options(context.options, self._label)
         self._identity = identity_of(context.namespace, context.job, context.uid)
+        self._journal = Journal(self._label, self._identity)
         self._life = Life(context.epoch, secrets.token_hex(8))
         self._number = 0
         self._storage = Storage(self._label, context.options)
@@ -334,26 +412,48 @@ class DeltaSink:
         """Commit until the table's log records that the batches are committed.
 
         Args:
+            batches: the batches; without any, only the notes are committed.
             what: their name in messages.
             notes: describe the commit in the table's history.
             checkpoint: the checkpoint that covers the batches; None if none does.
         """
+        # Without a checkpoint, they were written a moment ago.
+        checked = checkpoint is None
 
-        def attempt(number: int) -> None:
-            table = self._due_table(what, batches)
+        def write(table: DeltaTable) -> None:
+            nonlocal checked
             due = self._due(table, batches)
-            if not due:
+            if batches and not due:
                 return
+            self._journal.check_owner(table)
             self._check_columns(table, what, due)
             self._check_presence(what, due)
-            if not number:
+            if not checked:
                 self._check_content(what, due)
-            properties = commit_properties(due, checkpoint, {**self._notes(), **notes})
-            if self._options.key:
+            checked = True
+            numbers = {} if checkpoint is None else of_checkpoint(self._identity, checkpoint)
+            properties = commit_properties(due, numbers, {**self._notes(), **notes})
+            if self._options.key and due:
                 changes = read_changes((batch.changes for batch in due), self._files())
                 merge(table, changes, self._options.key, properties, f"{self._label}: table {table.table_uri}")
             else:
-                add(table, due, properties, replaces=self._replaces)
+                add(table, due, properties, replaces=self._replaces and bool(due))
+
+        self._write(what, write, batches)
+        # Files of batches that do not count any more are in no version of the table.
+        unused = (batch.paths() for batch in batches[:-1]) if self._replaces else (batch.changes for batch in batches)
+        remove_files(chain.from_iterable(unused), self._files())
+
+    def _write(self, what: str, write: Callable[[DeltaTable], None], batches: Sequence[StagedBatch] = ()) -> None:
+        """Let `write` make a version of the table, until it has, or finds it made.
+
+        Args:
+            what: what is committed, in messages.
+            batches: the batches that need the table as it was.
+        """
+
+        def attempt(_: int) -> None:
+            write(self._due_table(what, batches))
 
         def noted(error: Exception) -> None:
             if not isinstance(error, CommitFailedError):
@@ -368,13 +468,10 @@ class DeltaSink:
             ) from failure
         if failure is not None:
             raise self._storage.explained(failure, f"cannot be changed: {what} is not committed") from None
-        # Files of batches that do not count any more are in no version of the table.
-        unused = (batch.paths() for batch in batches[:-1]) if self._replaces else (batch.changes for batch in batches)
-        remove_files(chain.from_iterable(unused), self._files())
 
     def _due_table(self, what: str, batches: Sequence[StagedBatch]) -> DeltaTable:
         table = self._storage.find()
-        if table is None or {batch.table for batch in batches} != {str(table.metadata().id)}:
+        if table is None or {batch.table for batch in batches} - {str(table.metadata().id)}:
             gone = "is gone" if table is None else "is another one than it was"
             raise StagedRowsGone(
                 f"{self._label}: the table {gone}, and rows of {what} are due there",
@@ -438,6 +535,9 @@ class DeltaSink:
             "sink": context.uid,
             "epoch": str(context.epoch),
         }
+
+    def _staged_in(self, committables: Sequence[JsonValue]) -> list[StagedBatch]:
+        return [self._parsed(each) for each in committables if published_batch(each) is None]
 
     def _parsed(self, committable: JsonValue) -> StagedBatch:
         batch = read_committable(StagedBatch, committable, self._label)

@@ -7,17 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from psycopg.sql import SQL, Composed, Identifier
 
-from streamjob.errors import StreamJobError
 from streamjob.ids import BatchId
+from streamjob_runtime.sinks.errors import OthersPublish
 from streamjob_runtime.sinks.postgresql.sessions import Connection
 
 JOURNAL = "journal"
 _ID, _OWNER = -1, -2
 """Rows that are no batches: the id of the journal, and the process that may publish."""
-
-
-class OthersPublish(StreamJobError):
-    """Another process publishes the batches of the sink."""
 
 
 class Journal:
@@ -88,9 +84,7 @@ class Journal:
 
     def _check_owner(self, connection: Connection) -> None:
         if self._record_of(connection, _OWNER) != self._token:
-            raise OthersPublish(
-                f"{self._label}: another process publishes its batches", "this process ends; the other one goes on"
-            )
+            raise OthersPublish(self._label)
 
     def _record_of(self, connection: Connection, batch: int) -> str | None:
         query = "SELECT record FROM {} WHERE namespace = %s AND job = %s AND sink = %s AND batch = %s"

@@ -212,7 +212,7 @@ _OF_PARTS = {
             "sink 'out': cannot publish each batch: the format 'parquet' does not write rows and their record in one "
             "transaction"
         ),
-        f"{UNPUBLISHED}; or write to kafka, postgresql",
+        f"{UNPUBLISHED}; or write to delta, kafka, postgresql",
     ),
     "each batch at least once": (
         job(sources=topic("bounded: true"), sinks=each_batch("a", "delivery: at-least-once, ")),
