@@ -21,7 +21,7 @@ from tests.integration.runtime.test_published_batches import (
     published,
     publishing_job,
 )
-from tests.integration.runtime.test_published_tables import TABLES, found, table_job, wanted
+from tests.integration.runtime.test_published_tables import TABLES, found, options_in, table_job, wanted
 from tests.integration.sinks.databases import Database
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer
@@ -90,7 +90,7 @@ def play_published(seed: int, directory: Path, say: Callable[[str], None]) -> in
 def _job(broker: KafkaServer, database: Database, interval: str, parallelism: int) -> dict[str, Any]:
     """Return a job of five chains that publish each batch, two to topics and three to tables."""
     to_topics = publishing_job(broker, _TOPIC, interval=interval, bounded=True)
-    to_tables = table_job(broker, database, _TOPIC, interval)
+    to_tables = table_job(broker, _TOPIC, interval, options_in(database))
     for sink in to_tables["sinks"]:
         sink["name"] = f"table_{sink['name']}"
     parts = {part: [*to_topics[part], *to_tables[part]] for part in ("sources", "operators", "sinks")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,19 @@ STEPS = (
 )
 
 
-def table_job(broker: KafkaServer, database: Database, topic: str, interval: str, **fields: Any) -> dict[str, Any]:
-    """Return a job that writes rows, counts by minute, and the latest count of each key, each with its batch."""
+def table_job(
+    broker: KafkaServer,
+    topic: str,
+    interval: str,
+    options: Callable[[str], Mapping[str, str]],
+    kind: str = "postgresql",
+    **fields: Any,
+) -> dict[str, Any]:
+    """Return a job that writes rows, counts by minute, and the latest count of each key, each with its batch.
+
+    Args:
+        options: returns the options of the sink for a table.
+    """
     limit = {"maxOffsetsPerTrigger": 40, "startingOffsets": "earliest"}
     timed = {"watermark": {"column": "timestamp", "delay": "10s"}, "bounded": True}
     row = "from_json(CAST(value AS STRING), 'n BIGINT, k INT') AS row, timestamp"
@@ -63,9 +75,9 @@ def table_job(broker: KafkaServer, database: Database, topic: str, interval: str
         sinks=[
             jobs.sink(
                 f"of_{name}",
-                "postgresql",
+                kind,
                 name=name,
-                options={**database.options(name), **KEYS.get(name, {}), "password": "${env:SECRET}"},
+                options={**options(name), **KEYS.get(name, {})},
                 publish="batch",
             )
             for name in queries
@@ -76,6 +88,10 @@ def table_job(broker: KafkaServer, database: Database, topic: str, interval: str
         checkpointing={"interval": interval},
         **fields,
     )
+
+
+def options_in(database: Database) -> Callable[[str], Mapping[str, str]]:
+    return lambda table: {**database.options(table), "password": "${env:SECRET}"}
 
 
 def found(database: Database) -> dict[str, Counter[Any]]:
@@ -96,7 +112,7 @@ def test_killed_between_transaction_journal_and_checkpoint_each_row_is_in_its_ta
     for name, columns in TABLES.items():
         database.execute(f"CREATE TABLE {name} ({columns})")
     interval = "2s" if any("complete" in each for each in steps) else "1h"
-    file = write_job(tmp_path, table_job(kafka_server, database, topic, interval))
+    file = write_job(tmp_path, table_job(kafka_server, topic, interval, options_in(database)))
     environment = {**EXPERIMENT, **killer(tmp_path), "SECRET": database.server.password}
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for step in steps:
@@ -114,7 +130,7 @@ def test_rows_are_there_before_any_checkpoint_and_a_deleted_journal_stops_the_jo
     fill(kafka_server, topic)
     for name, columns in TABLES.items():
         database.execute(f"CREATE TABLE {name} ({columns})")
-    file = write_job(tmp_path, table_job(kafka_server, database, topic, "1h"))
+    file = write_job(tmp_path, table_job(kafka_server, topic, "1h", options_in(database)))
     environment = {**EXPERIMENT, "SECRET": database.server.password}
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         process = runs.start(environment=environment)
