@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from streamjob.ids import Key
 from streamjob.protocol.log.records import JobId, read
@@ -67,25 +68,33 @@ class JobProcess:
 
     def kill(self) -> None:
         """End everything at once, as a power cut would."""
-        while self._signal_all(signal.SIGKILL) or self._process.poll() is None:
-            time.sleep(0.01)
+        kill_session(self._process)
 
     def stop(self) -> None:
         """Stop everything where it stands, as a machine that sleeps."""
         # Twice: a child may have been started while the first round went on.
-        self._signal_all(signal.SIGSTOP)
-        self._signal_all(signal.SIGSTOP)
+        signal_session(self.pid, signal.SIGSTOP)
+        signal_session(self.pid, signal.SIGSTOP)
 
     def wake(self) -> None:
         """Let everything go on."""
-        self._signal_all(signal.SIGCONT)
+        signal_session(self.pid, signal.SIGCONT)
 
-    def _signal_all(self, number: signal.Signals) -> int:
-        members = members_of(self._process.pid)
-        for pid in members:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        return len(members)
+
+def kill_session(leader: subprocess.Popen[Any]) -> None:
+    """End a process and all of its session at once, as a power cut would; return when none of them is left."""
+    while signal_session(leader.pid, signal.SIGKILL) or leader.poll() is None:
+        time.sleep(0.01)
+
+
+def signal_session(leader: int, number: signal.Signals) -> int:
+    """Send a signal to the processes of a session; return how many there are."""
+    members = members_of(leader)
+    for pid in members:
+        # Hadoop starts processes of moments, such as chmod.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return len(members)
 
 
 def members_of(leader: int) -> list[int]:

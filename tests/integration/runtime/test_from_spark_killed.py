@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.architecture.documents import ROOT
 from tests.integration.runtime.graphs import SCHEMA, Row, add_rows, job, output, rows_of, source
-from tests.integration.runtime.processes import WITHIN, job_runs, members_of
+from tests.integration.runtime.processes import WITHIN, job_runs, kill_session
 from tests.integration.runtime.purchases import write_job
 from tests.jobs import sql
 
@@ -68,9 +66,7 @@ def program(directory: Path, *queries: str) -> Iterator[subprocess.Popen[bytes]]
     try:
         yield process
     finally:
-        for pid in members_of(process.pid):
-            os.kill(pid, signal.SIGKILL)
-        process.wait()
+        kill_session(process)
 
 
 def wait_for_commit(directory: Path, batch: int, process: subprocess.Popen[bytes], query: str = "") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.runtime.processes import members_of
+from tests.integration.runtime.processes import kill_session, members_of
 
 from streamjob_runtime.spark.gateway import java_of
 
@@ -164,8 +163,7 @@ def test_all_that_spark_and_its_python_processes_listen_on_is_loopback_also_with
         started.stdin.close()
         assert started.wait(60) == 0
     finally:
-        for process in members_of(started.pid):
-            os.kill(process, signal.SIGKILL)
+        kill_session(started)
 
     assert page in ports
     assert workers
