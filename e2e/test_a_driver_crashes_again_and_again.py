@@ -31,9 +31,9 @@ def test_a_job_that_crashes_fails_after_its_restarts_and_goes_on_with_another_sp
     assert condition(failed, "Ready")["status"] == "False"
     assert failed["jobStatus"]["attempt"] == 3
     assert failed["jobStatus"]["failures"] == 2
-    restarts = jobs.events(NAME, "DriverFailed")
+    restarts = jobs.wait_for_events(NAME, "DriverFailed", number=2)
     assert [text.rpartition("; ")[2] for text in restarts] == ["restart 1 in 0 s", "restart 2 in 4 s"]
-    assert len(jobs.events(NAME, "RestartsExhausted")) == 1
+    assert len(jobs.wait_for_events(NAME, "RestartsExhausted")) == 1
 
     jobs.namespace.write(visits(20, 40))
     jobs.change(NAME, job=checked_visits_job(NAME, sql="SELECT * FROM visits"))

@@ -26,7 +26,7 @@ def test_a_job_whose_driver_is_evicted_goes_on_from_its_last_checkpoint(jobs: St
 
     assert after["jobStatus"]["restarts"] >= 1
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
-    (event,) = jobs.events(NAME, "Evicted")
+    (event,) = jobs.wait_for_events(NAME, "Evicted")
     assert event.startswith(f"driver {driver} is evicted")
     assert event.endswith("restart 1 in 0 s")
     jobs.wait_for_whole_report(NAME, 40)

@@ -46,7 +46,7 @@ def test_a_driver_that_is_orphaned_publishes_on_and_is_taken_over(jobs: StreamJo
     pod = the_driver(jobs)
     assert pod["metadata"]["uid"] == started["uid"]
     assert [each["uid"] for each in pod["metadata"]["ownerReferences"]] == [owner["metadata"]["uid"]]
-    assert jobs.events(NAME, "Adopted") == [
+    assert jobs.wait_for_events(NAME, "Adopted") == [
         f"driver {started['name']}, which ran on without its StreamJob, is taken over"
     ]
     # It is the same driver in the same start: nothing was restored.

@@ -30,6 +30,6 @@ def test_a_job_whose_driver_was_killed_for_its_memory_says_so_and_goes_on(jobs: 
     after = jobs.wait_until_ready(NAME, attempt=2)
     assert after["jobStatus"]["restarts"] >= 1
     assert after["restoredFrom"]["id"] >= last_checkpoint(before)
-    (event,) = jobs.events(NAME, "OOMKilled")
+    (event,) = jobs.wait_for_events(NAME, "OOMKilled")
     assert event.endswith("restart 1 in 20 s")
     jobs.wait_for_whole_report(NAME, 40)

@@ -52,7 +52,7 @@ def test_the_status_names_the_volume_and_the_object_that_is_missing(
     assert f"{NAME}-driver-1" in message
     assert 'volume "keys"' in message
     assert missing in message
-    assert jobs.events(NAME, "FailedMount")
+    jobs.wait_for_events(NAME, "FailedMount")
 
 
 def test_the_status_names_the_init_container_whose_image_is_missing(jobs: StreamJobs) -> None:

@@ -79,8 +79,8 @@ def test_a_job_follows_its_load_with_its_driver_and_controller_killed_in_the_mid
     thing = jobs.namespace.get("StreamJob", NAME)
     assert thing is not None
     assert (thing["spec"]["parallelism"], thing["metadata"]["generation"]) == (1, 1)
-    assert jobs.events(NAME, "ScaledUp")
-    assert jobs.events(NAME, "ScaledDown")
+    jobs.wait_for_events(NAME, "ScaledUp")
+    jobs.wait_for_events(NAME, "ScaledDown")
     check_output(kafka, producer.written)
 
 
@@ -135,7 +135,7 @@ def test_a_job_follows_its_load_in_place_and_a_full_node_limits_it(
         spike(producer, jobs)
         controller.kill()
         controller.start_again()
-        jobs.wait(NAME, lambda _: jobs.events(NAME, "Resized"), what="driver with more processors")
+        jobs.wait_for_events(NAME, "Resized")
         assert processors(jobs) != slot
         scaling(jobs, lambda status: status.get("lagSeconds", 99) < 5, what="job that has caught up", within=600)
         producer.rate = 0
@@ -151,7 +151,7 @@ def test_a_job_follows_its_load_in_place_and_a_full_node_limits_it(
             )
             assert limited["state"] == "Limited"
             assert limited["limit"] in limited["reason"]
-            assert jobs.events(NAME, "ScalingLimited")
+            jobs.wait_for_events(NAME, "ScalingLimited")
         producer.rate = 0
     assert uids(jobs, "driver") == driver
     check_output(kafka, producer.written)

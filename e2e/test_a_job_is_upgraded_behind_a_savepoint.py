@@ -60,7 +60,7 @@ def test_a_running_job_is_left_alone_by_a_revision_that_cannot_start(jobs: Strea
             found = condition(refused, kind)
             assert (found["status"], found["reason"]) == (value, "PreflightFailed")
             assert said in found["message"]
-        assert any(said in each for each in jobs.events(NAME, "PreflightFailed"))
+        jobs.wait_for_events(NAME, "PreflightFailed", saying=said)
 
     jobs.change(NAME, job=job, image="localhost/no-such-image:1")
     waits = jobs.wait(

@@ -64,7 +64,7 @@ def test_runs_of_a_streamjob_continue_each_other_and_its_output_is_exact(jobs: S
     assert revisions[0] == revisions[1] != revisions[2]
     assert second["restoredFrom"]["kind"] == "checkpoint"
     assert jobs.report(NAME) == expected(40)
-    assert "a run begins: runNonce has changed" in jobs.events(NAME, "RunStarted")
+    jobs.wait_for_events(NAME, "RunStarted", saying="a run begins: runNonce has changed")
 
     jobs.change(NAME, suspend=True)
     suspended = jobs.wait_for_state(NAME, "SUSPENDED")

@@ -28,7 +28,7 @@ def test_a_job_whose_executor_is_killed_goes_on_and_its_output_is_exact(jobs: St
     after = wait_for_executors(jobs, 2, jobs.status(NAME))
 
     assert after["jobStatus"]["attempt"] == before["jobStatus"]["attempt"]
-    assert jobs.events(NAME, "ExecutorsLost")
+    jobs.wait_for_events(NAME, "ExecutorsLost")
     wait_for_numbers(jobs, seen)
 
 

@@ -76,7 +76,7 @@ def see_that_nothing_is_lost(jobs: StreamJobs) -> None:
 def test_an_upgrade_by_savepoint_falls_back_to_the_last_checkpoint_of_a_job_that_does_not_run(jobs: StreamJobs) -> None:
     correct(jobs, break_down(jobs, "savepoint"))
 
-    (told,) = jobs.events(NAME, "LastStateFallback")
+    (told,) = jobs.wait_for_events(NAME, "LastStateFallback")
     assert told.startswith("stops without a savepoint: ")
     see_that_nothing_is_lost(jobs)
 

@@ -30,7 +30,7 @@ def test_a_job_that_its_driver_has_given_up_fails_with_the_error_and_goes_on_onc
     assert (stalled["status"], stalled["reason"]) == ("True", "JobFailed")
     assert "a poisoned visit" in stalled["message"]
     assert failed["jobStatus"]["attempt"] == 1
-    (event,) = jobs.events(NAME, "JobFailed")
+    (event,) = jobs.wait_for_events(NAME, "JobFailed")
     assert "a poisoned visit" in event
 
     jobs.namespace.write(visits(20, 40))

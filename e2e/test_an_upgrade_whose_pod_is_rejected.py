@@ -71,7 +71,7 @@ def test_a_job_runs_on_while_the_cluster_rejects_its_next_pod_and_goes_on_once_t
     jobs.apply(NAME, restartNonce=1)
     wait_until_rejected(jobs, "exceeded quota: small")
     jobs.wait(NAME, lambda status: condition(status, "Stalled")["status"] == "True", what="Stalled", within=120)
-    assert any("exceeded quota: small" in each for each in jobs.events(NAME, "PodRejected"))
+    jobs.wait_for_events(NAME, "PodRejected", saying="exceeded quota: small")
 
     limit(jobs, "exact", pods="1")
     jobs.namespace.delete("ResourceQuota", "small")

@@ -26,7 +26,7 @@ def test_a_job_runs_on_until_the_savepoint_of_its_upgrade_has_a_place(jobs: Stre
     assert condition(put_off, "Ready")["status"] == "False"
     assert condition(put_off, "Running")["status"] == "True"
     assert put_off["lifecycleState"] == "STABLE"
-    assert jobs.events(NAME, "SavepointError") != []
+    jobs.wait_for_events(NAME, "SavepointError")
     jobs.namespace.write(visits(20, 30))
     later = jobs.wait_for_checkpoint(NAME, last_checkpoint(put_off) + 1)
     assert later["reconciliation"]["lastReconciledRevision"] == before["reconciliation"]["lastReconciledRevision"]

@@ -63,7 +63,7 @@ def test_an_upgrade_with_a_warm_successor_stands_still_for_less_time_and_its_out
         producer.rate = WORDS_PER_SECOND
 
         warm = upgrade(jobs, kafka, sparkConf={"spark.sql.session.timeZone": "UTC"})
-        assert jobs.events(NAME, "PreparingSuccessor")
+        jobs.wait_for_events(NAME, "PreparingSuccessor")
         assert not jobs.events(NAME, "SuccessorFailed")
         jobs.change(NAME, upgrade={"warmSuccessor": False})
         cold = upgrade(jobs, kafka, sparkConf={"spark.sql.session.timeZone": "Europe/Berlin"})
@@ -98,7 +98,7 @@ def test_a_successor_that_is_killed_costs_the_upgrade_nothing_but_its_speed(
         producer.rate = 0
 
     assert after["jobStatus"]["attempt"] == 3
-    assert jobs.events(NAME, "SuccessorFailed")
+    jobs.wait_for_events(NAME, "SuccessorFailed")
     check_output(kafka, producer.written)
 
 

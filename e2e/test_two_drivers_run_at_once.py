@@ -38,7 +38,7 @@ def test_a_driver_that_is_superseded_stops_and_its_job_waits_for_a_person(jobs: 
     stalled = condition(failed, "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "Superseded")
     assert condition(failed, "Ready")["status"] == "False"
-    assert len(jobs.events(NAME, "Superseded")) == 1
+    assert len(jobs.wait_for_events(NAME, "Superseded")) == 1
 
     # The other driver owns the log undisturbed.
     jobs.namespace.write(visits(20, 40))

@@ -215,6 +215,29 @@ class StreamJobs:
         ]
         return [str(event["message"]) for event in sorted(found, key=lambda event: str(event["firstTimestamp"]))]
 
+    def wait_for_events(
+        self, name: str, reason: str, *, number: int = 1, saying: str = "", within: float = _PATIENCE
+    ) -> list[str]:
+        """Wait until there are events of a StreamJob with a reason, and return what they say, the oldest first.
+
+        The controller records events after it has stored the status that they are about.
+
+        Args:
+            name: of the StreamJob.
+            reason: of the events.
+            number: how many there have to be at least.
+            saying: a part of what so many of them say.
+            within: seconds that it may take.
+        """
+        end = time.monotonic() + within
+        while True:
+            found = self.events(name, reason)
+            if sum(saying in each for each in found) >= number:
+                return found
+            wanted = f"{number} {reason}" + (f" with {saying!r}" if saying else "")
+            assert time.monotonic() < end, f"after {within:g} s the events of {name} are {found}, and not {wanted}"
+            time.sleep(0.5)
+
     def remove_all(self) -> None:
         """Delete all StreamJobs and wait until the controller has let them go."""
         names = [each["metadata"]["name"] for each in self.namespace.all("StreamJob")]
