@@ -270,10 +270,15 @@ class PublishesBatches(Protocol):
     batches, `commit` gets `published_marker` for each, and forgets their records.
     """
 
-    def journal(self) -> Sequence[JournalRecord]:
-        """Let no other process publish for the sink from here on; return the records that are not forgotten.
+    def take_journal(self) -> None:
+        """Let no other process publish for the sink from here on; called after `open`.
 
-        Called after `open`, and before anything is published.
+        Called again if another instance may have taken it since. If another process has, later calls fail.
+        """
+        ...
+
+    def journal(self) -> Sequence[JournalRecord]:
+        """Return the records that are not forgotten; called when the journal is taken, and nothing published yet.
 
         Raises:
             UnreadableRecord: a record is damaged, or of an unknown form.
@@ -285,7 +290,7 @@ class PublishesBatches(Protocol):
         ...
 
     def drop_journal(self) -> int:
-        """Delete all records, whatever they say; return their number. Otherwise as `journal`."""
+        """Delete all records, whatever they say; return their number. Called instead of `journal`."""
         ...
 
     def measure(self, batch: DataFrame) -> Measured:

@@ -89,8 +89,10 @@ class TargetSink:
                 self._target.committed.add(str(each))
                 self._target.rows += self._all_staged[str(each)]
 
-    def journal(self) -> Sequence[JournalRecord]:
+    def take_journal(self) -> None:
         self.take()
+
+    def journal(self) -> Sequence[JournalRecord]:
         return list(self._target.journal.values())
 
     def journal_id(self) -> str:
@@ -173,7 +175,7 @@ class Process:
             SINK, self._sink, self._epoch, publishes=self._publishes, most=MOST_IN_JOURNAL if self._publishes else 10**6
         )
         ledger, outputs = cast(Any, self._ledger()), cast(Any, SimpleNamespace(publishers={SINK: publisher}))
-        records = claim_journals(ledger, outputs)
+        claim_journals(ledger, outputs)
         yield
         if newest is not None:
             self._sink.commit(newest.id, newest.sinks[0].committables)
@@ -185,7 +187,6 @@ class Process:
             cast(Any, None),
             cast(Any, SimpleNamespace(manifest=newest, reference=None, fork=False)),
             LATEST,
-            records,
         )
         yield
         base = State() if newest is None else world.states[newest.id]

@@ -247,7 +247,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
                 if resolution.manifest is not None and not resolution.fork and not finished:
                     check_targets(resolution.manifest, self._graph()["sinks"], outputs.targets())
                 check_published(self._ledger, outputs, resolution, self._restore_from.snapshot)
-                records = claim_journals(self._ledger, outputs)
+                claim_journals(self._ledger, outputs)
                 recover_output(self._ledger, outputs, self._graph()["sinks"], surroundings, resolution)
             if finished:
                 return EpochOutcome(EpochEnd.FINISHED, "the job had finished before")
@@ -259,13 +259,7 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
                     "published since then stays published, and is published again."
                 )
             self._journals = recover_journals(
-                self._ledger,
-                outputs,
-                self._graph()["sinks"],
-                surroundings,
-                resolution,
-                self._restore_from.snapshot,
-                records,
+                self._ledger, outputs, self._graph()["sinks"], surroundings, resolution, self._restore_from.snapshot
             )
             return self._run_chains(outputs, resolution, max_parallelism)
         finally:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from streamjob.errors import CannotRestore
+from streamjob.errors import CannotRestore, StreamJobError
 from streamjob.ids import BatchId, CheckpointId, Key, OperatorUid
 from streamjob.job.model.spec import BATCH
 from streamjob.job.planning.plan import Plan
@@ -30,10 +31,6 @@ log = logging.getLogger("streamjob")
 _EXPERIMENTS, _EXPERIMENT = "STREAMJOB_EXPERIMENTS", "publish-batch"
 
 
-JournalRecords = Mapping[OperatorUid, Sequence[JournalRecord]]
-"""The records of journals, by sink."""
-
-
 @dataclass(frozen=True, slots=True)
 class Journals:
     """The records of published batches that continue a checkpoint, by sink.
@@ -44,7 +41,7 @@ class Journals:
         continued: whether each batch that is published from now on continues a checkpoint.
     """
 
-    records: JournalRecords
+    records: Mapping[OperatorUid, Sequence[JournalRecord]]
     checkpoint: CheckpointId | None
     continued: bool
 
@@ -123,8 +120,8 @@ class JournalGone(CannotRestore):
     """The journal of a sink was deleted, so that it is not known what was published behind a checkpoint."""
 
 
-def claim_journals(ledger: Ledger, outputs: Outputs) -> JournalRecords:
-    """Let no other process publish, and return all records; called before the newest completion is committed.
+def claim_journals(ledger: Ledger, outputs: Outputs) -> None:
+    """Let no other process publish; called before the newest completion is committed.
 
     A process that was suspended would fence off its successor, publish what that has published, and with a commit
     delete the records of batches with the same numbers.
@@ -133,11 +130,11 @@ def claim_journals(ledger: Ledger, outputs: Outputs) -> JournalRecords:
         Superseded: another process owns the log.
         StreamJobError: what the sinks raise.
     """
-    there = {uid: each for uid, each in outputs.publishers.items() if each.journal_id() is not None}
-    records = {uid: each.journal() for uid, each in there.items()}
+    there = [each for each in outputs.publishers.values() if each.journal_id() is not None]
+    for publisher in there:
+        publisher.take_journal()
     if there:
         ledger.verify()
-    return records
 
 
 def recover_journals(
@@ -147,14 +144,12 @@ def recover_journals(
     surroundings: SinkSurroundings,
     resolution: Resolution,
     wanted: str,
-    records: JournalRecords,
 ) -> Journals:
     """Return the journals of the sinks that publish each batch; called when the newest completion is committed.
 
     A start from a snapshot that a person named is the decision to publish again: the journals are emptied.
 
     Args:
-        records: those of `claim_journals`.
         sinks: the sinks in the job's graph.
         surroundings: for building sinks of the snapshot that the job has changed or removed.
         wanted: the snapshot that was asked for: `latest`, `none`, or a reference.
@@ -165,10 +160,17 @@ def recover_journals(
     """
     if resolution.manifest is not None:
         _recover_former_sinks(resolution.manifest, sinks, surroundings, check=wanted == LATEST)
-    if wanted != LATEST:
-        for uid in records:
-            _note_dropped(uid, outputs.publishers[uid].drop_journal())
-        records = dict.fromkeys(records, ())
+    # Former instances of changed sinks have been opened since, and may have taken the right to publish.
+    claim_journals(ledger, outputs)
+    records: dict[OperatorUid, Sequence[JournalRecord]] = {}
+    for uid, publisher in outputs.publishers.items():
+        if publisher.journal_id() is None:
+            continue
+        if wanted == LATEST:
+            records[uid] = publisher.journal()
+        else:
+            records[uid] = ()
+            _note_dropped(uid, publisher.drop_journal())
     states = () if resolution.manifest is None or wanted != LATEST else resolution.manifest.sinks
     known = {each.uid: each.journal for each in states if each.journal is not None}
     for uid, found in records.items():
@@ -214,19 +216,29 @@ def _recover_former_sinks(
         uid = sink["uid"]
         if uid not in journals or now.get(uid) == _but_publish(sink):
             continue
-        former = build_sink_from_graph(sink, surroundings)
+        what = f"the sink was {'changed' if uid in now else 'removed'}"
+        if check:
+            _check_former_sink(uid, build_sink_from_graph(sink, surroundings), journals[uid], manifest.id, what)
+            continue
         try:
-            if not isinstance(former, PublishesBatches):
-                continue
-            if not check:
-                _note_dropped(uid, former.drop_journal() if former.journal_id() is not None else 0)
-                continue
-            if former.journal_id() != journals[uid]:
-                raise _gone(uid, journals[uid], manifest.id)
-            if published := len(former.journal()):
-                raise _changed(uid, published, manifest.id, f"the sink was {'changed' if uid in now else 'removed'}")
-        finally:
-            former.close()
+            former = build_sink_from_graph(sink, surroundings)
+            with closing(former):
+                if isinstance(former, PublishesBatches) and former.journal_id() is not None:
+                    former.take_journal()
+                    _note_dropped(uid, former.drop_journal())
+        except StreamJobError as error:
+            log.warning("Sink %s: %s, and its journal cannot be emptied: %s", uid, what, error.what)
+
+
+def _check_former_sink(uid: OperatorUid, former: Sink, journal: str, checkpoint: CheckpointId, what: str) -> None:
+    with closing(former):
+        if not isinstance(former, PublishesBatches):
+            return
+        if former.journal_id() != journal:
+            raise _gone(uid, journal, checkpoint)
+        former.take_journal()
+        if published := len(former.journal()):
+            raise _changed(uid, published, checkpoint, what)
 
 
 def _but_publish(sink: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -96,9 +96,13 @@ class EncodingSink:
         """Stage the encoded rows; raises the errors of the other sink."""
         return self._inner.stage(self._readable(batch), batch_id)
 
+    def take_journal(self) -> None:
+        """Take the journal of the other sink; raises its errors."""
+        self._publishing.take_journal()
+
     def journal(self) -> Sequence[JournalRecord]:
-        """Return the journal of the other sink, if it can have one; raises its errors."""
-        return self._inner.journal() if isinstance(self._inner, PublishesBatches) else ()
+        """Return the journal of the other sink; raises its errors."""
+        return self._publishing.journal()
 
     def journal_id(self) -> str | None:
         """Return the id of the journal of the other sink; None if there is none."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.integration.runtime.processes import JobProcess, JobRuns, job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.jobs import job_file, sql
 from tests.servers.kafka import KafkaServer
+from tests.servers.s3 import S3Server
 
 from streamjob.errors import ExitCode
 from streamjob_runtime.sinks.kafka.commits import journal_topic
@@ -61,7 +63,13 @@ def expected(records: int = RECORDS) -> dict[str, Counter[Any]]:
 
 
 def publishing_job(
-    broker: KafkaServer, topic: str, *, interval: str = "1h", doubled: str = "row.n * 2", **fields: Any
+    broker: KafkaServer,
+    topic: str,
+    *,
+    interval: str = "1h",
+    doubled: str = "row.n * 2",
+    options: Mapping[str, str] | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Return a job that writes rows, and counts by minute, each to a topic and with each batch."""
     limit = {"maxOffsetsPerTrigger": BATCH, "startingOffsets": "earliest"}
@@ -85,7 +93,7 @@ def publishing_job(
                 of,
                 "kafka",
                 name=name,
-                options={"kafka.bootstrap.servers": broker.bootstrap, "topic": f"{topic}-{name}"},
+                options={"kafka.bootstrap.servers": broker.bootstrap, "topic": f"{topic}-{name}", **(options or {})},
                 publish="batch",
             )
             for of, name in (("numbers", "rows"), ("counts", "minutes"))
@@ -343,4 +351,38 @@ def test_a_row_that_fails_behind_published_batches_can_be_mended_when_they_have_
         write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
         mended = runs.start(environment=EXPERIMENT)
         assert mended.wait() == ExitCode.OK, mended.output()
+    assert published(kafka_server, topic) == expected()
+
+
+@pytest.mark.timeout(400)
+def test_rows_go_on_while_the_store_is_away_and_a_stop_covers_them_when_it_is_back(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topics(kafka_server, topic)
+    fill(kafka_server, topic, 0, 400)
+    with S3Server() as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        job = publishing_job(kafka_server, topic, interval="1s")
+        job["checkpointing"] |= {"timeout": "5s", "tolerableFailedCheckpoints": 1000}
+        file = write_job(tmp_path, job)
+        with job_runs(file, f"s3://{store.bucket}/{topic}", name_of(topic)) as runs:
+            process = runs.start(environment=EXPERIMENT)
+            wait_until_published(runs, kafka_server, topic, 400, process)
+            os.kill(store.pid, signal.SIGSTOP)
+            try:
+                fill(kafka_server, topic, 400, 400)
+                wait_until_published(runs, kafka_server, topic, 800, process)
+            finally:
+                os.kill(store.pid, signal.SIGCONT)
+            process.kill()
+            again = runs.start(environment=EXPERIMENT)
+            fill(kafka_server, topic, 800, 400)
+            wait_until_published(runs, kafka_server, topic, 1200, again)
+            again.send(signal.SIGTERM)
+            assert again.wait() == ExitCode.OK, again.output()
+            write_job(tmp_path, {**job, "sources": [{**each, "bounded": True} for each in job["sources"]]})
+            last = runs.start(environment=EXPERIMENT)
+            assert last.wait() == ExitCode.OK, last.output()
+            assert "run again" not in last.output()
     assert published(kafka_server, topic) == expected()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,8 +13,17 @@ from deltalake import DeltaTable
 from tests.integration.runtime.killing import killer
 from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import write_job
-from tests.integration.runtime.test_published_batches import EXPERIMENT, fill, name_of
-from tests.integration.runtime.test_published_tables import TABLES, table_job, wanted
+from tests.integration.runtime.test_published_batches import (
+    EXPERIMENT,
+    fill,
+    make_topics,
+    name_of,
+    published,
+    publishing_job,
+)
+from tests.integration.runtime.test_published_tables import TABLES, options_in, table_job, wanted
+from tests.integration.runtime.test_published_tables import found as found_in
+from tests.integration.sinks.databases import Database
 from tests.servers.kafka import KafkaServer
 
 from streamjob.errors import ExitCode
@@ -35,7 +45,11 @@ STEPS = (
 
 
 def found(directory: Path) -> Mapping[str, Counter[Any]]:
-    tables = {name: DeltaTable(str(directory / name)).to_pyarrow_table() for name in TABLES}
+    tables = {
+        name: DeltaTable(str(directory / name)).to_pyarrow_table()
+        for name in TABLES
+        if DeltaTable.is_deltatable(str(directory / name))
+    }
     return {
         name: Counter(tuple(row[each.split()[0]] for each in TABLES[name].split(", ")) for row in table.to_pylist())
         for name, table in tables.items()
@@ -59,3 +73,57 @@ def test_killed_between_transaction_journal_and_checkpoint_each_row_is_in_its_ta
         last = runs.start(environment=environment)
         assert last.wait() == ExitCode.OK, last.output()
     assert found(tmp_path) == wanted()
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["delta", "postgresql", "kafka"])
+def test_a_sink_whose_options_change_behind_a_stop_goes_on_at_once(
+    kafka_server: KafkaServer, database: Database, topic: str, tmp_path: Path, kind: str
+) -> None:
+    fill(kafka_server, topic)
+    make_topics(kafka_server, topic)
+    for name, columns in TABLES.items():
+        database.execute(f"CREATE TABLE {name} ({columns})")
+    seen, jobs = {
+        "delta": (
+            lambda: found(tmp_path),
+            lambda changed: table_job(
+                kafka_server,
+                topic,
+                "1h",
+                lambda table: {"path": str(tmp_path / table), **({"storage.timeout": "59s"} if changed else {})},
+                "delta",
+            ),
+        ),
+        "postgresql": (
+            lambda: found_in(database),
+            lambda changed: table_job(
+                kafka_server,
+                topic,
+                "1h",
+                lambda table: {
+                    name: f"{value}?connect_timeout=59" if name == "url" and changed else value
+                    for name, value in options_in(database)(table).items()
+                },
+            ),
+        ),
+        "kafka": (
+            lambda: published(kafka_server, topic),
+            lambda changed: publishing_job(
+                kafka_server, topic, bounded=True, options={"kafka.linger.ms": "7"} if changed else {}
+            ),
+        ),
+    }[kind]
+    file = write_job(tmp_path, jobs(False))
+    environment = {**EXPERIMENT, "SECRET": database.server.password}
+    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
+        process = runs.start(environment=environment)
+        runs.wait(lambda: seen().get("rows", Counter[Any]()).total() >= 200, "200 rows", process)
+        process.send(signal.SIGTERM)
+        assert process.wait() == ExitCode.OK, process.output()
+        write_job(tmp_path, jobs(True))
+        last = runs.start(environment=environment)
+        assert last.wait() == ExitCode.OK, last.output()
+        assert "restart" not in last.output().lower()
+    rows = seen()
+    assert rows == {name: each for name, each in wanted().items() if name in rows}

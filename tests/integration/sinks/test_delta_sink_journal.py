@@ -23,9 +23,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 UPSERT = {"mode": "upsert", "key": "id"}
 
 
-def opened(path: Path, epoch: int = 1, *, publishes: bool = True, **options: str) -> DeltaSink:
+def opened(
+    path: Path, epoch: int = 1, options: Mapping[str, str] | None = None, *, publishes: bool = True
+) -> DeltaSink:
     sink = DeltaSink("report", publishes_batches=publishes)
-    return by_hand.opened(sink, {"path": str(path), **options}, epoch)
+    return by_hand.opened(sink, {"path": str(path), **(options or {})}, epoch)
 
 
 def publish(sink: DeltaSink, rows: DataFrame, batch: int, *, always: bool = False) -> JournalRecord | None:
@@ -42,7 +44,16 @@ def covered(sink: DeltaSink, checkpoint: int, *batches: int) -> None:
 
 
 def batches(sink: DeltaSink) -> list[int]:
+    """Return the batches in the journal of a process that takes it."""
+    sink.take_journal()
     return sorted(each.batch for each in sink.journal())
+
+
+def clean_up(path: Path, most: int = -1) -> None:
+    """Remove versions from the log, which a checkpoint has: all but the last, or so many."""
+    DeltaTable(str(path)).create_checkpoint()
+    for file in sorted((path / "_delta_log").glob("*.json"))[:most]:
+        file.unlink()
 
 
 def ids(path: Path) -> list[int]:
@@ -54,7 +65,7 @@ def test_rows_and_their_record_are_there_at_once_until_a_checkpoint_covers_them(
     spark: SparkSession, tmp_path: Path, options: Mapping[str, str]
 ) -> None:
     path = tmp_path / "t"
-    sink = opened(path, **options)
+    sink = opened(path, 1, options)
     assert isinstance(sink, PublishesBatches)
     assert sink.journal_id() is None
     made = [publish(sink, spark.range(3 * n, 3 * n + 3), n) for n in range(4)]
@@ -63,7 +74,8 @@ def test_rows_and_their_record_are_there_at_once_until_a_checkpoint_covers_them(
 
     assert ids(path) == list(range(12))
     assert sink.journal_id() == sink.target_id()
-    second = opened(path, 2, **options)
+    second = opened(path, 2, options)
+    second.take_journal()
     found = {each.batch: each for each in second.journal()}
     assert {n: found[BatchId(n)] for n in range(4)} == dict(enumerate(made))
     assert [second.measure(spark.range(3 * n, 3 * n + 3)) for n in range(4)] == [
@@ -71,11 +83,11 @@ def test_rows_and_their_record_are_there_at_once_until_a_checkpoint_covers_them(
     ]
     covered(second, 7, 1, 2)
     assert (batches(second), second.journal_id()) == ([3, 5], sink.target_id())
-    assert opened(path, 3, **options).newest_published() == 7
+    assert opened(path, 3, options).newest_published() == 7
     covered(second, 8, 3, 5)
     assert batches(second) == []
     publish(second, spark.range(12, 13), 6)
-    assert batches(opened(path, 3, **options)) == [6]
+    assert batches(opened(path, 3, options)) == [6]
     assert ids(path) == list(range(13))
 
 
@@ -148,10 +160,7 @@ def test_a_log_without_the_versions_that_may_have_records_is_an_error(spark: Spa
     sink = opened(path)
     for number in range(4):
         publish(sink, spark.range(1), number)
-    DeltaTable(str(path)).create_checkpoint()
-    log = path / "_delta_log"
-    for number in range(3):
-        (log / f"{number:020}.json").unlink()
+    clean_up(path, most=3)
 
     with pytest.raises(JournalCut, match="the table's log begins with version 3"):
         opened(path, 2).journal()
@@ -160,11 +169,56 @@ def test_a_log_without_the_versions_that_may_have_records_is_an_error(spark: Spa
     assert batches(opened(path, 2)) == [3]
 
 
+def test_a_log_that_was_cleaned_up_is_no_error_if_no_record_counts_or_none_is_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    sink = opened(path)
+    publish(sink, spark.range(1), 0)
+    covered(sink, 1, 0)
+    clean_up(path)
+    assert batches(opened(path, 2)) == []
+
+    third = opened(path, 3)
+    third.take_journal()
+    publish(third, spark.range(1), 1)
+    clean_up(path)
+    fourth = opened(path, 4)
+    fourth.take_journal()
+    with pytest.raises(JournalCut):
+        fourth.journal()
+    assert fourth.drop_journal() == 1
+    assert batches(fourth) == []
+
+
+def test_a_process_that_slept_while_another_one_made_the_table_leaves_its_records(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    slow, quick = opened(path), opened(path, 2)
+    publish(quick, spark.range(1), 0)
+    slow.check_schema(spark.range(1).schema)
+
+    assert batches(opened(path, 3)) == [0]
+
+
+def test_a_process_behind_another_one_does_not_empty_its_journal(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    publish(opened(path), spark.range(1), 0)
+    slow, quick = opened(path, 2), opened(path, 3)
+    slow.take_journal()
+    assert batches(quick) == [0]
+
+    with pytest.raises(OthersPublish):
+        slow.drop_journal()
+    assert batches(quick) == [0]
+
+
 VALUES = [
     "cast(null AS string)", "double('NaN')", "-0.0D", "float('-Infinity')", "X'00FF'", "date'0001-01-01'",
     "timestamp'1883-11-18 12:03:57.123456'", "timestamp_ntz'2026-03-29 02:30:00.5'", "-9223372036854775808L - 0",
     "cast('99999999999999999999999999999999999999' AS decimal(38,0))", "array(1, null)", "map('a', map(1, null))",
-    "named_struct('a.b', map('x', 1), 'c', array())", "''", "'☃'",
+    "named_struct('a.b', map('x', 1), 'c', array())", "''", "'☃'", "map(X'FF', 1)", "array(array(1), array(2, 3))",
 ]  # fmt: skip
 
 
@@ -178,3 +232,18 @@ def test_each_value_has_the_hash_of_its_batch_when_it_runs_again(
     assert record.rows == 2
     assert sink.measure(rows.repartition(3)) == record
     assert sink.measure(rows.limit(1)) != record
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("null, 5", "5, null"),
+        ("array(array(1, 2), array(3))", "array(array(1), array(2, 3))"),
+        ("array(1, null)", "array(1)"),
+        ("map(1, 2)", "map(2, 1)"),
+        ("'a', 'b'", "'ab', ''"),
+    ],
+)
+def test_other_rows_have_another_hash(spark: SparkSession, tmp_path: Path, one: str, other: str) -> None:
+    sink = opened(tmp_path / "t")
+    assert sink.measure(spark.sql(f"SELECT {one}")) != sink.measure(spark.sql(f"SELECT {other}"))

@@ -39,6 +39,8 @@ class Target:
 
     def close(self) -> None: ...
 
+    def take_journal(self) -> None: ...
+
     def journal(self) -> Sequence[JournalRecord]:
         return self.records
 
@@ -139,10 +141,14 @@ def test_a_batch_that_runs_again_for_another_sink_only_waits_for_its_checkpoint(
     second.replay({BatchId(0): target.records[0]}, BatchId(1))
     stage(second, 0, "a")
 
-    assert stage(second, 1, "b").committable == {"names": ["b"]}
-    assert stage(second, 2, "c").published
+    # Nothing is published before that is committed: readers would see it too early.
+    staged = [stage(second, number, row).committable for number, row in ((1, "b"), (2, "c"))]
+    second.covered(staged[:1])
+    staged.append(stage(second, 3, "d").committable)
+    second.covered(staged)
+    assert stage(second, 4, "e").published
 
-    assert (target.rows, target.staged) == (["a", "c"], ["b"])
+    assert (target.rows, target.staged) == (["a", "e"], ["b", "c", "d"])
 
 
 def test_the_flush_at_the_end_of_input_waits_for_its_checkpoint() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,10 +71,15 @@ class BatchPublisher:
         self._last_again = NO_BATCH
         self._without_rows: dict[BatchId, BatchPlan] = {}
         self._uncovered: set[BatchId] = set()
+        self._staged: list[object] = []
         self._changed = threading.Condition()
 
+    def take_journal(self) -> None:
+        """Let no other process publish from here on. Raises the errors of the sink."""
+        self._publishing.take_journal()
+
     def journal(self) -> tuple[JournalRecord, ...]:
-        """Return the journal; no other process publishes from here on. Raises the errors of the sink."""
+        """Return the journal. Raises the errors of the sink."""
         return tuple(self._publishing.journal())
 
     def journal_id(self) -> str | None:
@@ -108,10 +113,11 @@ class BatchPublisher:
                 self._changed.wait(_LOOK_SECONDS)
                 ask()
 
-    def covered(self, committables: Iterable[object]) -> None:
-        """Note that a checkpoint covers batches, and that the sink has forgotten their records."""
+    def covered(self, committables: Sequence[object]) -> None:
+        """Note that the sink has committed a checkpoint, and has forgotten the records of its batches."""
         batches = {batch for each in committables if (batch := published_batch(each)) is not None}
         with self._changed:
+            self._staged = [each for each in self._staged if each not in committables]
             self._uncovered -= batches
             self._changed.notify_all()
 
@@ -138,11 +144,12 @@ class BatchPublisher:
             return self._compared(rows, batch, Measured(record.rows, record.hash))
         if batch < max(self._published, default=NO_BATCH):
             return self._compared(rows, batch, Measured(0, 0))
-        if batch <= self._last_again:
-            # A snapshot that stops the job waits for it, so it must not wait for the end of that snapshot.
-            return self._sink.stage(rows, batch)
-        if not self.publishes or (plan := plan_of(batch)).watermark_ms >= END_OF_TIME_MS:
-            return self._sink.stage(rows, batch)
+        # A snapshot that stops the job waits for each that runs again, so these must not wait for its end. And nothing
+        # is published before what was staged is committed.
+        if batch <= self._last_again or self._staged or not self.publishes:
+            return self._stage(rows, batch)
+        if (plan := plan_of(batch)).watermark_ms >= END_OF_TIME_MS:
+            return self._stage(rows, batch)
         plans = {**self._without_rows, batch: plan}
 
         def record_of(found: Measured) -> JournalRecord:
@@ -158,6 +165,13 @@ class BatchPublisher:
         with self._changed:
             self._uncovered.add(batch)
         return Staged(published_marker(batch), made.rows, published=True)
+
+    def _stage(self, rows: DataFrame, batch: BatchId) -> Staged:
+        staged = self._sink.stage(rows, batch)
+        if self.publishes and staged.committable is not None:
+            with self._changed:
+                self._staged.append(staged.committable)
+        return staged
 
     def _compared(self, rows: DataFrame, batch: BatchId, was: Measured) -> Staged:
         found = self._publishing.measure(rows)

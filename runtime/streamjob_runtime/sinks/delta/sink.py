@@ -24,7 +24,7 @@ from deltalake.exceptions import CommitFailedError
 from pyarrow import fs
 from pydantic import JsonValue
 
-from streamjob.errors import StreamJobError, refuse
+from streamjob.errors import CannotRestore, StreamJobError, refuse
 from streamjob.ids import BatchId, CheckpointId
 from streamjob.job.connectors.changes import CHANGE_TYPE
 from streamjob.job.connectors.delta import parse_options
@@ -50,7 +50,7 @@ from streamjob_runtime.sinks.delta.datafiles import (
     remove_files,
     sha256_at,
 )
-from streamjob_runtime.sinks.delta.journal import Journal
+from streamjob_runtime.sinks.delta.journal import NOTHING, Journal, Note
 from streamjob_runtime.sinks.delta.merging import merge
 from streamjob_runtime.sinks.delta.refusals import refusals, traits_of
 from streamjob_runtime.sinks.delta.rescuing import write_rows
@@ -163,7 +163,7 @@ class DeltaSink:
                 new = Schema.from_json(json.dumps(columns))
             self._take(self._storage.create(new, self._partition_by))
             if self._publishes_batches:
-                self._claim(lambda table: self._journal.emptied())
+                self.take_journal()
             self._try_to_write()
             self._check(schema)
 
@@ -211,22 +211,22 @@ class DeltaSink:
         )
         return staged, sum(file.rows for file in files + changes)
 
+    def take_journal(self) -> None:
+        """Let no other process publish from here on. Raises CommitContended, DeltaUnreachable, UnusableTable."""
+        self._write("the journal", lambda table: self._note(table, self._journal.taking(table)))
+        self._journal.taken()
+
     def journal(self) -> Sequence[JournalRecord]:
-        """Let no other process publish from here on; return the records of batches that no checkpoint covers.
+        """Return the records of batches that no checkpoint covers.
 
         Raises:
             UnreadableRecord: a record is damaged, or of an unknown form.
             JournalCut: versions of the table that may have records are gone.
-            CommitContended, DeltaUnreachable, UnusableTable: see `commit`.
+            DeltaUnreachable, UnusableTable: see `open`.
         """
-        found: list[JournalRecord] = []
-
-        def notes(table: DeltaTable) -> Mapping[str, str]:
-            found[:] = self._journal.records(table)
-            return {} if found else self._journal.emptied()
-
-        self._claim(notes)
-        return found
+        table = self._due_table("the journal", ())
+        with self._storage.explaining("has a log that cannot be read"):
+            return self._journal.records(table)
 
     def journal_id(self) -> str | None:
         """Return the table's id, if its log is a journal, or is to be one."""
@@ -235,20 +235,25 @@ class DeltaSink:
         return self._table_id
 
     def drop_journal(self) -> int:
-        """Let all records count no more; return their number. Raises as `journal`."""
-        dropped = len(self.journal())
-        self._claim(lambda table: self._journal.emptied())
-        return dropped
+        """Let no record count any more; return their number, or if they cannot be read the most that there may be.
 
-    def _claim(self, notes: Callable[[DeltaTable], Mapping[str, str]]) -> None:
-        """Let no other process publish, in a version of its own; `notes` are made of the version before."""
+        Raises OthersPublish, and the errors of `commit`.
+        """
+        try:
+            dropped = len(self.journal())
+        except CannotRestore:
+            dropped = self._journal.most(self._due_table("the journal", ()))
 
         def write(table: DeltaTable) -> None:
-            properties = commit_properties((), self._journal.publisher, {**self._notes(), **notes(table)})
-            add(table, (), properties)
+            self._journal.check_owner(table)
+            self._note(table, self._journal.emptying())
 
         self._write("the journal", write)
-        self._journal.taken()
+        return dropped
+
+    def _note(self, table: DeltaTable, note: Note) -> None:
+        """Make a version of the table that has no rows."""
+        add(table, (), commit_properties((), note.numbers, {**self._notes(), **note.texts}))
 
     def measure(self, batch: DataFrame) -> Measured:
         """Compute a batch, in one Spark action; return the number of its rows and their hash."""
@@ -268,8 +273,8 @@ class DeltaSink:
         if staged is None and not always:
             return None
         made = record(measured())
-        what, notes = f"batch {made.batch}", {"batch-id": str(made.batch), **self._journal.recorded(made)}
-        self._commit([] if staged is None else [staged], what, notes, None)
+        batches = [] if staged is None else [staged]
+        self._commit(batches, f"batch {made.batch}", {"batch-id": str(made.batch)}, None, self._journal.recording(made))
         return made
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[JsonValue]) -> None:
@@ -284,8 +289,9 @@ class DeltaSink:
         """
         if committables:
             published = [batch for each in committables if (batch := published_batch(each)) is not None]
-            notes = {"checkpoint": str(checkpoint), **self._journal.forgotten(published)}
-            self._commit(self._staged_in(committables), f"checkpoint {checkpoint}", notes, checkpoint)
+            batches, forgetting = self._staged_in(committables), self._journal.forgetting(published)
+            notes = {"checkpoint": str(checkpoint)}
+            self._commit(batches, f"checkpoint {checkpoint}", notes, checkpoint, forgetting)
 
     def rescue(self, checkpoint: CheckpointId, committables: Sequence[JsonValue], target: Path) -> int:
         """Write staged rows to a file, each as one JSON object.
@@ -407,7 +413,12 @@ class DeltaSink:
         )
 
     def _commit(
-        self, batches: Sequence[StagedBatch], what: str, notes: Mapping[str, str], checkpoint: CheckpointId | None
+        self,
+        batches: Sequence[StagedBatch],
+        what: str,
+        notes: Mapping[str, str],
+        checkpoint: CheckpointId | None,
+        note: Note = NOTHING,
     ) -> None:
         """Commit until the table's log records that the batches are committed.
 
@@ -416,6 +427,7 @@ class DeltaSink:
             what: their name in messages.
             notes: describe the commit in the table's history.
             checkpoint: the checkpoint that covers the batches; None if none does.
+            note: what the journal is told in the same version.
         """
         # Without a checkpoint, they were written a moment ago.
         checked = checkpoint is None
@@ -432,7 +444,7 @@ class DeltaSink:
                 self._check_content(what, due)
             checked = True
             numbers = {} if checkpoint is None else of_checkpoint(self._identity, checkpoint)
-            properties = commit_properties(due, numbers, {**self._notes(), **notes})
+            properties = commit_properties(due, {**numbers, **note.numbers}, {**self._notes(), **notes, **note.texts})
             if self._options.key and due:
                 changes = read_changes((batch.changes for batch in due), self._files())
                 merge(table, changes, self._options.key, properties, f"{self._label}: table {table.table_uri}")

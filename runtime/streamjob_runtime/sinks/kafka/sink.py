@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -192,14 +192,24 @@ class KafkaSink:
         committable = _StagedBatch(names=staged.names, rows=staged.rows)
         return Staged(committable.model_dump(mode="json"), committable.rows)
 
+    def take_journal(self) -> None:
+        """Fence off other producers. Raises KafkaUnreachable, KafkaRefuses: the brokers cannot be asked."""
+        with self._transactions:
+            if self._keeps_producer:
+                # An instance of the sink as it was before may have fenced it off.
+                self._keeps_producer = False
+                self._disconnect()
+            self._connected()
+            self._keeps_producer = True
+
     def journal(self) -> Sequence[JournalRecord]:
-        """Fence off other producers, and return the records of batches that no checkpoint covers.
+        """Return the records of batches that no checkpoint covers.
 
         Raises:
             UnreadableRecord: a record is damaged, or of an unknown form.
             KafkaUnreachable, KafkaRefuses: the brokers cannot be asked.
         """
-        return [read_journal_record(text, self._label) for text in self._journal().values()]
+        return [read_journal_record(text, self._label) for text in self._kafka.all_of(self._journal_topic).values()]
 
     def journal_id(self) -> str | None:
         """Return the id of the journal's topic, as of `open`; its name if the brokers have no ids."""
@@ -207,7 +217,7 @@ class KafkaSink:
 
     def drop_journal(self) -> int:
         """Delete all records of the journal; return their number. Raises the errors of `commit`."""
-        records = self._journal()
+        records = self._kafka.all_of(self._journal_topic)
         if records:
             with self._transaction("empty its journal") as (producer, doing):
                 for key in records:
@@ -363,15 +373,6 @@ class KafkaSink:
     def _note(self, producer: Producer, record: CommitRecord, doing: str) -> None:
         where = self._options.commits_topic, partition_of(self._identity, self._partitions)
         producer.record(*where, self._identity, record.model_dump_json(), doing)
-
-    def _journal(self) -> Mapping[str, str]:
-        """Fence off other producers, and return the records of the journal by their keys."""
-        if self._journal_id is None:
-            return {}
-        with self._transactions:
-            self._connected()
-            self._keeps_producer = True
-            return self._kafka.all_of(self._journal_topic)
 
     def _refusal(self, staged: StagedParts) -> tuple[str, str] | None:
         """Return why rows could be staged and never published, as far as the brokers can tell now, and a fix."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -180,33 +180,34 @@ class PostgresqlSink:
         )
         return staged, rows
 
+    def take_journal(self) -> None:
+        """Let no other process publish from here on. Raises the errors of `open`."""
+        with self._server.transaction() as connection:
+            self._lock(connection)
+            self._journal.take(connection)
+
     def journal(self) -> Sequence[JournalRecord]:
-        """Let no other process publish from here on; return the records of batches that no checkpoint covers.
+        """Return the records of batches that no checkpoint covers.
 
         Raises:
             UnreadableRecord: a record is damaged, or of an unknown form.
             DatabaseUnreachable, DatabaseRefuses: see `open`.
         """
-        return [read_journal_record(text, self._label) for text in self._taken().values()]
+        with self._server.transaction() as connection:
+            records = self._journal.records(connection)
+        return [read_journal_record(text, self._label) for text in records.values()]
 
     def journal_id(self) -> str | None:
         """Return the id of the journal, as of `open`; None if there is none."""
         return self._journal_id
 
     def drop_journal(self) -> int:
-        """Delete all records of the journal; return their number. Raises the errors of `open`."""
-        records = self._taken()
-        with self._server.transaction() as connection:
-            self._journal.forget(connection, list(records))
-        return len(records)
-
-    def _taken(self) -> Mapping[BatchId, str]:
-        if self._journal_id is None:
-            return {}
+        """Delete all records of the journal; return their number. Raises OthersPublish, and the errors of `open`."""
         with self._server.transaction() as connection:
             self._lock(connection)
-            self._journal.take(connection)
-            return self._journal.records(connection)
+            records = self._journal.records(connection)
+            self._journal.forget(connection, list(records))
+        return len(records)
 
     def measure(self, batch: DataFrame) -> Measured:
         """Compute a batch, in one Spark action; return the number of its rows and their hash. Raises as `stage`."""

@@ -19,7 +19,7 @@ def observed(rows: DataFrame) -> tuple[DataFrame, Callable[[], Measured]]:
     from pyspark.sql import functions as f
 
     observation = Observation()
-    each = [_hashable(f.col(quoted(field.name)), field.dataType) for field in rows.schema.fields]
+    each = [part for one in rows.schema.fields for part in _hashable(f.col(quoted(one.name)), one.dataType)]
     # The sum of numbers of 64 bits has no room in one.
     total = f.sum(f.xxhash64(*each).cast("decimal(20,0)"))
 
@@ -37,8 +37,7 @@ def measure(rows: DataFrame) -> Measured:
     return measured()
 
 
-def _hashable(column: Column, of: DataType) -> Column:
-    from pyspark.sql import functions as f
-
-    # Spark hashes no maps.
-    return f.to_json(f.struct(column)) if "map<" in of.simpleString() else column
+def _hashable(column: Column, of: DataType) -> tuple[Column, Column]:
+    """Return what to hash of a column: Spark hashes no maps, and passes over NULLs and the ends of arrays."""
+    whole = column.cast("string") if of.simpleString().startswith(("array", "map", "struct")) else column
+    return whole, column.isNull()
