@@ -84,44 +84,32 @@ def test_a_sink_whose_options_change_behind_a_stop_goes_on_at_once(
     make_topics(kafka_server, topic)
     for name, columns in TABLES.items():
         database.execute(f"CREATE TABLE {name} ({columns})")
-    seen, jobs = {
-        "delta": (
-            lambda: found(tmp_path),
-            lambda changed: table_job(
-                kafka_server,
-                topic,
-                "1h",
-                lambda table: {"path": str(tmp_path / table), **({"storage.timeout": "59s"} if changed else {})},
-                "delta",
-            ),
-        ),
-        "postgresql": (
-            lambda: found_in(database),
-            lambda changed: table_job(
-                kafka_server,
-                topic,
-                "1h",
-                lambda table: {
-                    name: f"{value}?connect_timeout=59" if name == "url" and changed else value
-                    for name, value in options_in(database)(table).items()
-                },
-            ),
-        ),
-        "kafka": (
-            lambda: published(kafka_server, topic),
-            lambda changed: publishing_job(
-                kafka_server, topic, bounded=True, options={"kafka.linger.ms": "7"} if changed else {}
-            ),
-        ),
-    }[kind]
-    file = write_job(tmp_path, jobs(False))
+
+    def to_table(table: str, changed: bool) -> Mapping[str, str]:
+        if kind == "delta":
+            return {"path": str(tmp_path / table), **({"storage.timeout": "59s"} if changed else {})}
+        options = options_in(database)(table)
+        return {**options, "url": f"{options['url']}?connect_timeout=59"} if changed else options
+
+    def job(changed: bool = False) -> dict[str, Any]:
+        if kind == "kafka":
+            more = {"kafka.linger.ms": "7"} if changed else {}
+            return publishing_job(kafka_server, topic, bounded=True, options=more)
+        return table_job(kafka_server, topic, "1h", lambda table: to_table(table, changed), kind)
+
+    def seen() -> Mapping[str, Counter[Any]]:
+        if kind == "kafka":
+            return published(kafka_server, topic)
+        return found(tmp_path) if kind == "delta" else found_in(database)
+
+    file = write_job(tmp_path, job())
     environment = {**EXPERIMENT, "SECRET": database.server.password}
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         process = runs.start(environment=environment)
         runs.wait(lambda: seen().get("rows", Counter[Any]()).total() >= 200, "200 rows", process)
         process.send(signal.SIGTERM)
         assert process.wait() == ExitCode.OK, process.output()
-        write_job(tmp_path, jobs(True))
+        write_job(tmp_path, job(changed=True))
         last = runs.start(environment=environment)
         assert last.wait() == ExitCode.OK, last.output()
         assert "restart" not in last.output().lower()
