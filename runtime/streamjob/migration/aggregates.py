@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from streamjob.comparison.state_forms import arguments, content, in_one_case
-from streamjob.migration.by_name import Fitted, in_force
+from streamjob.migration.by_name import Draft, in_force, paired
 from streamjob.migration.state import NotCarried
 from streamjob.migration.widening import DECIMAL, cast, widens
 from streamjob.snapshot.state_form import AggregateForm
@@ -39,59 +40,49 @@ def places(forms: Sequence[AggregateForm]) -> list[int]:
 
 
 def match_aggregates(
-    before: Sequence[AggregateForm],
-    after: Sequence[AggregateForm],
-    renames: Mapping[str, str],
-    behind: int = 0,
-) -> Fitted:
+    draft: Draft, before: Sequence[AggregateForm], after: Sequence[AggregateForm], behind: int = 0
+) -> list[str]:
     """Return how the buffers of an operator's aggregates follow, over `value.vn` and `initial.in`.
 
     Args:
-        renames: the present name of a column by its former one.
         behind: the number of columns that the former value has before the buffers.
 
     Raises:
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
-    found, names = Fitted(), {name.lower(): now.lower() for name, now in renames.items()}
+    names = {name.lower(): now.lower() for name, now in draft.renames.items()}
     renames = in_force(names, _words(before), _words(after))
-    former = _Former(before, renames, behind)
-    free = dict(enumerate(before))
-    taken: dict[int, int] = {}
-    for place, each in enumerate(after):
-        same = next((number for number, had in free.items() if _is_same(had, each, renames)), None)
-        if same is not None:
-            taken[place] = same
-            del free[same]
+    former, expressions = _Former(before, renames, behind), []
+    taken = paired(before, after, partial(_is_same, renames))
+    free = {number: each for number, each in enumerate(before) if number not in taken.values()}
     for place, each in enumerate(after):
         if (number := taken.get(place)) is not None:
             had = before[number]
             types = enumerate(zip(buffer_types(had), buffer_types(each), strict=True))
-            found.expressions += [cast(former.column(number, at), was, now) for at, (was, now) in types]
+            expressions += [cast(former.column(number, at), was, now) for at, (was, now) in types]
             if had.sql != each.sql:
-                found.said.append(f"its {each.sql} continues from {had.sql}")
+                draft.said.append(f"its {each.sql} continues from {had.sql}")
             if had.buffer != each.buffer:
-                found.said.append(f"the state of its {each.sql} is widened")
+                draft.said.append(f"the state of its {each.sql} is widened")
             continue
         if (derived := former.derived(each)) is not None:
-            expressions, sources = derived
-            found.expressions += expressions
-            found.said.append(f"its {each.sql} is computed from {' and '.join(before[at].sql for at in sources)}")
+            buffer, sources = derived
+            expressions += buffer
+            draft.said.append(f"its {each.sql} is computed from {' and '.join(before[at].sql for at in sources)}")
             free = {number: had for number, had in free.items() if number not in sources}
             continue
         _check_new(place, each, before, after, free)
-        begins = len(found.expressions)
-        found.expressions += [f"initial.i{at}" for at in range(begins, begins + len(buffer_types(each)))]
-        found.gaps.append(
+        expressions += [f"initial.i{len(expressions) + at}" for at in range(len(buffer_types(each)))]
+        draft.gaps.append(
             f"its {each.sql} begins empty in groups that are open, and covers only the rows from here on in them"
         )
-    found.said += [f"the state of its {each.sql} is dropped" for each in free.values()]
+    draft.said += [f"the state of its {each.sql} is dropped" for each in free.values()]
     if [*taken.values()] != sorted(taken.values()):
-        found.said.append("its aggregates are put into their new order")
-    return found
+        draft.said.append("its aggregates are put into their new order")
+    return expressions
 
 
-def _is_same(before: AggregateForm, after: AggregateForm, renames: Mapping[str, str]) -> bool:
+def _is_same(renames: Mapping[str, str], before: AggregateForm, after: AggregateForm) -> bool:
     if before.function != after.function or not _is_of_the_same(before, after, renames):
         return False
     if before.opaque:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 
 from pydantic import JsonValue
 
 from streamjob.comparison.state_forms import differences
 from streamjob.migration.aggregates import is_same_expression
-from streamjob.migration.by_name import Columns, Fitted, fit, matched
+from streamjob.migration.by_name import Columns, Draft, matched, paired
 from streamjob.migration.state import EQUALS, Column, Family, FamilyMigration, KeptState, Migration, NotCarried
 from streamjob.migration.variables import WITH_VARIABLES, Variable, is_of_timers, variables_of
-from streamjob.migration.widening import cast, rounded_keys, widens
 from streamjob.snapshot.state_form import StateForm
 
 _ON = "on"
@@ -29,37 +28,6 @@ def continues(before: KeptState, after: KeptState) -> bool:
     return set(before.families) == set(after.families)
 
 
-@dataclass
-class Tables:
-    """The tables of the new state, and what is said of them, each sentence once."""
-
-    renames: Mapping[str, str]
-    families: list[FamilyMigration] = field(default_factory=list)
-    said: dict[str, None] = field(default_factory=dict)
-    gaps: dict[str, None] = field(default_factory=dict)
-
-    def fit(self, what: str, target: Family, source: Family, may: Columns) -> None:
-        """Add a table whose columns follow by their names; `what` has those of its values."""
-        key = self.key(target, source)
-        self.add(target, source, key, fit(what, source.value, target.value, "value.v{}", self.renames, may))
-
-    def key(self, target: Family, source: Family) -> Fitted:
-        """Return how the columns of its key follow by their names."""
-        return fit("its key", source.key, target.key, "key.k{}", self.renames, Columns.SAME)
-
-    def add(self, target: Family, source: Family, key: Fitted, value: Fitted, merged: tuple[str, ...] = ()) -> None:
-        """Add a table; `merged` is that of its `FamilyMigration`."""
-        expressions = tuple(key.expressions), tuple(value.expressions)
-        self.families.append(FamilyMigration(target, source, *expressions, merged))
-        for each in (key, value):
-            self.said |= dict.fromkeys(each.said)
-            self.gaps |= dict.fromkeys(each.gaps)
-
-    def migration(self) -> Migration:
-        """Return the migration that has all of them."""
-        return Migration(tuple(self.families), tuple(self.said), tuple(self.gaps))
-
-
 def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
     """Return how the four tables of a join of streams follow: for each side the rows, and how many each key has.
 
@@ -73,15 +41,15 @@ def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Mig
     for reason in differences(*(each.model_copy(update={"parameters": _without_keys(each)}) for each in (was, now))):
         raise NotCarried(reason)
     places = _places_of_keys(was, now, renames)
-    former, tables = {(each.store, each.name): each for each in before.families}, Tables(renames)
+    former, draft = {(each.store, each.name): each for each in before.families}, Draft(renames)
     for target in after.families:
         source = former.get((target.store, target.name))
         if source is None:
             raise NotCarried(f"it has no state of the kind {target.store!r}")
         side = f"the rows of its {target.store.partition('-')[0]} side"
-        key = _key_of_join(source, target, places)
-        tables.add(target, source, key, fit(side, source.value, target.value, "value.v{}", renames, Columns.FEWER))
-    return tables.migration()
+        key = _key_of_join(draft, source, target, places)
+        draft.add(target, source, key, draft.value(side, source.value, target.value, Columns.FEWER))
+    return draft.migration()
 
 
 def _without_keys(form: StateForm) -> dict[str, JsonValue]:
@@ -93,17 +61,13 @@ def _places_of_keys(was: StateForm, now: StateForm, renames: Mapping[str, str]) 
     former, present = was.parameters.get(_ON), now.parameters.get(_ON)
     if not isinstance(former, list) or not isinstance(present, list):
         return []
-    free, places = dict(enumerate(map(str, former))), []
-    for each in map(str, present):
-        place = next((number for number, had in free.items() if _is_same(had, each, renames)), None)
-        if place is None or len(former) != len(present):
-            raise NotCarried(f"its key was {former}, and is {present}")
-        places.append(place)
-        del free[place]
-    return places
+    places = paired([str(each) for each in former], [str(each) for each in present], partial(_is_same, renames))
+    if not len(former) == len(present) == len(places):
+        raise NotCarried(f"its key was {former}, and is {present}")
+    return list(places.values())
 
 
-def _is_same(former: str, present: str, renames: Mapping[str, str]) -> bool:
+def _is_same(renames: Mapping[str, str], former: str, present: str) -> bool:
     """Return whether two pairs of equal columns are the same; a column may have another name on one side only."""
     was, now = former.split(EQUALS), present.split(EQUALS)
     return len(was) == len(now) and all(
@@ -112,22 +76,15 @@ def _is_same(former: str, present: str, renames: Mapping[str, str]) -> bool:
     )
 
 
-def _key_of_join(source: Family, target: Family, places: list[int]) -> Fitted:
+def _key_of_join(draft: Draft, source: Family, target: Family, places: list[int]) -> list[str]:
     # Behind the key itself, the store of rows has their number.
     former = [*places, *range(len(places), len(source.key))]
     if len(former) != len(target.key):
         raise NotCarried(f"its key had {len(source.key)} columns, and has {len(target.key)}")
-    found = Fitted()
-    for place, column in zip(former, target.key, strict=True):
-        had = source.key[place].type
-        if not widens(had, column.type):
-            raise NotCarried(f"its key was of type {had}, and is of type {column.type}")
-        if had != column.type:
-            found.said.append(f"its key of type {had} becomes {column.type}")
-        if (had, column.type) == ("float", "double"):
-            found.gaps.append(rounded_keys("its key"))
-        found.expressions.append(cast(f"key.k{place}", had, column.type))
-    return found
+    return [
+        draft.widened("its key", f"key.k{place}", source.key[place].type, column.type, of_key=True)
+        for place, column in zip(former, target.key, strict=True)
+    ]
 
 
 def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Migration:
@@ -140,17 +97,17 @@ def group_state(before: KeptState, after: KeptState, renames: Mapping[str, str])
     if was != now and _NO_TIMEOUT not in (was, now):
         raise NotCarried(f"its timeout was {was}, and is {now}: the times are those of another clock")
     (source,), (target,) = before.families, after.families
-    tables = Tables(renames)
-    key = tables.key(target, source)
-    value = fit("its state", _timeless(source), _timeless(target), "value.v{}", renames, Columns.OTHERS)
+    draft = Draft(renames)
+    key = draft.key(target, source)
+    value = draft.value("its state", _timeless(source), _timeless(target), Columns.OTHERS)
     if len(_timeless(target)) < len(target.value):
         kept = len(_timeless(source)) < len(source.value)
-        value.expressions.append("value.v1" if kept else "-1L")
+        value.append("value.v1" if kept else "-1L")
     if was != now:
         what = "timeouts that are set are dropped" if now == _NO_TIMEOUT else "none is set in the state that is there"
-        value.said.append(f"its timeout was {was}, and is {now}: {what}")
-    tables.add(target, source, key, value)
-    return tables.migration()
+        draft.said.append(f"its timeout was {was}, and is {now}: {what}")
+    draft.add(target, source, key, value)
+    return draft.migration()
 
 
 def _timeless(family: Family) -> tuple[Column, ...]:
@@ -180,31 +137,30 @@ def variables(before: KeptState, after: KeptState, renames: Mapping[str, str]) -
                 f"its variable {lost.name!r} is gone, and {new.name!r} of its form is there: whether it is the same "
                 "under another name, only you know"
             )
-    tables = Tables(renames)
+    draft = Draft(renames)
     for name, variable in now.items():
-        if name not in former:
-            tables.families += [FamilyMigration(each, None) for each in variable.families.values()]
-            tables.gaps[f"its variable {name!r} is new, and has no value in the state that is there"] = None
+        if name in former:
+            _fit_variable(was[former[name]], variable, draft)
             continue
-        _fit_variable(was[former[name]], variable, tables)
-    for each in gone:
-        tables.said[f"its variable {each.name!r} is dropped"] = None
+        draft.families += [FamilyMigration(each, None) for each in variable.families.values()]
+        draft.gaps.append(f"its variable {name!r} is new, and has no value in the state that is there")
+    draft.said += [f"its variable {each.name!r} is dropped" for each in gone]
     for family in after.families:
         if (had := timers.get(family.name)) is not None:
-            tables.fit("its timers", family, had, Columns.SAME)
+            draft.fit("its timers", family, had, Columns.SAME)
         elif is_of_timers(family):
-            tables.families.append(FamilyMigration(family, None))
-    return tables.migration()
+            draft.families.append(FamilyMigration(family, None))
+    return draft.migration()
 
 
-def _fit_variable(before: Variable, after: Variable, tables: Tables) -> None:
+def _fit_variable(before: Variable, after: Variable, draft: Draft) -> None:
     what = f"its variable {after.name!r}"
     if before.kind != after.kind:
         raise NotCarried(f"{what} was a {before.kind}, and is a {after.kind}")
     if before.name != after.name:
-        tables.said[f"its variable {before.name!r} is called {after.name!r}"] = None
+        draft.said.append(f"its variable {before.name!r} is called {after.name!r}")
     for prefix, target in after.families.items():
-        tables.fit(what, target, before.families[prefix], Columns.OTHERS)
+        draft.fit(what, target, before.families[prefix], Columns.OTHERS)
 
 
 def forms(before: KeptState, after: KeptState) -> tuple[StateForm, StateForm]:

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 from streamjob.comparison.state_forms import arguments, differences
 from streamjob.migration.aggregates import match_aggregates, merged
-from streamjob.migration.by_name import Columns, Fitted, fit
+from streamjob.migration.by_name import Columns, Draft
 from streamjob.migration.keys import MatchedKey, match_keys
-from streamjob.migration.kinds import Tables, forms, group_state, join, variables
+from streamjob.migration.kinds import forms, group_state, join, variables
 from streamjob.migration.state import Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
 from streamjob.migration.tables import tables_of
 from streamjob.migration.variables import TTL
-from streamjob.migration.widening import cast, rounded_keys
 
 _NOT_ALONE = (
     "its windows are to be put together, and which of them are closed is only known in a query without other state"
@@ -24,32 +23,27 @@ _OF_A_FUNCTION = "what a function keeps for several windows cannot be put togeth
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The change of an operator's state.
-
-    Args:
-        watermark_us: up to which windows have been closed, in microseconds since 1970; None if none has been.
-        alone: whether no other operator of its query keeps state.
-    """
+    """The change of an operator's state; for `watermark_us` and `alone` see `plan`."""
 
     before: KeptState
     after: KeptState
-    wishes: Wishes
     watermark_us: int | None
     alone: bool
+    draft: Draft
 
     def keys(self, apart: str | None = None) -> tuple[MatchedKey, ...]:
         """Return the former columns of the keys; `apart` says why windows cannot be put together, if so."""
         before, after = forms(self.before, self.after)
-        keys = match_keys(before.keys, after.keys, self.wishes.renames, self.watermark_us)
+        keys = match_keys(before.keys, after.keys, self.draft.renames, self.watermark_us)
         refusal = apart if self.alone else _NOT_ALONE
         if refusal is not None and any(each.window is not None for each in keys):
             raise NotCarried(refusal)
         return keys
 
-    def buffers(self, behind: int = 0) -> Fitted:
+    def buffers(self, behind: int = 0) -> list[str]:
         """Return how the buffers of aggregates follow, which stand behind some other columns in the values."""
         before, after = forms(self.before, self.after)
-        return match_aggregates(before.aggregates, after.aggregates, self.wishes.renames, behind)
+        return match_aggregates(self.draft, before.aggregates, after.aggregates, behind)
 
     @property
     def table(self) -> tuple[Family, Family]:
@@ -59,16 +53,16 @@ class _Change:
                 raise NotCarried(f"it has {len(state.families)} tables of state")
         return self.before.families[0], self.after.families[0]
 
-    def of_table(self, key: Fitted, value: Fitted, merged: tuple[str, ...] = ()) -> Migration:
+    def of_table(self, key: list[str], value: list[str], *merged: str) -> Migration:
         """Return how state follows that is one table."""
-        (source, target), tables = self.table, Tables(self.wishes.renames)
-        if len(target.value) != len(value.expressions):
+        source, target = self.table
+        if len(target.value) != len(value):
             raise NotCarried(
                 f"Spark keeps {len(target.value)} columns for its {self.after.operator}, and its form tells of "
-                f"{len(value.expressions)}"
+                f"{len(value)}"
             )
-        tables.add(target, source, key, value, merged)
-        return tables.migration()
+        self.draft.add(target, source, key, value, *merged)
+        return self.draft.migration()
 
 
 def plan(
@@ -94,9 +88,8 @@ def plan(
         if any(TTL + each.target.name in stored for each in tables[name].families):
             raise NotCarried(f"its {name} has a time to live, and no query returns what Spark keeps for that")
     was, now = (_without(each, given) for each in (before, after)) if given else (before, after)
-    found = (
-        _inferred(_Change(was, now, wishes, watermark_us, alone)) if now.families or not given else Migration((), ())
-    )
+    change = _Change(was, now, watermark_us, alone, Draft(wishes.renames))
+    found = _inferred(change) if now.families or not given else Migration((), ())
     if wishes.sql and not given and found.gaps:
         raise NotCarried("; ".join(found.gaps))
     returned = tuple(FamilyMigration(each, None) for each in after.families if each not in now.families)
@@ -111,7 +104,7 @@ def _without(state: KeptState, tables: Collection[str]) -> KeptState:
 
 
 def _inferred(change: _Change) -> Migration:
-    before, after, renames = change.before, change.after, change.wishes.renames
+    before, after, renames = change.before, change.after, change.draft.renames
     if before.form is not None and after.form is not None and before.form.kind != after.form.kind:
         raise NotCarried(f"it is of the kind {before.form.kind}, and the operator keeps the kind {after.form.kind}")
     _check_renames(before, renames)
@@ -158,48 +151,39 @@ def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
 def _aggregation(change: _Change) -> Migration:
     keys, (_, after) = change.keys(), forms(change.before, change.after)
     united = any(each.window is not None for each in keys)
-    return change.of_table(_fitted(keys, "key.k{}"), change.buffers(), merged(after.aggregates) if united else ())
+    merging = merged(after.aggregates) if united else ()
+    return change.of_table(_expressions(change.draft, keys, "key.k"), change.buffers(), *merging)
 
 
 def _sessions(change: _Change) -> Migration:
     (source, _), keys = change.table, change.keys("sessions cannot be put together")
-    values = _fitted(keys, "value.v{}")
-    buffers = change.buffers(behind=len(keys))
+    values = _expressions(change.draft, keys, "value.v")
     # The key of a session is its other keys and its start.
-    of_key = [value for each, value in zip(keys, values.expressions, strict=True) if each.after.window is None]
-    key = Fitted([*of_key, f"key.k{len(source.key) - 1}"], values.said, values.gaps)
-    return change.of_table(key, replace(buffers, expressions=values.expressions + buffers.expressions))
+    of_key = [value for each, value in zip(keys, values, strict=True) if each.after.window is None]
+    return change.of_table([*of_key, f"key.k{len(source.key) - 1}"], values + change.buffers(behind=len(keys)))
 
 
 def _deduplication(change: _Change) -> Migration:
     (source, target), keys = change.table, change.keys()
-    value = fit("its value", source.value, target.value, "value.v{}", {}, Columns.SAME)
-    return change.of_table(_fitted(keys, "key.k{}"), value)
+    value = Draft({}).value("its value", source.value, target.value, Columns.SAME)
+    return change.of_table(_expressions(change.draft, keys, "key.k"), value)
 
 
-def _fitted(keys: Sequence[MatchedKey], place: str) -> Fitted:
+def _expressions(draft: Draft, keys: Sequence[MatchedKey], place: str) -> list[str]:
     """Return how the columns of a key follow, of which the former ones are called `place` with their numbers."""
-    found = Fitted()
+    expressions = []
     for number, each in enumerate(keys):
-        before, after = each.before, each.after
-        found.expressions.append(_key(each, place.format(each.place)))
+        before, after, former = each.before, each.after, f"{place}{each.place}"
         if before.name != after.name:
-            found.said.append(f"its key {before.name!r} is called {after.name!r}")
-        if before.type != after.type:
-            found.said.append(f"its key {after.name!r} of type {before.type} becomes {after.type}")
+            draft.said.append(f"its key {before.name!r} is called {after.name!r}")
         if each.window is not None:
-            found.said.append(f"its windows are put together to windows of {each.window.size_us / 1_000_000:g} s")
-        elif each.place != number:
-            found.said.append(f"its key {after.name!r} moves from place {each.place + 1} to {number + 1}")
-        if (before.type, after.type) == ("float", "double"):
-            found.gaps.append(rounded_keys(f"its key {after.name!r}"))
-    return found
-
-
-def _key(key: MatchedKey, former: str) -> str:
-    if key.window is None:
-        return cast(former, key.before.type, key.after.type)
-    size, start = key.window.size_us, key.window.start_us
-    of_start = f"unix_micros({former}.start)"
-    begin = f"{of_start} - pmod({of_start} - {start}, {size})"
-    return f"named_struct('start', timestamp_micros({begin}), 'end', timestamp_micros({begin} + {size}))"
+            size, of_start = each.window.size_us, f"unix_micros({former}.start)"
+            draft.said.append(f"its windows are put together to windows of {size / 1_000_000:g} s")
+            begin = f"{of_start} - pmod({of_start} - {each.window.start_us}, {size})"
+            parts = f"'start', timestamp_micros({begin}), 'end', timestamp_micros({begin} + {size})"
+            expressions.append(f"named_struct({parts})")
+            continue
+        expressions.append(draft.widened(f"its key {after.name!r}", former, before.type, after.type, of_key=True))
+        if each.place != number:
+            draft.said.append(f"its key {after.name!r} moves from place {each.place + 1} to {number + 1}")
+    return expressions

@@ -33,14 +33,6 @@ def cast(expression: str, before: str, after: str) -> str:
     return expression if before == after else f"CAST({expression} AS {after})"
 
 
-def rounded_keys(what: str) -> str:
-    """Return in words what is different after FLOAT has become DOUBLE in a key."""
-    return (
-        f"{what} was of type float: a value that was rounded, such as 0.1, is another key from here on if the input "
-        "has more digits"
-    )
-
-
 _NULL = "null"
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from streamjob.migration.aggregates import buffer_types, is_same_expression, match_aggregates, merged
+from streamjob.migration.by_name import Draft
 from streamjob.migration.state import NotCarried
 from streamjob.snapshot.state_form import AggregateForm
 
@@ -36,8 +39,13 @@ MAX_Y = aggregate("Max(y)", "int")
 LIST = aggregate("CollectList(x)", "binary", opaque=True)
 
 
+def matched(before: Sequence[AggregateForm], after: Sequence[AggregateForm], **renames: str) -> tuple[Draft, list[str]]:
+    draft = Draft(renames)
+    return draft, match_aggregates(draft, before, after)
+
+
 def columns(before: list[AggregateForm], after: list[AggregateForm], **renames: str) -> list[str]:
-    return [each.replace("value.v", "v") for each in match_aggregates(before, after, renames).expressions]
+    return [each.replace("value.v", "v") for each in matched(before, after, **renames)[1]]
 
 
 @pytest.mark.parametrize(
@@ -157,13 +165,12 @@ def test_what_follows_from_an_aggregate_of_a_renamed_column_follows() -> None:
 
 def test_a_sum_of_small_decimals_from_which_a_larger_one_follows_is_not_called_dropped() -> None:
     for larger in (unscaled(3), aggregate("Sum(m)", "decimal(19,3)", "boolean")):
-        found = match_aggregates([unscaled(2)], [larger], {})
-        assert found.said == [f"its {larger.sql} is computed from {unscaled(2).sql}"]
+        assert matched([unscaled(2)], [larger])[0].said == [f"its {larger.sql} is computed from {unscaled(2).sql}"]
 
 
 def test_a_new_order_is_said_and_an_old_one_is_not() -> None:
     def said(*after: AggregateForm) -> list[str]:
-        return match_aggregates([COUNT, MAX_X], after, {}).said
+        return matched([COUNT, MAX_X], after)[0].said
 
     assert said(MAX_X, COUNT) == ["its aggregates are put into their new order"]
     assert said(COUNT, MAX_X) == []
@@ -172,7 +179,7 @@ def test_a_new_order_is_said_and_an_old_one_is_not() -> None:
 
 def test_other_names_and_wider_types_of_columns_are_said() -> None:
     def said(after: AggregateForm, **renames: str) -> list[str]:
-        return match_aggregates([MAX_X], [after], renames).said
+        return matched([MAX_X], [after], **renames)[0].said
 
     assert said(MAX_Y, x="y") == ["its max(y) continues from max(x)"]
     assert said(aggregate("Max(x)", "bigint")) == ["the state of its max(x) is widened"]
@@ -191,7 +198,7 @@ def test_other_names_and_wider_types_of_columns_are_said() -> None:
 def test_what_an_aggregate_is_computed_from_is_said_and_is_not_called_dropped(
     before: list[AggregateForm], after: AggregateForm, said: list[str]
 ) -> None:
-    assert match_aggregates(before, [after], {}).said == said
+    assert matched(before, [after])[0].said == said
 
 
 def test_a_sum_of_whole_numbers_follows_from_an_average_only_while_it_is_exact() -> None:
@@ -226,9 +233,9 @@ def test_what_an_aggregate_has_cut_off_or_never_seen_is_not_continued(
 
 
 def test_a_sum_of_whole_numbers_does_not_follow_from_an_average_that_has_fractions() -> None:
-    found = match_aggregates([AVG_X], [aggregate("Sum(CAST(x AS BIGINT))", "bigint"), COUNT], {})
+    _, expressions = matched([AVG_X], [aggregate("Sum(CAST(x AS BIGINT))", "bigint"), COUNT])
 
-    assert found.expressions == ["initial.i0", "initial.i1"]
+    assert expressions == ["initial.i0", "initial.i1"]
 
 
 @pytest.mark.parametrize(
@@ -304,9 +311,9 @@ def test_an_aggregate_that_may_be_a_former_one_is_not_begun_empty(
 
 
 def test_a_count_of_all_rows_does_not_make_an_average() -> None:
-    found = match_aggregates([SUM_X, COUNT], [AVG_X, COUNT], {})
+    found, expressions = matched([SUM_X, COUNT], [AVG_X, COUNT])
 
-    assert found.expressions == ["initial.i0", "initial.i1", "value.v1"]
+    assert expressions == ["initial.i0", "initial.i1", "value.v1"]
     assert "its average(x) begins empty in groups that are open" in found.gaps[0]
     assert found.said == ["the state of its sum(x) is dropped"]
 
