@@ -94,7 +94,9 @@ def cloned_session(spark: SparkSession) -> SparkSession:
 
 def runs_tasks(spark: SparkSession) -> bool:
     """Return whether tasks run in the Java of this process, and not on executors."""
-    return (spark.sparkContext.master or "").startswith("local")
+    # As Spark decides it: the name of our own master for executors begins with `local` as well.
+    master = spark.sparkContext.master or ""
+    return master == "local" or master.startswith("local[")
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
