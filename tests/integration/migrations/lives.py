@@ -27,7 +27,7 @@ from streamjob.protocol.log.records import JobId
 from streamjob.protocol.log.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,9 +121,9 @@ class Lives:
             if not compared.refusals:
                 self.spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
                 job = JobId("default", "job")
-                compared = examine_with(
+                compared = judged(
                     self.spark, scratch / "check", loaded, found, compared, False, job, strict=life.restore_from.strict
-                )
+                ).compared
             return compared
 
     def expected(self, stopped: Stopped, query: Query) -> list[Found]:

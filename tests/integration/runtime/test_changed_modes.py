@@ -24,7 +24,7 @@ from streamjob.protocol.log.records import JobId
 from streamjob.protocol.log.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,9 @@ def check(spark: SparkSession, file: Path, uri: str, scratch: Path) -> Compariso
         compared = compare(loaded.spec, plan(loaded.spec), found.manifest, found.uri, False)
         if not compared.refusals:
             spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
-            compared = examine_with(spark, scratch / "check", loaded, found, compared, False, JobId("default", "job"))
+            compared = judged(
+                spark, scratch / "check", loaded, found, compared, False, JobId("default", "job")
+            ).compared
         return compared
 
 

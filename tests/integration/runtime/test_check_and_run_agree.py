@@ -25,7 +25,7 @@ from streamjob.protocol.log.records import JobId
 from streamjob.protocol.log.restore import ClaimMode
 from streamjob.stored.start_snapshot import opened
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -292,7 +292,7 @@ def checked(spark: SparkSession, file: Path, uri: str, allow: bool, scratch: Pat
             if not compared.refusals:
                 spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
                 job = JobId("default", "job")
-                compared = examine_with(spark, scratch / "check", loaded, found, compared, allow, job)
+                compared = judged(spark, scratch / "check", loaded, found, compared, allow, job).compared
             compared.check()
     except StreamJobError as error:
         return type(error).__name__

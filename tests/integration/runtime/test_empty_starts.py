@@ -47,7 +47,7 @@ from streamjob.stored.verify import verify
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
 from streamjob_runtime.control.api.refusals import StateConflict
 from streamjob_runtime.inspection import read_tables
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -304,7 +304,7 @@ class Lives:
             if not compared.refusals:
                 self.spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
                 scratch = self.directory / f"check-{allow}"
-                compared = examine_with(self.spark, scratch, loaded, found, compared, allow, JobId("default", "job"))
+                compared = judged(self.spark, scratch, loaded, found, compared, allow, JobId("default", "job")).compared
             return compared
 
     def live(self, life: Life) -> None:

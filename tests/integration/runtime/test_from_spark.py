@@ -33,7 +33,7 @@ from streamjob.stored.reading import read_snapshot
 from streamjob.stored.start_snapshot import Found
 from streamjob.stored.verify import verify
 from streamjob_runtime.checkpointing.ledger import RestoreFrom
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 from streamjob_runtime.restoring.from_spark import check_query, take_over
 from streamjob_runtime.restoring.from_spark.errors import OtherState
 from streamjob_runtime.spark.checkpoint_dir.forced_batch import force_batch
@@ -229,7 +229,7 @@ def checked(spark: SparkSession, named: str, loaded: LoadedJob, scratch: Path) -
         if compared.refusals:
             return compared
         spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
-        return examine_with(spark, scratch, of, found, compared, allow, job)
+        return judged(spark, scratch, of, found, compared, allow, job).compared
 
     job = JobId("default", "graph")
     return check_query(named, loaded, plan(loaded.spec), job, False, examine, steady_clock())[1]

@@ -29,7 +29,7 @@ from streamjob.protocol.lifecycle import JobState
 from streamjob.protocol.log.records import JobId
 from streamjob.snapshot.manifest import Manifest
 from streamjob.stored.start_snapshot import opened as found_to_start_from
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 from streamjob_runtime.restoring import rewriting
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def check(spark: SparkSession, once: Life, scratch: Path) -> None:
         assert found is not None
         compared = compare(loaded.spec, plan(loaded.spec), found.manifest, found.uri, False)
         spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
-        examine_with(spark, scratch, loaded, found, compared, False, JobId("default", once.name))
+        judged(spark, scratch, loaded, found, compared, False, JobId("default", once.name))
 
 
 def rewrites(runs: JobRuns) -> bool:

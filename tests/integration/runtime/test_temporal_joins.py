@@ -28,7 +28,7 @@ from streamjob.job.loading.load import load_job
 from streamjob.job.planning.plan import plan
 from streamjob.protocol.log.records import JobId
 from streamjob.stored.start_snapshot import opened
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 from streamjob_runtime.process.checking.validation import validate_with
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def checked(spark: SparkSession, directory: Path, life: Life) -> Comparison:
         assert compared.refusals == ()
         spark.conf.set("spark.sql.shuffle.partitions", compared.max_parallelism)
         job_id = JobId("default", life.name)
-        return examine_with(spark, directory, loaded, found, compared, False, job_id)
+        return judged(spark, directory, loaded, found, compared, False, job_id).compared
 
 
 @pytest.mark.parametrize(

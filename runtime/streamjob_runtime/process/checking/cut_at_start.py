@@ -40,12 +40,6 @@ class CutAtStart:
     restoration: Restoration
     dataflows: Mapping[ChainUid, Dataflow]
 
-    def running(self) -> Iterator[tuple[ChainUid, Dataflow]]:
-        """Yield the chains that have files: those that continue behind a batch, and their queries."""
-        for uid, dataflow in self.dataflows.items():
-            if self.restoration.start(uid, dataflow).batch != NO_BATCH:
-                yield uid, dataflow
-
     def manifest(
         self, job: JobId, graph: Mapping[str, Any], files: Mapping[ChainUid, tuple[FileRef, ...]], now: float
     ) -> Manifest:
@@ -80,11 +74,10 @@ class CutAtStart:
 
     def _chain(self, chain: ChainPlan, files: tuple[FileRef, ...]) -> ChainState:
         state, dataflow = self.restoration.state(chain.uid), self.dataflows.get(chain.uid)
-        fresh = ChainState(uid=chain.uid, operators=chain.uids(), batch=NO_BATCH)
+        own: dict[str, Any] = {"uid": chain.uid, "operators": chain.uids()}
         if dataflow is None:
             # It is finished, and nothing reads its state any more.
-            finished = {"uid": chain.uid, "operators": chain.uids(), "files": ()}
-            return fresh if state is None else state.model_copy(update=finished)
+            return ChainState(**own, batch=NO_BATCH) if state is None else state.model_copy(update={**own, "files": ()})
         start = self.restoration.start(chain.uid, dataflow)
         ended = {each.uid for before in self.former.chains for each in before.inputs if each.ended}
         inputs = tuple(
@@ -97,11 +90,10 @@ class CutAtStart:
             for uid in dataflow.sources
         )
         if start.batch == NO_BATCH or state is None:
-            return fresh.model_copy(update={"inputs": inputs})
+            return ChainState(**own, batch=NO_BATCH, inputs=inputs)
         names = operator_names(start.checkpoint, start.batch)
         return ChainState(
-            uid=chain.uid,
-            operators=chain.uids(),
+            **own,
             batch=start.batch,
             watermark=state.watermark,
             inputs=inputs,
@@ -115,10 +107,9 @@ class CutAtStart:
             if (before.source, before.target) == (source, target):
                 return before
         log, begin = self.restoration.log(source), self.restoration.begin(target, source)
-        if log is None:
-            return ChannelState(source=source, target=target, consumed=begin, next=begin)
         # It reads only what comes from now on: nothing is in flight.
-        return ChannelState(source=source, target=target, consumed=log.next, next=log.next, ended=log.ended)
+        at = begin if log is None else log.next
+        return ChannelState(source=source, target=target, consumed=at, next=at, ended=log is not None and log.ended)
 
     def _sources(self, chain: ChainPlan) -> Iterator[SourceState]:
         known = {each.uid: each for each in self.former.sources}

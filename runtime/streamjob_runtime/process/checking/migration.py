@@ -15,6 +15,7 @@ from streamjob.comparison.refusals import InFlightDataLost
 from streamjob.comparison.snapshot_job import kept_notes, records_in_flight
 from streamjob.comparison.verdicts import Comparison, Finding, Kind, refused
 from streamjob.errors import StreamJobError
+from streamjob.ids import NO_BATCH
 from streamjob.job.loading.load import LoadedJob
 from streamjob.job.planning.graph import graph_of
 from streamjob.job.planning.plan import plan
@@ -74,7 +75,7 @@ class MigrationReport:
 
 
 @dataclass
-class Migrator:
+class Migrator(MigrationWatch):
     """Examines a start by doing with the state what a start does, and writes the result; see `compare_start`.
 
     Nothing is written if any part of the job refuses the start, or no state changes. The manifest is written last, so
@@ -97,6 +98,8 @@ class Migrator:
     strict: bool
     note: Callable[[str], None]
     report: MigrationReport = field(default_factory=MigrationReport, init=False)
+    _before: dict[str, Any] = field(default_factory=dict, init=False)
+    _seen: dict[tuple[tuple[str, ...], int], Seen] = field(default_factory=dict, init=False)
 
     def __call__(
         self, loaded: LoadedJob, found: Found | None, compared: Comparison, allow: bool, job: JobId
@@ -115,12 +118,12 @@ class Migrator:
             return compared
         spark, scratch = self.ask(loaded, compared.max_parallelism)
         check_parts(spark, loaded)
-        begun, watch = time.monotonic(), _Watch(self.note)
+        begun = time.monotonic()
         self.note(f"bringing {found.uri}")
-        whole = judged(spark, scratch, loaded, found, compared, allow, job, strict=self.strict, whole=True, watch=watch)
+        whole = judged(spark, scratch, loaded, found, compared, allow, job, strict=self.strict, whole=True, watch=self)
         if whole.compared.refusals or whole.restoration is None:
+            self.report = MigrationReport()
             return whole.compared
-        self.report = watch.report
         self.report.partitions, self.report.bytes_before = compared.max_parallelism, found.manifest.state_size()
         self._save(loaded, found, whole, job, scratch / "holds")
         self.report.seconds = time.monotonic() - begun
@@ -130,9 +133,10 @@ class Migrator:
         assert whole.restoration is not None
         cut = CutAtStart(found.manifest, plan(loaded.spec), whole.restoration, whole.dataflows)
         held = {}
-        for uid, dataflow in cut.running():
+        for uid, dataflow in whole.dataflows.items():
             start = whole.restoration.start(uid, dataflow)
-            held[uid] = hold(start.checkpoint, start.batch, holds / uid, dataflow.directories)
+            if start.batch != NO_BATCH:
+                held[uid] = hold(start.checkpoint, start.batch, holds / uid, dataflow.directories)
         sizes = [(each.directory / path).stat().st_size for each in held.values() for path in each.files]
         self.report.bytes_after = sum(sizes)
         if not self.write or not self.report.records:
@@ -141,13 +145,9 @@ class Migrator:
             place = savepoint_location(store.uri, self.target, job.name, found.manifest.id, uuid.uuid4().hex[:8])
             self.note(f"writing {place.uri}")
             savepoint = Savepoint(place, store.uri)
-        graph = {
-            **graph_of(loaded.spec, loaded.directory),
-            "maxParallelism": whole.compared.max_parallelism,
-            **kept_notes(
-                found.manifest.graph, [each.model_dump(mode="json", by_alias=True) for each in self.report.records]
-            ),
-        }
+        records = [each.model_dump(mode="json", by_alias=True) for each in self.report.records]
+        graph = graph_of(loaded.spec, loaded.directory) | kept_notes(found.manifest.graph, records)
+        graph["maxParallelism"] = whole.compared.max_parallelism
         try:
             files = {uid: savepoint.target.upload(each) for uid, each in held.items()}
             savepoint.write(cut.manifest(job, graph, files, time.time()))
@@ -158,6 +158,28 @@ class Migrator:
         finally:
             savepoint.close()
         self.report.savepoint = savepoint.uri
+
+    def migrating(self, step: Migrating) -> None:
+        """Read a few rows and keys, or the successors of the rows."""
+        self.note(f"{step.step} the state of {' or '.join(step.operators)}")
+        if step.step is Step.READING:
+            self._before, lost = _rows(step.rows()), step.lost()
+            merged, vanished = (_few(each, "*") for each in (lost.merged, lost.vanished))
+            self._seen[step.operators, step.number] = Seen([], merged, vanished)
+        elif step.step is Step.VERIFYING:
+            rows = step.rows()
+            same = rows.where(rows["key"].cast("string").isin(list(self._before)))
+            # Keys that have changed themselves have no successor that could be told by its key.
+            after = _rows(same) or _rows(rows)
+            self._seen[step.operators, step.number].samples = [
+                {"before": self._before.get(key), "after": after.get(key)}
+                for key in dict.fromkeys((*self._before, *after))
+            ]
+
+    def migrated(self, record: MigrationRecord, number: int) -> None:
+        """Keep a record, and what was seen."""
+        self.report.records.append(record)
+        self.report.seen.append(self._seen[record.operators, number])
 
 
 def _in_flight(found: Found) -> list[Finding]:
@@ -171,38 +193,6 @@ def _in_flight(found: Found) -> list[Finding]:
             )
             refusals.append(refused(Kind.CHANNEL, f"{channel.source} -> {channel.target}", error))
     return refusals
-
-
-@dataclass
-class _Watch(MigrationWatch):
-    """Reports migrations, and a few rows and keys of each."""
-
-    note: Callable[[str], None]
-    report: MigrationReport = field(default_factory=MigrationReport)
-    before: dict[str, Any] = field(default_factory=dict)
-    seen: dict[tuple[tuple[str, ...], int], Seen] = field(default_factory=dict)
-
-    def migrating(self, step: Migrating) -> None:
-        """Read a few rows and keys, or the successors of the rows."""
-        self.note(f"{step.step} the state of {' or '.join(step.operators)}")
-        if step.step is Step.READING:
-            self.before, lost = _rows(step.rows()), step.lost()
-            merged, vanished = (_few(each, "*") for each in (lost.merged, lost.vanished))
-            self.seen[step.operators, step.number] = Seen([], merged, vanished)
-        elif step.step is Step.VERIFYING:
-            rows = step.rows()
-            same = rows.where(rows["key"].cast("string").isin(list(self.before)))
-            # Keys that have changed themselves have no successor that could be told by its key.
-            after = _rows(same) or _rows(rows)
-            self.seen[step.operators, step.number].samples = [
-                {"before": self.before.get(key), "after": after.get(key)}
-                for key in dict.fromkeys((*self.before, *after))
-            ]
-
-    def migrated(self, record: MigrationRecord, number: int) -> None:
-        """Keep a record, and what was seen."""
-        self.report.records.append(record)
-        self.report.seen.append(self.seen[record.operators, number])
 
 
 def _rows(rows: DataFrame) -> dict[str, Any]:

@@ -116,7 +116,8 @@ def examine(
         return with_output(compared)
     spark, scratch = ask(loaded, compared.max_parallelism)
     check_parts(spark, loaded)
-    return with_output(examine_with(spark, scratch, loaded, found, compared, allow, job, strict=strict), spark)
+    judgement = judged(spark, scratch, loaded, found, compared, allow, job, strict=strict)
+    return with_output(judgement.compared, spark)
 
 
 def compare_with_output(
@@ -151,21 +152,6 @@ def compare_with_output(
     return compared.noting(refused(Kind.SINK, uid, error) for uid, each in published.items() if each > view.last_id)
 
 
-def examine_with(
-    spark: SparkSession,
-    scratch: Path,
-    loaded: LoadedJob,
-    found: Found | None,
-    compared: Comparison,
-    allow: bool,
-    job: JobId,
-    *,
-    strict: bool = False,
-) -> Comparison:
-    """Do the same as `examine`, with a running Spark and a scratch directory."""
-    return judged(spark, scratch, loaded, found, compared, allow, job, strict=strict).compared
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A job that Spark has planned from a snapshot, with its chains' checkpoints in a scratch directory.
@@ -194,7 +180,7 @@ def judged(
     whole: bool = False,
     watch: MigrationWatch | None = None,
 ) -> Judged:
-    """Do the same as `examine_with`, and return what it has made.
+    """Do the same as `examine` with a running Spark and a scratch directory, and return what it has made.
 
     Args:
         whole: whether to do with the state itself what a start does: it is downloaded, rewritten, and changed. Else its

@@ -10,7 +10,7 @@ from streamjob.job.loading.load import LoadedJob
 from streamjob.protocol.log.records import JobId
 from streamjob_runtime.process.checking.asking import spark_to_ask
 from streamjob_runtime.process.checking.part_checks import check_parts
-from streamjob_runtime.process.checking.start_check import examine_with
+from streamjob_runtime.process.checking.start_check import judged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,4 +33,4 @@ def validate_with(spark: SparkSession, scratch: Path, loaded: LoadedJob) -> None
     # Problems that concern several parts: whether Spark can run them as one query, and whether the sinks take the rows.
     nothing = Comparison(findings=(), origins={}, max_parallelism=loaded.spec.max_parallelism)
     job = JobId(loaded.namespace or "default", loaded.spec.name)
-    examine_with(spark, scratch, loaded, None, nothing, False, job).check()
+    judged(spark, scratch, loaded, None, nothing, False, job).compared.check()
