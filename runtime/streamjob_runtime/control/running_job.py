@@ -60,6 +60,7 @@ from streamjob_runtime.control.views import (
 from streamjob_runtime.job.coordination import JobStatus
 from streamjob_runtime.job.epoch import EpochView
 from streamjob_runtime.job.runner import Runner
+from streamjob_runtime.migrating.watching import tasks_of
 from streamjob_runtime.monitoring.chain_meter import ChainMeter
 from streamjob_runtime.monitoring.memory_meter import MemoryMeter
 from streamjob_runtime.monitoring.metered_store import MeteredStore
@@ -441,8 +442,9 @@ def _migrating(epoch: EpochView | None) -> MigratingView | None:
     migrating = None if epoch is None else epoch.migrating
     if migrating is None:
         return None
-    done, partitions = migrating.partitions()
-    return MigratingView(operators=migrating.operators, step=migrating.step.value, done=done, partitions=partitions)
+    each, step = migrating
+    done, partitions = tasks_of(each.spark)
+    return MigratingView(operators=each.operators, step=step.value, done=done, partitions=partitions)
 
 
 def _replaying(epoch: EpochView | None) -> ReplayingView | None:

@@ -58,7 +58,8 @@ from streamjob_runtime.job.targets import check_targets
 from streamjob_runtime.job.what_is_there import LOOK_SECONDS, WhatIsThere
 from streamjob_runtime.kafka.reporting import OffsetReporter, OffsetReports, report_offsets
 from streamjob_runtime.kafka.source_checks import check_sources, known_topics
-from streamjob_runtime.migrating.watching import Migrating, MigrationWatch
+from streamjob_runtime.migrating.transforming import OperatorMigration
+from streamjob_runtime.migrating.watching import MigrationWatch, Step
 from streamjob_runtime.monitoring.query_progress import Positions
 from streamjob_runtime.monitoring.traces.recorder import TraceRecorder
 from streamjob_runtime.monitoring.traces.starts import StartPhases
@@ -148,7 +149,7 @@ class EpochView:
     Args:
         restored: the snapshot that it was restored from; None for a fresh start.
         rewriting: during a rewrite of the state, the old and new numbers of partitions; None at other times.
-        migrating: the step of the change of state to a new form; None at other times.
+        migrating: the change of state to a new form and its step; None at other times.
         partitions: the number of state partitions; None until it is known.
         tables: the job's tables; None until they are read.
         begun: where its Kafka sources continue, and the ends of their partitions at that time.
@@ -158,7 +159,7 @@ class EpochView:
     emission: EmissionLock | None = None
     restored: Restored | None = None
     rewriting: tuple[int, int] | None = None
-    migrating: Migrating | None = None
+    migrating: tuple[OperatorMigration, Step] | None = None
     partitions: int | None = None
     tables: StaticTables | None = None
     begun: Mapping[OperatorUid, Positions] = field(default_factory=dict)
@@ -375,9 +376,9 @@ class Epoch(ChainListener, CheckpointListener, MigrationWatch):
         finally:
             self._view = replace(self._view, rewriting=None)
 
-    def migrating(self, step: Migrating) -> None:
+    def migrating(self, each: OperatorMigration, step: Step) -> None:
         """Show a step of a change of state."""
-        self._view = replace(self._view, migrating=step)
+        self._view = replace(self._view, migrating=(each, step))
 
     def migrated(self, record: MigrationRecord, number: int) -> None:
         """Keep the record of a change of state, for the graph of the checkpoints that follow it."""

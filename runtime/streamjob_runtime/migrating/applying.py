@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
+from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from streamjob.comparison.rewrite_checks import Contents
@@ -12,10 +13,9 @@ from streamjob.errors import CannotRestore
 from streamjob.ids import ChainUid
 from streamjob.migration.records import MigrationRecord
 from streamjob.migration.state import KeptState
-from streamjob_runtime.migrating.lost_keys import lost_keys
 from streamjob_runtime.migrating.stored_rows import contents, stored_rows, total
-from streamjob_runtime.migrating.transforming import OperatorMigration, encode, transform
-from streamjob_runtime.migrating.watching import Migrating, MigrationWatch, Step, tasks_of
+from streamjob_runtime.migrating.transforming import OperatorMigration, transform
+from streamjob_runtime.migrating.watching import MigrationWatch, Step
 from streamjob_runtime.spark.checkpoint_dir.logs import read_commit
 from streamjob_runtime.spark.checkpoint_dir.new_state import put_state
 from streamjob_runtime.spark.gateway import java_errors, java_frame, java_session, our_java, thrown
@@ -66,23 +66,16 @@ def migrate(each: OperatorMigration, watch: MigrationWatch, snapshot: str, chain
     """
     log.warning("Migrating %s: %s", each.label, each.migration.in_words)
     partitions = len((read_commit(each.checkpoint, each.batch).state_ids or {})[each.number])
-
-    def begins(step: Step) -> None:
-        rows = partial(each.shown_rows, each.after if step is Step.VERIFYING else each.before)
-        lost, tasks = partial(lost_keys, each), partial(tasks_of, each.spark)
-        watch.migrating(Migrating(tuple(sorted(each.uids)), each.number, step, rows, lost, tasks))
-
     try:
-        begins(Step.READING)
+        watch.migrating(each, Step.READING)
         begun = time.monotonic()
         before = _read(each, each.before, partitions)
-        begins(Step.WRITING)
-        rows = encode(each, transform(each), partitions)
-        written = Stored()
+        watch.migrating(each, Step.WRITING)
+        rows, written = transform(each), Stored()
         for store in _stores(each.after):
-            written |= _write(each, store, rows.get(store), partitions)
+            written |= _write(each, store, rows, partitions)
         put_state(each.checkpoint, each.location, each.batch, each.number, each.described, partitions)
-        begins(Step.VERIFYING)
+        watch.migrating(each, Step.VERIFYING)
         after = _read(each, each.after, partitions)
     except java_errors() as error:
         reason = str(thrown(error).getMessage()).partition("\n")[0]
@@ -103,7 +96,7 @@ def migrate(each: OperatorMigration, watch: MigrationWatch, snapshot: str, chain
     return MigrationRecord(
         snapshot=snapshot,
         chain=chain,
-        operators=tuple(sorted(each.uids)),
+        operators=each.operators,
         state=each.after.operator,
         how="sql" if each.migration.sql else "inferred",
         said=each.migration.said,
@@ -132,12 +125,17 @@ def _read(each: OperatorMigration, state: KeptState, partitions: int) -> Stored:
     return found
 
 
-def _write(each: OperatorMigration, store: str, rows: DataFrame | None, partitions: int) -> Stored:
+def _write(each: OperatorMigration, store: str, rows: Mapping[tuple[str, str], DataFrame], partitions: int) -> Stored:
     """Write a store; return what was written."""
-    spark, found = each.spark, Stored()
-    frame = java_frame(spark.createDataFrame([], _STORED) if rows is None else rows)
-    place = (each.described.as_uri(), each.number, store, each.batch, partitions, each.migration.keeps_places(store))
-    for line in our_java(spark).StateRows.write(java_session(spark), frame, *place):
+    java, session, found = our_java(each.spark).StateRows, java_session(each.spark), Stored()
+    place = (each.described.as_uri(), each.number, store)
+    encoded = [
+        java.encode(session, java_frame(frame), *place, family, partitions)
+        for (of, family), frame in rows.items()
+        if of == store
+    ] or [java_frame(each.spark.createDataFrame([], _STORED))]
+    whole, inside = reduce(lambda one, other: one.union(other), encoded), each.migration.keeps_places(store)
+    for line in java.write(session, whole, *place, each.batch, partitions, inside):
         partition, count, checksum, family = line.split(" ", 3)
         found[store, family, int(partition)] = Contents(int(count), int(checksum), 0)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamjob.job.model.spec import STATE
@@ -16,37 +15,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class LostKeys:
-    """Keys that merge or vanish; None where it cannot be seen, or where there are none.
+def lost_keys(each: OperatorMigration) -> tuple[DataFrame | None, DataFrame | None]:
+    """Return the keys that merge by a migration, and those that vanish; None where it cannot be seen, or for none.
 
-    Args:
-        merged: the new keys that several former rows have: `key`, by the names of its columns, and `rows`, how many.
-        vanished: the former keys that no row of the new state has: `key`.
-    """
-
-    merged: DataFrame | None = None
-    vanished: DataFrame | None = None
-
-
-def lost_keys(each: OperatorMigration) -> LostKeys:
-    """Return the keys that merge or vanish by a migration; not computed.
-
-    Keys vanish by a query of the author only, and are then found by the names of their columns.
+    The first are new keys that several former rows have: `key`, by the names of its columns, and `rows`, how many. The
+    others are former keys, as `key`, that no row of the new state has. Keys vanish by a query of the author only, and
+    are then found by the names of their columns. Nothing is computed.
     """
     for family in each.migration.families:
         if family.merged and family.source is not None:
-            return LostKeys(_several(_keys(each.rows(family.source), family.target, family.key)))
+            return _several(_keys(each.rows(family.source), family.target, family.key)), None
     # Several tables have keys of their own.
     if [*each.migration.sql] != [STATE]:
-        return LostKeys()
+        return None, None
     source, target = each.before.families[0], each.after.families[0]
     key = [part for column in target.key if (part := _former(source.key, column)) is not None]
     if len(key) < len(target.key):
-        return LostKeys()
+        return None, None
     new = transform(each)[target.store, target.name]
     former, there = _keys(each.rows(source), target, key), _keys(new, target, [f"key.k{at}" for at in range(len(key))])
-    return LostKeys(_several(former), former.subtract(there))
+    return _several(former), former.subtract(there)
 
 
 def _former(key: tuple[Column, ...], wanted: Column) -> str | None:

@@ -35,7 +35,6 @@ class OperatorMigration:
         batch: its last committed batch.
         described: a checkpoint directory in which Spark has described the new state.
         number: the operator's number in the new query, and in the checkpoint.
-        uids: the operator that keeps it; several if either may.
         label: its name in messages: `the state of 'counts'`.
         before: the state that the checkpoint has.
         after: the state that the query needs.
@@ -55,6 +54,11 @@ class OperatorMigration:
     after: KeptState
     migration: Migration
     initial: DataFrame | None
+
+    @property
+    def operators(self) -> tuple[OperatorUid, ...]:
+        """The operator that keeps it; several if either may."""
+        return tuple(sorted(self.uids))
 
     def rows(self, family: Family) -> DataFrame:
         """Return the rows of a column family that the checkpoint has, with the columns `key` and `value`."""
@@ -82,15 +86,13 @@ def transform(each: OperatorMigration) -> Mapping[tuple[str, str], DataFrame]:
         for family in each.migration.families
         if family.source is not None
     }
-    # A session of its own: an operator of the job may be called as a table.
-    own = replace(each, spark=each.spark.newSession())
-
-    def former(table: Table) -> DataFrame:
-        numbered = own.rows(table.families[0].target).selectExpr("*", "monotonically_increasing_id() AS place")
-        return numbered.selectExpr(*[f"{column.read} AS {column.quoted}" for column in table.columns])
-
-    returned = _by_query(own, former)
+    returned = _by_query(each, _numbered)
     return {**inferred, **{place: frame_of(each.spark, java_frame(frame)) for place, frame in returned.items()}}
+
+
+def _numbered(each: OperatorMigration, table: Table) -> DataFrame:
+    rows = each.rows(table.families[0].target).selectExpr("*", "monotonically_increasing_id() AS place")
+    return rows.selectExpr(*[f"{column.read} AS {column.quoted}" for column in table.columns])
 
 
 def _inferred(each: OperatorMigration, family: FamilyMigration, rows: DataFrame) -> DataFrame:
@@ -116,15 +118,16 @@ def check_query(each: OperatorMigration) -> None:
     Raises:
         MigrationQueryRefused: one is not valid, or returns other columns.
     """
-    own = replace(each, spark=each.spark.newSession())
-
-    def empty(table: Table) -> DataFrame:
-        return own.spark.createDataFrame([], ", ".join(f"{column.quoted} {column.type}" for column in table.columns))
-
-    _by_query(own, empty)
+    _by_query(each, _empty)
 
 
-def _by_query(each: OperatorMigration, former: Callable[[Table], DataFrame]) -> dict[tuple[str, str], DataFrame]:
+def _empty(each: OperatorMigration, table: Table) -> DataFrame:
+    return each.spark.createDataFrame([], ", ".join(f"{column.quoted} {column.type}" for column in table.columns))
+
+
+def _by_query(
+    each: OperatorMigration, former: Callable[[OperatorMigration, Table], DataFrame]
+) -> dict[tuple[str, str], DataFrame]:
     """Return what the author's queries make of the former tables, by store and column family."""
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
@@ -133,9 +136,10 @@ def _by_query(each: OperatorMigration, former: Callable[[Table], DataFrame]) -> 
     found: dict[tuple[str, str], DataFrame] = {}
     if not each.migration.sql:
         return found
-    wanted = tables_of(each.after)
+    # A session of its own: an operator of the job may be called as a table.
+    each, wanted = replace(each, spark=each.spark.newSession()), tables_of(each.after)
     for name, table in tables_of(each.before).items():
-        former(table).createOrReplaceTempView(quoted(name))
+        former(each, table).createOrReplaceTempView(quoted(name))
     for name, sql in each.migration.sql.items():
         try:
             returned = each.spark.sql(sql)
@@ -174,21 +178,3 @@ def _refused(each: OperatorMigration, name: str, reason: str) -> MigrationQueryR
         f"The query that migrates{of} {each.label} cannot be used: {reason}",
         f"select {wanted} from {tables_in_words(tables_of(each.before))}",
     )
-
-
-def encode(
-    each: OperatorMigration, rows: Mapping[tuple[str, str], DataFrame], partitions: int
-) -> Mapping[str, DataFrame]:
-    """Return rows as they are stored, by store; not computed.
-
-    Args:
-        rows: by store and column family; see `transform`.
-        partitions: the number of state partitions.
-    """
-    found: dict[str, DataFrame] = {}
-    spark, java = each.spark, our_java(each.spark).StateRows
-    for (store, family), frame in rows.items():
-        place = (each.described.as_uri(), each.number, store, family, partitions)
-        encoded = frame_of(spark, java.encode(java_session(spark), java_frame(frame), *place))
-        found[store] = encoded if store not in found else found[store].unionAll(encoded)
-    return found

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from streamjob.ids import OperatorUid
 from streamjob.migration.records import MigrationRecord
-from streamjob_runtime.migrating.lost_keys import LostKeys
+from streamjob_runtime.migrating.transforming import OperatorMigration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class Step(StrEnum):
@@ -23,32 +20,11 @@ class Step(StrEnum):
     VERIFYING = "verifying"
 
 
-@dataclass(frozen=True, slots=True)
-class Migrating:
-    """The migration of the state of an operator, in one of its steps.
-
-    Args:
-        operators: the operator that keeps the state; several if either may.
-        number: Spark's number of it in the new query.
-        rows: returns the rows of its first table as they are now, with the columns `key`, as stored, and `row`, as a
-            query of the author sees it: those before the migration while READING, the new ones while VERIFYING.
-        lost: finds the keys that merge or vanish, while READING.
-        partitions: returns how many partitions the step has done, and how many it has to do, as far as Spark knows.
-    """
-
-    operators: tuple[OperatorUid, ...]
-    number: int
-    step: Step
-    rows: Callable[[], DataFrame]
-    lost: Callable[[], LostKeys]
-    partitions: Callable[[], tuple[int, int]]
-
-
 class MigrationWatch:
     """Is told of migrations, and does nothing about them."""
 
-    def migrating(self, step: Migrating) -> None:
-        """A step begins."""
+    def migrating(self, each: OperatorMigration, step: Step) -> None:
+        """A step of the migration of an operator's state begins."""
 
     def migrated(self, record: MigrationRecord, number: int) -> None:
         """The new state of an operator, which has this number in the new query, is verified and is going to be used."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,24 +38,6 @@ _FAMILIES = TypeAdapter(tuple[Family, ...])
 
 
 @dataclass(frozen=True)
-class PlannedChanges:
-    """The operators that need their state in another form, by their numbers in the new query.
-
-    Args:
-        migrations: those whose state follows from the former one.
-        causes: why the state of the others does not.
-    """
-
-    migrations: dict[int, OperatorMigration] = field(default_factory=dict)
-    causes: dict[int, CannotRestore] = field(default_factory=dict)
-
-    @property
-    def in_words(self) -> dict[int, str]:
-        """How each state changes."""
-        return {number: each.migration.in_words for number, each in self.migrations.items()}
-
-
-@dataclass(frozen=True)
 class Changes:
     """The changes of the state of a chain.
 
@@ -77,8 +59,8 @@ class Changes:
 
     def plan(
         self, matched: Matched, planned: Mapping[int, Keeper], spec: JobSpec, decided: Collection[int]
-    ) -> PlannedChanges:
-        """Plan the migration of each operator that needs one.
+    ) -> tuple[dict[int, OperatorMigration], dict[int, CannotRestore]]:
+        """Plan the migrations of operators by their numbers in the new query; and why state of others does not follow.
 
         Args:
             matched: the former operator for each operator of the new query.
@@ -86,12 +68,14 @@ class Changes:
             spec: the job, which may say how state follows.
             decided: the numbers of operators that do not take over state.
         """
-        found, before = PlannedChanges(), self._forms(self.checkpoint, self.state.batch, self.state.forms)
+        migrations: dict[int, OperatorMigration] = {}
+        causes: dict[int, CannotRestore] = {}
+        before = self._forms(self.checkpoint, self.state.batch, self.state.forms)
         after = self._forms(self.described, BatchId(0), self.dataflow.forms)
         differ = {number for number, had in matched.numbers.items() if self._differ(had, number, before, after)}
         with_variables = {number for number in matched.numbers if planned[number].name == WITH_VARIABLES}
         if not differ | with_variables:
-            return found
+            return migrations, causes
         former = self._kept(self.checkpoint, self.state.batch, before)
         needed = self._kept(self.described, BatchId(0), after)
         differ |= {each for each in with_variables if not continues(former[matched.numbers[each]], needed[each])}
@@ -102,18 +86,18 @@ class Changes:
             try:
                 migration = plan(was, now, wishes, self._closed_us(), alone=len(needed) == 1)
             except NotCarried as refusal:
-                found.causes[number] = not_fitting(uids, reason(str(refusal), was, wishes), ways_out(uids, was, now))
+                causes[number] = not_fitting(uids, reason(str(refusal), was, wishes), ways_out(uids, was, now))
                 continue
             if self.strict and migration.gaps:
                 ways = ways_out(uids, was, now, only_strict=True)
-                found.causes[number] = not_fitting(uids, reason("; ".join(migration.gaps), was, wishes), ways)
+                causes[number] = not_fitting(uids, reason("; ".join(migration.gaps), was, wishes), ways)
                 continue
             begins = any("initial." in part for family in migration.families for part in family.value)
             initial = initial_buffers(self.spark, self.dataflow, number) if begins else None
             place = (self.spark, self.checkpoint, self.location, self.state.batch, self.described, number)
             label = f"the state of {listed(uids)}"
-            found.migrations[number] = OperatorMigration(*place, uids, label, was, now, migration, initial)
-        return found
+            migrations[number] = OperatorMigration(*place, uids, label, was, now, migration, initial)
+        return migrations, causes
 
     def _forms(self, checkpoint: Path, batch: BatchId, forms: tuple[StateForm, ...]) -> dict[int, StateForm]:
         numbers = operator_names(checkpoint, batch)

@@ -99,10 +99,10 @@ def match_state(
         for number, cause in (*_new(matched, planned, restored, chain), *_by_the_graphs(planned, restored, chain)):
             causes.setdefault(number, cause)
         changes = Changes(spark, dataflow, described, checkpoint, location, state, restored.strict)
-        planned_changes = changes.plan(matched, planned, spec, causes)
-        causes.update(planned_changes.causes)
-        migrations = planned_changes.migrations
-        found = starts(matched, former, planned, causes, planned_changes.in_words, allow=restored.allow)
+        migrations, not_carried = changes.plan(matched, planned, spec, causes)
+        causes.update(not_carried)
+        in_words = {number: each.migration.in_words for number, each in migrations.items()}
+        found = starts(matched, former, planned, causes, in_words, allow=restored.allow)
         undecided = sorted(not_told(matched, former, was, now))
         refusals = [
             *found.findings,
@@ -130,7 +130,7 @@ def match_state(
         alone: dict[int, CannotRestore] = {}
         reason = ask(()) if planned else None
         if reason is not None and restored.allow and (alone := dict(_refused_alone(found.numbers, planned, ask))):
-            found = starts(matched, former, planned, causes | alone, planned_changes.in_words, allow=True)
+            found = starts(matched, former, planned, causes | alone, in_words, allow=True)
             if refused := _first(found.findings):
                 return refused
             begin_empty(spark, checkpoint, location, state.batch, alone, described)

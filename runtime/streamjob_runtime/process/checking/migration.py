@@ -23,7 +23,9 @@ from streamjob.migration.records import MigrationRecord
 from streamjob.protocol.log.records import JobId
 from streamjob.stored.start_snapshot import Found, job_location
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
-from streamjob_runtime.migrating.watching import Migrating, MigrationWatch, Step
+from streamjob_runtime.migrating.lost_keys import lost_keys
+from streamjob_runtime.migrating.transforming import OperatorMigration
+from streamjob_runtime.migrating.watching import MigrationWatch, Step
 from streamjob_runtime.process.checking.cut_at_start import CutAtStart
 from streamjob_runtime.process.checking.part_checks import check_parts
 from streamjob_runtime.process.checking.start_check import AskSpark, Judged, judged
@@ -159,19 +161,19 @@ class Migrator(MigrationWatch):
             savepoint.close()
         self.report.savepoint = savepoint.uri
 
-    def migrating(self, step: Migrating) -> None:
+    def migrating(self, each: OperatorMigration, step: Step) -> None:
         """Read a few rows and keys, or the successors of the rows."""
-        self.note(f"{step.step} the state of {' or '.join(step.operators)}")
-        if step.step is Step.READING:
-            self._before, lost = _rows(step.rows()), step.lost()
-            merged, vanished = (_few(each, "*") for each in (lost.merged, lost.vanished))
-            self._seen[step.operators, step.number] = Seen([], merged, vanished)
-        elif step.step is Step.VERIFYING:
-            rows = step.rows()
+        self.note(f"{step} the state of {' or '.join(each.operators)}")
+        if step is Step.READING:
+            self._before = _rows(each.shown_rows(each.before))
+            merged, vanished = (_few(keys, "*") for keys in lost_keys(each))
+            self._seen[each.operators, each.number] = Seen([], merged, vanished)
+        elif step is Step.VERIFYING:
+            rows = each.shown_rows(each.after)
             same = rows.where(rows["key"].cast("string").isin(list(self._before)))
             # Keys that have changed themselves have no successor that could be told by its key.
             after = _rows(same) or _rows(rows)
-            self._seen[step.operators, step.number].samples = [
+            self._seen[each.operators, each.number].samples = [
                 {"before": self._before.get(key), "after": after.get(key)}
                 for key in dict.fromkeys((*self._before, *after))
             ]
