@@ -51,7 +51,7 @@ def match_aggregates(
         NotCarried: an aggregate is another one than before, and nothing says whether its column was renamed.
     """
     names = {name.lower(): now.lower() for name, now in draft.renames.items()}
-    renames = in_force(names, _words(before), _words(after))
+    renames = in_force(names, words(before), words(after))
     former, expressions = _Former(before, renames, behind), []
     taken = paired(before, after, partial(_is_same, renames))
     free = {number: each for number, each in enumerate(before) if number not in taken.values()}
@@ -136,7 +136,8 @@ def _without_casts(expression: str, whole: bool, *, decimals: bool) -> str:
     return _WIDENING.sub(column, expression)
 
 
-def _words(forms: Sequence[AggregateForm]) -> set[str]:
+def words(forms: Sequence[AggregateForm]) -> set[str]:
+    """Return the names that the arguments of aggregates consist of, in lower case."""
     return {word for form in forms for each in arguments(form) for word in _WORD.findall(each)}
 
 

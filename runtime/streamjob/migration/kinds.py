@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import product
 
-from pydantic import JsonValue
-
 from streamjob.comparison.state_forms import differences
 from streamjob.migration.aggregates import is_same_expression
 from streamjob.migration.by_name import Columns, Draft, matched, paired
@@ -38,8 +36,7 @@ def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Mig
         NotCarried: the rows of a side lack a column, or rows have been dropped that the join needs.
     """
     was, now = forms(before, after)
-    for reason in differences(*(each.model_copy(update={"parameters": _without_keys(each)}) for each in (was, now))):
-        raise NotCarried(reason)
+    check_parameters(was, now)
     places = _places_of_keys(was, now, renames)
     former, draft = {(each.store, each.name): each for each in before.families}, Draft(renames)
     for target in after.families:
@@ -52,8 +49,15 @@ def join(before: KeptState, after: KeptState, renames: Mapping[str, str]) -> Mig
     return draft.migration()
 
 
-def _without_keys(form: StateForm) -> dict[str, JsonValue]:
-    return {name: each for name, each in form.parameters.items() if name != _ON}
+def check_parameters(was: StateForm, now: StateForm) -> None:
+    """Refuse a former form whose parameters do not suit the present one, whatever the keys of both are."""
+
+    def without_keys(form: StateForm) -> StateForm:
+        parameters = {name: each for name, each in form.parameters.items() if name != _ON}
+        return form.model_copy(update={"keys": (), "parameters": parameters})
+
+    for reason in differences(without_keys(was), without_keys(now)):
+        raise NotCarried(reason)
 
 
 def _places_of_keys(was: StateForm, now: StateForm, renames: Mapping[str, str]) -> list[int]:

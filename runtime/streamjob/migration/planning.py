@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from streamjob.comparison.state_forms import arguments, differences
-from streamjob.migration.aggregates import match_aggregates, merged
+from streamjob.migration.aggregates import match_aggregates, merged, words
 from streamjob.migration.by_name import Columns, Draft
 from streamjob.migration.keys import MatchedKey, match_keys
-from streamjob.migration.kinds import forms, group_state, join, variables
+from streamjob.migration.kinds import check_parameters, forms, group_state, join, variables
 from streamjob.migration.state import Family, FamilyMigration, KeptState, Migration, NotCarried, Wishes
 from streamjob.migration.tables import tables_of
 from streamjob.migration.variables import TTL
@@ -116,9 +114,7 @@ def _inferred(change: _Change) -> Migration:
         case "deduplication":
             return _deduplication(change)
         case "deduplicationWithinWatermark":
-            was, now = (each.model_copy(update={"keys": ()}) for each in forms(before, after))
-            for reason in differences(was, now):
-                raise NotCarried(reason)
+            check_parameters(*forms(before, after))
             return _deduplication(change)
         case "join":
             return join(before, after, renames)
@@ -137,9 +133,7 @@ def _check_renames(before: KeptState, renames: Mapping[str, str]) -> None:
 
     Other columns are matched by name in each table, of which several may have a column of one name.
     """
-    there = {each.name.lower() for each in before.form.keys} if before.form else set()
-    for aggregate in before.form.aggregates if before.form else ():
-        there |= {word.lower() for each in arguments(aggregate) for word in re.findall(r"\w+", each)}
+    there = words(before.form.aggregates) | {each.name.lower() for each in before.form.keys} if before.form else set()
     for former, present in renames.items():
         if {former.lower(), present.lower()} <= there and present not in renames:
             raise NotCarried(

@@ -6,11 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from streamjob.ids import OperatorUid
 from streamjob.job.model.spec import STATE, JobSpec
-from streamjob.snapshot.state_form import StateForm
+from streamjob.snapshot.state_form import KeyForm, StateForm
 
 EQUALS = " = "
 """What stands between the two expressions that a join says are equal, in its form."""
@@ -58,7 +57,10 @@ class KeptState:
     @property
     def fingerprint(self) -> str:
         """A short name of the form and the tables, by which a migration says what it starts from."""
-        families = [[each.store, each.name, _columns(each.key), _columns(each.value)] for each in self.families]
+        families = [
+            [each.store, each.name, *([[one.name, one.type] for one in columns] for columns in (each.key, each.value))]
+            for each in self.families
+        ]
         form = None if self.form is None else self.form.model_dump(mode="json")
         text = json.dumps([self.operator, form, families], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -109,11 +111,6 @@ class FamilyMigration:
     value: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
 
-    @property
-    def keeps_keys(self) -> bool:
-        """Whether keys stay as they are."""
-        return self.key == tuple(f"key.k{number}" for number in range(len(self.key))) and not self.merged
-
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -145,25 +142,15 @@ class Migration:
 
     def keeps_places(self, store: str) -> bool:
         """Return whether each row of a store stays in its partition: then no rows need to be exchanged."""
-        families = [each for each in self.families if each.target.store == store and each.source is not None]
-        return len(families) == 1 and families[0].keeps_keys and not self.sql
+        keys = [each.key for each in self.families if each.target.store == store and each.source is not None]
+        stay = [key == tuple(f"key.k{number}" for number in range(len(key))) for key in keys]
+        return stay == [True] and not self.sql and not any(each.merged for each in self.families)
 
 
 class NotCarried(Exception):
     """State cannot follow from the former state; the text is the reason, without the operator's name."""
 
 
-class _Typed(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def type(self) -> str: ...
-
-
-def columns_in_words(columns: Iterable[_Typed]) -> str:
+def columns_in_words(columns: Iterable[Column | KeyForm]) -> str:
     """Return columns as in a schema, in parentheses."""
     return f"({', '.join(f'{each.name} {each.type}' for each in columns)})"
-
-
-def _columns(columns: tuple[Column, ...]) -> list[list[str]]:
-    return [[each.name, each.type] for each in columns]

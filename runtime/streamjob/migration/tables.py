@@ -18,15 +18,13 @@ _NOTHING = "CAST(NULL AS int)"
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column of a table: its name and type, and how it is read.
+class TableColumn(Column):
+    """A column of a table, and how it is read.
 
     `read` is SQL over `key.k0`, …, `value.v0`, … of its first column family, and `place`, which numbers the rows as
     they are stored.
     """
 
-    name: str
-    type: str
     read: str
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 
 from streamjob.job.checks.subject import Subject, where
 from streamjob.job.model.problem import Problem
@@ -15,6 +16,7 @@ def renames(subject: Subject) -> Iterator[Problem]:
     """A column that is renamed gets another name, which no second one gets, and none by a circle."""
     for operator in subject.spec.operators:
         taken: dict[str, str] = {}
+        loops = TopologicalSorter({former: [name] for former, name in operator.renames.items() if former != name})
         for former, present in operator.renames.items():
             if not former or not present:
                 yield Problem(where(operator), "renames has an empty name", "write it as former: present")
@@ -24,22 +26,14 @@ def renames(subject: Subject) -> Iterator[Problem]:
             elif (other := taken.setdefault(present.lower(), former)) != former:
                 what = f"renames both {other!r} and {former!r} to {present!r}"
                 yield Problem(where(operator), what, "keep one: a column of state has one former column")
-        if circle := _circle(operator.renames):
-            what = f"renames {', '.join(map(repr, circle))} in a circle: later nobody can tell whether that was done"
+        try:
+            loops.prepare()
+        except CycleError as error:
+            circle = ", ".join(map(repr, reversed(error.args[1][1:])))
+            what = f"renames {circle} in a circle: later nobody can tell whether that was done"
             yield Problem(
                 where(operator), what, "give them other names; or write a query under `migrate`, with its `from`"
             )
-
-
-def _circle(renames: Mapping[str, str]) -> tuple[str, ...]:
-    """Return names that get each other's; none if each of them leads to a name that stays."""
-    for first in renames:
-        passed = [first]
-        while (name := renames.get(passed[-1])) is not None and name not in passed:
-            passed.append(name)
-        if name == first and len(passed) > 1:
-            return tuple(passed)
-    return ()
 
 
 def migrations(subject: Subject) -> Iterator[Problem]:
