@@ -6,6 +6,7 @@ import json
 import os
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,9 +71,7 @@ def migrate_command(
     from streamjob.comparison.starting import compare_start
     from streamjob.protocol.log.records import JobId
 
-    def note(text: str) -> None:
-        typer.echo(text, err=True)
-
+    note = partial(typer.echo, err=True)
     runtime.require("`streamjob migrate`")
     with ExitStack() as stack:
         parser = runtime.parse_with_spark

@@ -191,9 +191,7 @@ class _Former:
         types = buffer_types(wanted)
         if wanted.function == "Average":
             total, count = self._of("Sum", wanted), self._of("Count", wanted)
-            if total is None or count is None:
-                return None
-            if types[0] != "double" and not DECIMAL.fullmatch(types[0]):
+            if total is None or count is None or not (types[0] == "double" or DECIMAL.fullmatch(types[0])):
                 return None
             was, *is_empty = buffer_types(self.forms[total])
             if was != types[0] and not (was == "bigint" and types[0] == "double"):
@@ -248,17 +246,23 @@ class _Former:
 
 _NOT_EXACT = f"a sum that was kept for an average is not exact: it is larger than {_EXACT}"
 
-_MERGES: Mapping[str, tuple[str, ...]] = {
-    "Count": ("sum({0})",),
-    "Max": ("max({0})",),
-    "Min": ("min({0})",),
-    "MaxBy": ("max_by({0}, {1})", "max({1})"),
-    "MinBy": ("min_by({0}, {1})", "min({1})"),
-    "BitAndAgg": ("bit_and({0})",),
-    "BitOrAgg": ("bit_or({0})",),
-    "BitXorAgg": ("bit_xor({0})",),
+_SUM_OR_NULL = "IF(bool_or({0} IS NULL), NULL, sum({0}))"
+"""A decimal that has overflowed is null, and stays it."""
+
+_MERGES: Mapping[tuple[str, int], tuple[str, ...]] = {
+    ("Average", 2): (_SUM_OR_NULL, "sum({1})"),
+    ("BitAndAgg", 1): ("bit_and({0})",),
+    ("BitOrAgg", 1): ("bit_or({0})",),
+    ("BitXorAgg", 1): ("bit_xor({0})",),
+    ("Count", 1): ("sum({0})",),
+    ("Max", 1): ("max({0})",),
+    ("MaxBy", 2): ("max_by({0}, {1})", "max({1})"),
+    ("Min", 1): ("min({0})",),
+    ("MinBy", 2): ("min_by({0}, {1})", "min({1})"),
+    ("Sum", 1): ("sum({0})",),
+    ("Sum", 2): (_SUM_OR_NULL, "bool_and({1})"),
 }
-"""How the buffers of several groups make up that of all: an aggregate for each column, over the columns."""
+"""How buffers of a function with some columns make up that of all groups: an aggregate over them for each column."""
 
 
 def merged(forms: Sequence[AggregateForm]) -> tuple[str, ...]:
@@ -270,18 +274,9 @@ def merged(forms: Sequence[AggregateForm]) -> tuple[str, ...]:
     found: list[str] = []
     for start, form in zip(places(forms), forms, strict=False):
         types = buffer_types(form)
+        merges = _MERGES.get((form.function, len(types)))
+        if merges is None:
+            raise NotCarried(f"the state of its {form.sql} for several former groups cannot be put together")
         columns = [f"v{start + number}" for number in range(len(types))]
-        found += [f"CAST({each.format(*columns)} AS {kind})" for each, kind in zip(_merges(form), types, strict=True)]
+        found += [f"CAST({each.format(*columns)} AS {kind})" for each, kind in zip(merges, types, strict=True)]
     return tuple(found)
-
-
-def _merges(form: AggregateForm) -> tuple[str, ...]:
-    types = buffer_types(form)
-    if form.function == "Sum":
-        # A decimal that has overflowed is null, and stays it.
-        return ("sum({0})",) if len(types) == 1 else ("IF(bool_or({0} IS NULL), NULL, sum({0}))", "bool_and({1})")
-    if form.function == "Average":
-        return ("IF(bool_or({0} IS NULL), NULL, sum({0}))", "sum({1})")
-    if form.function not in _MERGES:
-        raise NotCarried(f"the state of its {form.sql} for several former groups cannot be put together")
-    return _MERGES[form.function]

@@ -164,12 +164,13 @@ def _ordered(each: OperatorMigration, name: str, found: DataFrame, wanted: Seque
     types = {field.name.lower(): field.dataType.simpleString() for field in found.schema.fields}
     if len(types) != len(found.columns) or types.keys() != {column.name.lower() for column in wanted}:
         raise _refused(each, name, f"it returns ({', '.join(found.columns)})")
+    expressions = []
     for column in wanted:
         had = types[column.name.lower()]
         if not widens(had, column.type):
             raise _refused(each, name, f"its {column.name} is of type {had}, and not {column.type}")
-    casts = [cast(column.quoted, types[column.name.lower()], column.type) for column in wanted]
-    return [f"{expression} AS {column.quoted}" for expression, column in zip(casts, wanted, strict=True)]
+        expressions.append(f"{cast(column.quoted, had, column.type)} AS {column.quoted}")
+    return expressions
 
 
 def _refused(each: OperatorMigration, name: str, reason: str) -> MigrationQueryRefused:
