@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from streamjob.comparison.state_forms import window_in_words
 from streamjob.migration.by_name import in_force
@@ -46,12 +47,12 @@ def match_keys(
     was, now = ([each.name.lower() for each in keys] for keys in (before, after))
     present = in_force({name.lower(): other.lower() for name, other in renames.items()}, was, now)
     names = [present.get(each, each) for each in was]
-    if names == now and len(set(names)) == len(set(was)):
-        # Also keys of one name, as Spark calls all expressions that have none.
-        return tuple(_matched(place, before, each, watermark_us) for place, each in enumerate(after))
-    if sorted(names) != sorted(now) or len(set(names)) < len(names):
+    # Also keys of one name, as Spark calls all expressions that have none.
+    stay = names == now and len(set(names)) == len(set(was))
+    if not stay and (sorted(names) != sorted(now) or len(set(names)) < len(names)):
         raise NotCarried(f"its keys were {columns_in_words(before)}, and are {columns_in_words(after)}")
-    return tuple(_matched(names.index(each.name.lower()), before, each, watermark_us) for each in after)
+    places = range(len(now)) if stay else map(names.index, now)
+    return tuple(_matched(place, before, each, watermark_us) for place, each in zip(places, after, strict=True))
 
 
 def _matched(place: int, former: Sequence[KeyForm], after: KeyForm, watermark_us: int | None) -> MatchedKey:
@@ -118,6 +119,4 @@ def _check_union(before: WindowForm, after: WindowForm, watermark_us: int | None
 
 
 def _instant(microseconds: int) -> str:
-    from datetime import UTC, datetime, timedelta
-
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")

@@ -23,9 +23,8 @@ from streamjob.migration.records import MigrationRecord
 from streamjob.protocol.log.records import JobId
 from streamjob.stored.start_snapshot import Found, job_location
 from streamjob_runtime.checkpointing.savepoints import Savepoint, savepoint_location
-from streamjob_runtime.migrating.lost_keys import lost_keys
 from streamjob_runtime.migrating.transforming import OperatorMigration
-from streamjob_runtime.migrating.watching import MigrationWatch, Step
+from streamjob_runtime.migrating.watching import MigrationWatch, Step, lost_keys
 from streamjob_runtime.process.checking.cut_at_start import CutAtStart
 from streamjob_runtime.process.checking.part_checks import check_parts
 from streamjob_runtime.process.checking.start_check import AskSpark, Judged, judged
