@@ -159,8 +159,8 @@ def _sessions(change: _Change) -> Migration:
 
 def _deduplication(change: _Change) -> Migration:
     (source, target), keys = change.table, change.keys()
-    value = Draft({}).value("its value", source.value, target.value, Columns.SAME)
-    return change.of_table(_expressions(change.draft, keys, "key.k"), value)
+    key = _expressions(change.draft, keys, "key.k")
+    return change.of_table(key, change.draft.value("its value", source.value, target.value, Columns.SAME))
 
 
 def _expressions(draft: Draft, keys: Sequence[MatchedKey], place: str) -> list[str]:
