@@ -232,7 +232,7 @@ def serving(job: RunningJob, workdir: Path) -> Iterator[httpx.Client]:
     server.start()
     headers = {"Authorization": f"Bearer {token_of(workdir)}"}
     try:
-        with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as http:
+        with httpx.Client(base_url=server.url, headers=headers, timeout=60.0, trust_env=False) as http:
             yield http
     finally:
         server.stop(linger=0.0)

@@ -28,7 +28,7 @@ def job() -> ServedJob:
 def http(job: ServedJob) -> Iterator[httpx.Client]:
     with (
         MonitoringServer(job, metrics=metrics_text, port=0) as server,
-        httpx.Client(base_url=server.url, trust_env=False) as client,
+        httpx.Client(base_url=server.url, timeout=60.0, trust_env=False) as client,
     ):
         yield client
 
@@ -114,7 +114,7 @@ def test_anybody_is_answered_by_the_servers_own_thread() -> None:
 
     with (
         MonitoringServer(job, metrics=render, port=0) as server,
-        httpx.Client(base_url=server.url, trust_env=False) as client,
+        httpx.Client(base_url=server.url, timeout=60.0, trust_env=False) as client,
     ):
         for path in ("/healthz", "/readyz", "/metrics", "/metrics"):
             assert client.get(path).status_code == 200

@@ -25,7 +25,7 @@ WRITES = [
 @pytest.fixture
 def browser(http: httpx.Client) -> Iterator[httpx.Client]:
     """A client without the job's token."""
-    with httpx.Client(base_url=http.base_url, trust_env=False) as client:
+    with httpx.Client(base_url=http.base_url, timeout=60.0, trust_env=False) as client:
         yield client
 
 

@@ -185,7 +185,7 @@ def test_whoever_waits_for_an_outcome_still_sees_it_at_the_end(tmp_path: Path) -
     server = _server(tmp_path, job)
     server.start()
     headers = {"Authorization": f"Bearer {token_of(tmp_path)}"}
-    with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as http:
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60.0, trust_env=False) as http:
         http.post("/v1/stop", json={"triggerId": "last"})
         ending = threading.Thread(target=server.stop, kwargs={"linger": 60.0})
         ending.start()

@@ -115,7 +115,7 @@ def test_an_open_page_does_not_delay_the_end_of_the_job(job: ServedJob, tmp_path
     server = ControlServer(job, tmp_path, metrics=metrics_text)
     server.start()
     headers = {"Authorization": f"Bearer {token_of(tmp_path)}"}
-    with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as http:  # noqa: SIM117
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60.0, trust_env=False) as http:  # noqa: SIM117
         with http.stream("GET", "/v1/stream") as answer:
             events = events_of(answer)
             next(events)
