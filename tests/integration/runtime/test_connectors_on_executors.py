@@ -1,4 +1,4 @@
-"""Protobuf, changes, joins with versions and with tables, dead letters and a lake table, all of them on executors."""
+"""Kafka, Protobuf, changes, joins with versions and tables, dead letters and a lake table, all of them on executors."""
 
 from __future__ import annotations
 
@@ -31,6 +31,26 @@ TABLE = "db.priced"
 RESULT = """
 SELECT CAST(n.id AS BIGINT) AS id, CAST(n.rate AS BIGINT) AS rate, n.title, c.name AS customer
 FROM named n LEFT JOIN customers c ON n.product = c.id
+"""
+HELD = """
+import time
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+HERE = Path(__file__).parent
+
+
+@F.udf("string")
+def hold(value):
+    (HERE / f"{value}.began").touch()
+    while not (HERE / "open").exists():
+        time.sleep(0.05)
+    return value
+
+
+def held(records):
+    return records.select(hold(F.col("value").cast("string")).alias("value"))
 """
 COLUMNS = Schema(
     NestedField(1, "id", LongType()),
@@ -153,3 +173,30 @@ def test_joins_changes_protobuf_dead_letters_and_a_lake_table_outlive_an_executo
     assert Counter((each.id, each.name) for each in records) == Counter((row[0], row[2]) for row in expected)
     letters = [json.loads(line) for file in (tmp_path / "bad").glob("*.json") for line in file.read_text().splitlines()]
     assert [each["value"] for each in letters] == ["CA=="]
+
+
+@pytest.mark.timeout(600)
+def test_a_partition_of_a_topic_is_read_by_another_executor_if_its_own_is_killed(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    for partition in range(2):
+        kafka_server.produce(topic, [(None, str(partition))], partition=partition)
+    (tmp_path / "holding.py").write_text(HELD)
+    job = jobs.job_file(
+        jobs.python("held", "records", "holding:held"),
+        sources=[jobs.topic("records", kafka_server.bootstrap, topic, bounded=True)],
+        sinks=[jobs.sink("held", "json", tmp_path / "out")],
+        name="held",
+    )
+
+    with job_runs(write_job(tmp_path, job), tmp_path / "snapshots", "held") as runs:
+        process = runs.start(*ON_TWO)
+        runs.wait(lambda: len(list(tmp_path.glob("*.began"))) == 2, "task on each executor", process, LONG)
+        kill(java_of_executors(tmp_path / "work")["executor-0"])
+        runs.wait(lambda: "is lost" in process.output(), "loss", process)
+        (tmp_path / "open").touch()
+        assert process.wait() == 0, process.output()
+        assert runs.epoch() == 1
+
+    files = (tmp_path / "out").glob("*.json")
+    assert sorted(file.read_text() for file in files) == [f'{{"value":"{partition}"}}\n' for partition in range(2)]

@@ -22,7 +22,7 @@ public final class LocalExecutors implements ExternalClusterManager {
 
   @Override
   public TaskScheduler createTaskScheduler(SparkContext context, String master) {
-    return new TaskSchedulerImpl(context);
+    return new ExecutorScheduler(context);
   }
 
   @Override
