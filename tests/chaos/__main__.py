@@ -150,7 +150,7 @@ def main() -> int:
     )
     parser.add_argument("--executors", action="store_true", help="on two executors, which are killed as well")
     parser.add_argument(
-        "--published", action="store_true", help="each batch published to Kafka and PostgreSQL, which crash too"
+        "--published", action="store_true", help="each batch published to Kafka, PostgreSQL or Delta; servers crash too"
     )
     options = parser.parse_args()
     if options.servers + options.executors + options.published > 1:

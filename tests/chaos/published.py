@@ -1,10 +1,14 @@
-"""A round of a job that publishes each batch to Kafka and PostgreSQL, which crash as its processes do."""
+"""A round of a job that publishes each batch to Kafka, PostgreSQL or Delta; servers crash as its processes do."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +25,25 @@ from tests.integration.runtime.test_published_batches import (
     published,
     publishing_job,
 )
+from tests.integration.runtime.test_published_lake_tables import found as found_in_lake
 from tests.integration.runtime.test_published_tables import TABLES, found, options_in, table_job, wanted
 from tests.integration.sinks.databases import Database
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer
 
 _TOPIC = "chaos-published"
-_RECORDS = 3600
-_MOST_LIVES = 25
+_RECORDS = 1800
+_MOST_LIVES = 40
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a job of a round publishes, what is there, and what a batch makes of all records."""
+
+    job: Callable[[str], dict[str, Any]]
+    found: Callable[[], Mapping[str, Counter[Any]]]
+    wanted: Mapping[str, Counter[Any]]
+    servers: tuple[KafkaServer | PostgresqlServer, ...]
 
 
 def play_published(seed: int, directory: Path, say: Callable[[str], None]) -> int:
@@ -44,78 +59,105 @@ def play_published(seed: int, directory: Path, say: Callable[[str], None]) -> in
     """
     chance = random.Random(seed)
     interval = chance.choice(["500ms", "3s", "1h"])
-    with KafkaServer() as broker, PostgresqlServer() as server:
-        server.make_database("chaos")
-        database = Database(server, "chaos")
+    kind = chance.choice(["kafka", "postgresql", "delta"])
+    say(f"published to {kind}, checkpoints every {interval}")
+    with ExitStack() as stack:
+        broker = stack.enter_context(KafkaServer())
         fill(broker, _TOPIC, records=_RECORDS)
-        make_topics(broker, _TOPIC)
-        for name, columns in TABLES.items():
-            database.execute(f"CREATE TABLE {name} ({columns})")
+        database = None
+        if kind == "postgresql":
+            server = stack.enter_context(PostgresqlServer())
+            server.make_database("chaos")
+            database = Database(server, "chaos")
+        target = _target(kind, broker, database, directory)
         file = directory / "job" / "job.yaml"
         file.parent.mkdir()
         sleepers: list[JobProcess] = []
-        with job_runs(file, directory / "snapshots", name_of(_TOPIC)) as runs:
+        environment = {**EXPERIMENT, **({"SECRET": database.server.password} if database else {})}
+        runs = stack.enter_context(job_runs(file, directory / "snapshots", name_of(_TOPIC)))
 
-            def start() -> JobProcess:
-                parallelism = chance.choice([1, 2])
-                write_job(file.parent, _job(broker, database, interval, parallelism))
-                on = ON_TWO if chance.random() < 0.2 else ()
-                say(f"checkpoints every {interval}, {parallelism} slots{', two executors' if on else ''}")
-                environment = {**EXPERIMENT, "SECRET": server.password}
-                return runs.start(*on, workdir=f"work-{len(sleepers)}", environment=environment)
+        def start() -> JobProcess:
+            parallelism = chance.choice([1, 2])
+            write_job(file.parent, {**target.job(interval), "parallelism": parallelism})
+            on = ON_TWO if kind == "kafka" and chance.random() < 0.1 else ()
+            say(f"{parallelism} slots{', two executors' if on else ''}")
+            return runs.start(*on, workdir=f"work-{len(sleepers)}", environment=environment)
 
-            for life in range(1, _MOST_LIVES):
-                process = start()
-                if _is_over(process, lambda: _seen(broker, database), chance):
-                    return _end(life, process, sleepers, broker, database)
-                _wake(sleepers, chance, say)
-                for victim in chance.sample([broker, server], chance.choice([0, 0, 0, 1, 2])):
-                    say(f"a crash of {victim.kind}")
-                    victim.kill()
-                    time.sleep(chance.uniform(0, 0.7))
-                    victim.start()
-                    time.sleep(chance.uniform(0, 6))
-                if chance.random() < 0.2:
-                    process.stop()
-                    sleepers.append(process)
-                    say("the process sleeps")
-                else:
-                    process.kill()
-                    say("the process is killed")
+        for life in range(1, _MOST_LIVES):
             process = start()
-            process.wait(LONG)
-            return _end(_MOST_LIVES, process, sleepers, broker, database)
+            if _is_over(process, target, chance):
+                return _end(life, process, sleepers, target)
+            _wake(sleepers, chance, say)
+            for victim in chance.sample(target.servers, chance.choice([0, 0, 0, 0, 1])):
+                say(f"a crash of {victim.kind}")
+                victim.kill()
+                time.sleep(chance.uniform(0, 0.7))
+                victim.start()
+                time.sleep(chance.uniform(0, 6))
+            if chance.random() < 0.15:
+                process.stop()
+                sleepers.append(process)
+                say("the process sleeps")
+            else:
+                process.kill()
+                say("the process is killed")
+        process = start()
+        process.wait(LONG)
+        return _end(_MOST_LIVES, process, sleepers, target)
 
 
-def _job(broker: KafkaServer, database: Database, interval: str, parallelism: int) -> dict[str, Any]:
-    """Return a job of five chains that publish each batch, two to topics and three to tables."""
-    to_topics = publishing_job(broker, _TOPIC, interval=interval, bounded=True)
-    to_tables = table_job(broker, _TOPIC, interval, options_in(database))
-    for sink in to_tables["sinks"]:
-        sink["name"] = f"table_{sink['name']}"
-    parts = {part: [*to_topics[part], *to_tables[part]] for part in ("sources", "operators", "sinks")}
-    return {**to_topics, **parts, "parallelism": parallelism}
+def _target(kind: str, broker: KafkaServer, database: Database | None, directory: Path) -> Target:
+    if kind == "kafka":
+        make_topics(broker, _TOPIC)
+        topics = partial(publishing_job, broker, _TOPIC, bounded=True)
+        return Target(
+            lambda interval: topics(interval=interval), lambda: published(broker, _TOPIC), expected(_RECORDS), (broker,)
+        )
+    if database is None:
+        lake = table_job
+        return Target(
+            lambda interval: lake(broker, _TOPIC, interval, lambda table: {"path": str(directory / table)}, "delta"),
+            lambda: found_in_lake(directory),
+            wanted(_RECORDS),
+            (broker,),
+        )
+    for name, columns in TABLES.items():
+        database.execute(f"CREATE TABLE {name} ({columns})")
+    options = options_in(database)
+    return Target(
+        lambda interval: table_job(broker, _TOPIC, interval, options),
+        lambda: found(database),
+        wanted(_RECORDS),
+        (broker, database.server),
+    )
 
 
-def _seen(broker: KafkaServer, database: Database) -> int:
-    """Return how many rows readers of committed ones see."""
-    return sum(each.total() for rows in (published(broker, _TOPIC), found(database)) for each in rows.values())
-
-
-def _is_over(process: JobProcess, seen: Callable[[], int], chance: random.Random) -> bool:
+def _is_over(process: JobProcess, target: Target, chance: random.Random) -> bool:
     """Wait for a moment to kill it, or until it has ended by itself; return whether it has ended."""
-    if chance.random() < 0.4:
+    if chance.random() < 0.3:
         # Any moment of a start, and of what runs again.
-        deadline = time.monotonic() + chance.uniform(0, 20)
-        while process.exit_code is None and time.monotonic() < deadline:
-            time.sleep(0.1)
+        _wait(process, lambda: False, chance.uniform(2, 20))
         return process.exit_code is not None
-    wanted_rows, deadline = seen() + chance.randint(1, 900), time.monotonic() + LONG
-    while process.exit_code is None and seen() < wanted_rows:
-        if time.monotonic() > deadline:
-            raise ChaosFailed(f"no more rows within {LONG:.0f} s:\n{process.output()}")
-    time.sleep(chance.uniform(0, 0.5))
+    wanted_rows = _seen(target) + 1
+    if not _wait(process, lambda: _seen(target) >= wanted_rows, LONG):
+        raise ChaosFailed(f"no more rows within {LONG:.0f} s:\n{process.output()}")
+    _wait(process, lambda: False, chance.expovariate(1.0))
     return process.exit_code is not None
+
+
+def _wait(process: JobProcess, condition: Callable[[], bool], seconds: float) -> bool:
+    """Return whether a condition holds, or the process has ended, within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while process.exit_code is None and not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _seen(target: Target) -> int:
+    """Return how many rows readers of committed ones see."""
+    return sum(each.total() for each in target.found().values())
 
 
 def _wake(sleepers: list[JobProcess], chance: random.Random, say: Callable[[str], None]) -> None:
@@ -129,7 +171,7 @@ def _wake(sleepers: list[JobProcess], chance: random.Random, say: Callable[[str]
             raise ChaosFailed(f"a sleeper ended with {code}:\n{sleeper.output()}")
 
 
-def _end(life: int, process: JobProcess, sleepers: list[JobProcess], broker: KafkaServer, database: Database) -> int:
+def _end(life: int, process: JobProcess, sleepers: list[JobProcess], target: Target) -> int:
     """Compare what is there with what a batch makes of all records; return the number of lives."""
     if process.exit_code != 0:
         raise ChaosFailed(f"life {life} ended with {process.exit_code}:\n{process.output()}")
@@ -137,10 +179,9 @@ def _end(life: int, process: JobProcess, sleepers: list[JobProcess], broker: Kaf
         sleeper.wake()
         if (code := sleeper.wait(WITHIN)) not in (0, SUPERSEDED):
             raise ChaosFailed(f"a sleeper ended with {code}:\n{sleeper.output()}")
-    topics, tables = published(broker, _TOPIC), found(database)
-    for place, expected_rows in ((topics, expected(_RECORDS)), (tables, wanted(_RECORDS))):
-        for name, rows in expected_rows.items():
-            missing, surplus = rows - place[name], place[name] - rows
-            if missing or surplus:
-                raise ChaosFailed(f"{name}: {missing.total()} rows missing, {surplus.total()} surplus")
+    there = target.found()
+    for name, rows in target.wanted.items():
+        missing, surplus = rows - there[name], there[name] - rows
+        if missing or surplus:
+            raise ChaosFailed(f"{name}: {missing.total()} rows missing, {surplus.total()} surplus")
     return life
