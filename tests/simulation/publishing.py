@@ -191,7 +191,8 @@ class Process:
         yield
         base = State() if newest is None else world.states[newest.id]
         replay = journals.replay([SINK], base.batch)
-        publisher.replay(replay.published.get(SINK, {}), max(replay.plans, default=NO_BATCH))
+        last = max(replay.plans, default=NO_BATCH)
+        publisher.replay(replay.published.get(SINK, {}), last, has_state=True)
         self._journal = "journal" if publisher.needs_journal else None
         if not journals.continued:
             self._emissions.await_base()

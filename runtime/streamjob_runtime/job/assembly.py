@@ -194,11 +194,14 @@ class Assembler:
         rewritten = state is not None and state.batch != start.batch
         check_unchanged(replay, restored.manifest, self._graph, chain.uids(), rewritten=rewritten)
         last = max(replay.plans, default=NO_BATCH)
+        # A checkpoint before the first batch names no operators.
+        has_state = state is None or state.batch == NO_BATCH or bool(state.stateful)
         for uid in outputs.publishers.keys() & set(_nodes(chain).sinks):
-            outputs.publishers[uid].replay(replay.published.get(uid, {}), last)
+            outputs.publishers[uid].replay(replay.published.get(uid, {}), last, has_state=has_state)
         pinned = tuple(pinned_batch(batch, plan) for batch, plan in replay.plans.items())
         if pinned:
-            log.info("Chain %s: %d batches that its sinks have published run again", chain.uid, len(pinned))
+            how = "run again" if has_state else "are not computed again: it has no state"
+            log.info("Chain %s: %d batches that its sinks have published %s", chain.uid, len(pinned), how)
         return replace(start, pinned=pinned)
 
     def _place(self, spark: SparkSession, chain: ChainPlan) -> Place:

@@ -297,6 +297,42 @@ def test_a_stop_covers_all_that_was_published_so_that_the_job_may_be_changed(
 
 
 @pytest.mark.timeout(400)
+def test_a_chain_without_state_computes_nothing_again_that_it_has_published_behind_a_checkpoint(
+    kafka_server: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    make_topics(kafka_server, topic)
+    calls = tmp_path / "calls"
+    (tmp_path / "noting.py").write_text(
+        f"def noted(n: int) -> int:\n    open({str(calls)!r}, 'a').write(f'{{n}}\\n')\n    return n * 2\n",
+        encoding="utf-8",
+    )
+    job = publishing_job(kafka_server, topic, doubled="noted(row.n)")
+    job |= {part: job[part][:1] for part in ("sources", "operators", "sinks")}
+    file = write_job(tmp_path, {**job, "functions": {"noted": "noting:noted"}})
+
+    def computed() -> Counter[int]:
+        return Counter(n for n in map(int, calls.read_text().split()) if n < 600)
+
+    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
+
+        def publish(first: int) -> JobProcess:
+            fill(kafka_server, topic, first, 300)
+            process = runs.start(environment=EXPERIMENT)
+            wait_until_published(runs, kafka_server, topic, first + 300, process)
+            return process
+
+        stopped = publish(0)
+        stopped.send(signal.SIGTERM)
+        assert stopped.wait() == ExitCode.OK, stopped.output()
+        publish(300).kill()
+        before = computed()
+        last = publish(600)
+        assert "are not computed again: it has no state" in last.output()
+        assert computed() == before
+    assert published(kafka_server, topic)["rows"] == expected(900)["rows"]
+
+
+@pytest.mark.timeout(400)
 def test_a_sink_that_gets_another_name_after_a_kill_publishes_nothing_again(
     kafka_server: KafkaServer, topic: str, tmp_path: Path, killed: JobRuns
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -76,10 +77,11 @@ def stage(publisher: BatchPublisher, batch: int, *rows: str, watermark_ms: int =
     return publisher.stage(cast(Any, list(rows)), BatchId(batch), lambda number: plan(number, watermark_ms))
 
 
-def again(target: Target, **options: Any) -> BatchPublisher:
+def again(target: Target, *, has_state: bool = True, **options: Any) -> BatchPublisher:
     """Return the publisher of the next epoch, for which all batches run again."""
     made = publisher(target, **options)
-    made.replay({each.batch: each for each in target.records}, max(each.batch for each in target.records))
+    records = {each.batch: each for each in target.records}
+    made.replay(records, max(records), has_state=has_state)
     return made
 
 
@@ -134,11 +136,23 @@ def test_a_batch_that_had_no_rows_and_has_some_now_stops_the_job() -> None:
         stage(again(target), 0, "b")
 
 
+def test_batches_without_state_are_not_computed_again() -> None:
+    target = Target()
+    first = publisher(target)
+    stage(first, 0)
+    stage(first, 1, "a", "bc")
+    second = again(target, has_state=False)
+    target.measure = partial(pytest.fail, "computed")  # type: ignore[method-assign]
+    assert stage(second, 0, "b") == Staged(None, 0, published=True)
+    assert stage(second, 1, "d") == Staged(published_marker(BatchId(1)), 0, published=True)
+    assert target.rows == ["a", "bc"]
+
+
 def test_a_batch_that_runs_again_for_another_sink_only_waits_for_its_checkpoint() -> None:
     target = Target()
     stage(publisher(target), 0, "a")
     second = publisher(target)
-    second.replay({BatchId(0): target.records[0]}, BatchId(1))
+    second.replay({BatchId(0): target.records[0]}, BatchId(1), has_state=True)
     stage(second, 0, "a")
 
     # Nothing is published before that is committed: readers would see it too early.
