@@ -26,7 +26,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_LINK_MODE ?= copy
 
-.PHONY: help demo bench bench-autoscaler bench-backpressure bench-buckets bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-migrations bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate golden hooks lint format lock clean
+.PHONY: help demo bench bench-autoscaler bench-backpressure bench-batch-latency bench-buckets bench-by-hand bench-channels bench-controller bench-executors bench-increments bench-kafka bench-load bench-migrations bench-nexmark bench-page bench-postgresql chaos dist e2e e2e-all test test-all test-long test-thorough ui browser notebook generate golden hooks lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,9 @@ bench-autoscaler: $(READY) ## Simulate automatic scaling over ten traces against
 
 bench-backpressure: $(READY) ## Measure checkpoints and recovery while a channel is full (ARGS="--help")
 	$(BIN)/python -m bench.backpressure $(ARGS)
+
+bench-batch-latency: $(READY) ## Measure how soon readers see what each batch publishes (ARGS="--help")
+	$(BIN)/python -m bench.batch_latency $(ARGS)
 
 bench-buckets: $(READY) ## Measure finding and reading objects in a bucket against plain Spark's s3a (ARGS="--help")
 	$(BIN)/python -m bench.buckets $(ARGS)
@@ -62,7 +65,7 @@ bench-executors: $(READY) ## Measure executors: CPU, checkpoints, restores, the 
 bench-increments: $(READY) ## Measure checkpoints and restores with many shared files and a long history (ARGS="--help")
 	$(BIN)/python -m bench.incremental $(ARGS)
 
-bench-kafka: $(READY) ## Measure a way from Kafka to Kafka against plain Spark's (ARGS="--help")
+bench-kafka: $(READY) ## Measure throughput from Kafka to Kafka against plain Spark's (ARGS="--help")
 	$(BIN)/python -m bench.kafka $(ARGS)
 
 bench-load: $(READY) ## Measure the rate behind a backlog, and latency by load (ARGS="--help")

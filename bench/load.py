@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.entry import Benchmark, parser, run
-from bench.kafka import PARTITIONS, WARM_SECONDS, LatencyRun, copies, reading, send, values
+from bench.latencies import PARTITIONS, WARM_SECONDS, LatencyRun, copies, reading, send, steady, values
 from bench.processes import RunFailed, environment, locked
 from bench.results import Page, Records, Row, head
 from bench.running import JOBS, command, running
@@ -114,9 +114,9 @@ def loaded(server: KafkaServer, work: Path, side: str, rate: int, seconds: float
     """Hand records to a running job. Raises RunFailed."""
     topic, before = f"load-{list(SIDES).index(side)}-{rate}", os.getloadavg()[0]
     server.create_topic(topic, PARTITIONS)
-    with job(server, work, side, topic, timeout):
-        found = copies(server, topic, rate, seconds, timeout)
-    return LatencyRun.of(side, rate, found, before)
+    with job(server, work, side, topic, timeout), copies(server, topic) as see:
+        found = steady(server, topic, rate, seconds, timeout, see)
+    return LatencyRun.of(side, rate, found.latencies, before)
 
 
 _TEXT = """\

@@ -11,6 +11,7 @@ MODULES = (
     "bench.__main__",
     "bench.autoscaler.__main__",
     "bench.backpressure",
+    "bench.batch_latency",
     "bench.buckets",
     "bench.by_hand.results",
     "bench.channels",

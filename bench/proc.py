@@ -20,6 +20,11 @@ def cpu_seconds(pid: int) -> float:
     return sum(map(int, stat_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
+def tree_cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process and all that run below it have used so far."""
+    return sum(map(cpu_seconds, [pid, *descendants(pid)]))
+
+
 def descendants(pid: int) -> list[int]:
     """Return the processes below one, parents first."""
     children: dict[int, list[int]] = {}

@@ -1,0 +1,199 @@
+"""Measures how soon readers see rows that a job publishes with each batch: `python -m bench.batch_latency --help`.
+
+Each run has a process of its own. All read from the same broker, each a topic of its own, and the sides take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench.entry import Benchmark, parser, run
+from bench.kafka import JOB, SIDES, start_command
+from bench.latencies import (
+    PARTITIONS,
+    WARM_SECONDS,
+    LatencyRun,
+    See,
+    copies,
+    steady,
+)
+from bench.proc import tree_cpu_seconds
+from bench.processes import environment, started
+from bench.results import Page, Records, head
+from bench.running import RunningJob, running
+from bench.tables import Table, goal_list, interleaved, loads, mid, of_side, paired
+from tests.servers.kafka import KafkaServer
+
+BASE, OURS = "at least once", "each batch"
+MOST_CPU = 1.1
+"""Of a job that publishes each batch, as a multiple of one that delivers at least once."""
+
+
+class BatchRun(LatencyRun):
+    """The latencies of a side; `cpu` are the CPU seconds of the job's processes in the `seconds` that count."""
+
+    round: int = 0
+    seconds: float = 40.0
+    cpu: float | None = None
+
+
+@contextmanager
+def topic(server: KafkaServer, name: str, directory: Path) -> Iterator[tuple[dict[str, object], See]]:
+    """Have the job write to a topic."""
+    server.create_topic(f"{name}-copy", PARTITIONS)
+    with copies(server, name) as see:
+        yield {"sinks.copy.options.topic": f"{name}-copy"}, see
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is measured in one go, and a section of the page.
+
+    Args:
+        title: of the section.
+        text: what is measured; `{rate}` stands for the records per second.
+        rate: records per second.
+        sides: that are compared.
+        runs: where the results are kept.
+        job: that runs.
+        target: where it writes.
+        median: the most seconds in the middle that `publish: batch` should take; None for no goal.
+        p99: the most seconds for 99 of 100 records.
+    """
+
+    title: str
+    text: str
+    rate: int
+    sides: tuple[str, ...]
+    runs: Records[BatchRun]
+    job: Path = JOB
+    target: Callable[[KafkaServer, str, Path], AbstractContextManager[tuple[dict[str, object], See]]] = topic
+    median: float | None = None
+    p99: float | None = None
+
+
+PARTS = {
+    "kafka": Part(
+        "From Kafka to Kafka",
+        "{rate:,} records a second to a job that only passes them on, to a consumer with `read_committed`.",
+        200,
+        tuple(SIDES),
+        Records("batch-latency-kafka", BatchRun),
+        median=0.25,
+        p99=0.5,
+    ),
+}
+
+
+def measured(benchmark: Benchmark, server: KafkaServer, part: str, side: str, number: int) -> BatchRun:
+    """Hand records to a running job, and wait until a reader sees each. Raises RunFailed."""
+    plan, options = PARTS[part], benchmark.options
+    rate, name = options.rate or plan.rate, f"{part}-{list(SIDES).index(side)}-{number}"
+    directory = benchmark.work / name
+    directory.mkdir(parents=True)
+    server.create_topic(name, PARTITIONS)
+    log, load = directory / "log.txt", os.getloadavg()[0]
+    with plan.target(server, name, directory) as (changes, see):
+        changes |= {"name": name, "sources.events.options.subscribe": name}
+        command = start_command(SIDES[side], directory, changes, plan.job)
+        plain, place = SIDES[side].plain, directory / "work"
+        job: AbstractContextManager[subprocess.Popen[bytes] | RunningJob]
+        job = started(command, log) if plain else running(command, place, log, options.timeout)
+        with job as process:
+            cpu = partial(tree_cpu_seconds, process.pid)
+            found = steady(server, name, rate, options.seconds, options.timeout, see, cpu)
+    more = {"round": number, "seconds": options.seconds, "cpu": found.cpu}
+    return BatchRun.of(side, rate, found.latencies, load, **more)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    made = parser("make bench-batch-latency", __doc__, "a few seconds of each")
+    add = made.add_argument
+    parts = list(PARTS)
+    add("--only", action="append", choices=parts, metavar="PART", help=f"measure this part: {', '.join(parts)} (all)")
+    add("--rounds", type=int, default=1, metavar="N", help="rounds of all sides (1)")
+    add("--rate", type=int, metavar="N", help="records a second (what the part has)")
+    add("--seconds", type=float, default=40.0, metavar="S", help="seconds of them that count (40)")
+    add("--timeout", type=float, default=300.0, metavar="S", help="seconds that one run may take (300)")
+    options = made.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 1, 5.0
+    options.only = options.only or parts
+    return options
+
+
+_TEXT = """\
+Seconds from the time when a record is handed to its producer until a reader sees it; the first {warm:.0f} s of a job do
+not count. Jobs have two task slots, and all servers and clients are on the same machine. A row that is published with
+its checkpoint is seen after half the interval, plus the duration of a checkpoint and a batch. CPU is that of the job's
+processes. Batches follow one another without a pause, so a side with shorter batches runs more of them.
+"""
+
+
+def _render() -> str:
+    parts = [head("How soon readers see what each batch publishes", "bench-batch-latency", "batch_latency.py")]
+    parts.append(_TEXT.format(warm=WARM_SECONDS))
+    for part in PARTS.values():
+        measured = part.runs.load()
+        if runs := measured.runs:
+            text = f"{part.text.format(rate=runs[0].rate)} {interleaved(runs)} {loads(runs)}\n"
+            parts += [f"## {part.title}\n", text, measured.where + "\n", latency_table(runs).markdown()]
+            parts += filter(None, [goal_list(_goals(part, runs))])
+    return "\n".join(parts)
+
+
+PAGE = Page("BATCH_LATENCY", _render)
+
+
+def latency_table(runs: Sequence[BatchRun]) -> Table:
+    """Return the latency of each side: medians over the rounds."""
+    return Table.of(
+        [mine for side in SIDES if (mine := of_side(runs, side))],
+        ("", lambda mine: SIDES[mine[0].side].name),
+        ("records", lambda mine: f"{sum(run.records for run in mine):,}"),
+        ("median s", lambda mine: mid((run.median for run in mine), ".2f")),
+        ("p99 s", lambda mine: mid((run.p99 for run in mine), ".2f")),
+        ("most s", lambda mine: f"{max(run.most for run in mine):.2f}"),
+        ("CPU s / minute", lambda mine: mid((60 * run.cpu / run.seconds for run in mine if run.cpu), ".1f")),
+    )
+
+
+def _goals(part: Part, runs: Sequence[BatchRun]) -> Iterator[tuple[str, bool]]:
+    mine = of_side(runs, OURS)
+    for what, most, figures in (
+        ("median", part.median, [each.median for each in mine]),
+        ("p99", part.p99, [each.p99 for each in mine]),
+    ):
+        if most is not None and figures:
+            yield f"`publish: batch`, {what} within {most:g} s: {mid(figures, '.2f')} s", median(figures) <= most
+    if all(each.cpu for each in runs) and (more := paired(runs, OURS, BASE, lambda run: run.cpu or 0.0)):
+        yield f"CPU at most {MOST_CPU:g} times that of at least once: {more:.2f} times", more <= MOST_CPU
+
+
+def bench(benchmark: Benchmark) -> None:
+    """Measure the parts; show and store the results of each after every round."""
+    options = benchmark.options
+    variables = {"STREAMJOB_EXPERIMENTS": "publish-batch"}
+    with KafkaServer() as server, environment({**variables, "BENCH_KAFKA": server.bootstrap}):
+        for name in filter(options.only.__contains__, PARTS):
+            part, runs, begun = PARTS[name], list[BatchRun](), time.time()
+            for number, turn in benchmark.rounds(part.sides):
+                for side in turn:
+                    runs.append(measured(benchmark, server, name, side, number))
+                    benchmark.tell(runs[-1])
+                benchmark.keep(part.runs, runs, begun)
+                benchmark.show(part.title, latency_table(runs))
+
+
+if __name__ == "__main__":
+    run(arguments(), PAGE, bench)
