@@ -9,6 +9,7 @@ import argparse
 import os
 import subprocess
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -24,16 +25,24 @@ from bench.latencies import (
     LatencyRun,
     See,
     copies,
+    reading,
     steady,
+    values,
 )
 from bench.proc import tree_cpu_seconds
 from bench.processes import environment, started
 from bench.results import Page, Records, head
-from bench.running import RunningJob, running
+from bench.running import JOBS, RunningJob, running
 from bench.tables import Table, goal_list, interleaved, loads, mid, of_side, paired
+from confluent_kafka import Consumer
 from tests.servers.kafka import KafkaServer
 
-BASE, OURS = "at least once", "each batch"
+BASE, OURS, BY_CHECKPOINT = "at least once", "each batch", "exactly once, 10 s"
+WINDOWS = JOBS / "kafka_windows.yaml"
+KEYS, WINDOW_SECONDS = 100, 10
+"""Of the query in `WINDOWS`."""
+EXACTLY_ONCE = {"sinks.copy.delivery": "exactly-once", "sinks.copy.options.mode": "upsert"}
+"""Changes of `WINDOWS`, which delivers at least once."""
 MOST_CPU = 1.1
 """Of a job that publishes each batch, as a multiple of one that delivers at least once."""
 
@@ -52,6 +61,45 @@ def topic(server: KafkaServer, name: str, directory: Path) -> Iterator[tuple[dic
     server.create_topic(f"{name}-copy", PARTITIONS)
     with copies(server, name) as see:
         yield {"sinks.copy.options.topic": f"{name}-copy"}, see
+
+
+@contextmanager
+def compacted(server: KafkaServer, name: str, directory: Path) -> Iterator[tuple[dict[str, object], See]]:
+    """Have the job write the newest record of each key and window to a topic."""
+    server.create_topic(f"{name}-copy", PARTITIONS, cleanup_policy="compact")
+    with reading(server, f"{name}-copy") as consumer:
+        yield {"sinks.copy.options.topic": f"{name}-copy"}, Newest(consumer)
+
+
+class Newest:
+    """Sees a record in the first row of its key and window that is not older.
+
+    Args:
+        consumer: of the rows.
+    """
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._waiting: dict[tuple[int, int], deque[int]] = defaultdict(deque)
+        self._known = 0
+
+    def __call__(self, sent: Sequence[int]) -> list[int]:
+        """Return the records that are seen for the first time, after 10 ms at most."""
+        found = values(self._consumer)
+        new = sent[self._known :]
+        self._known += len(new)
+        for each in new:
+            self._waiting[_group(each)].append(each)
+        seen = []
+        for newest in found:
+            waiting = self._waiting[_group(newest)]
+            while waiting and waiting[0] <= newest:
+                seen.append(waiting.popleft())
+        return seen
+
+
+def _group(sent: int) -> tuple[int, int]:
+    return sent % KEYS, sent // (WINDOW_SECONDS * 10**9)
 
 
 @dataclass(frozen=True)
@@ -91,6 +139,19 @@ PARTS = {
         median=0.25,
         p99=0.5,
     ),
+    "windows": Part(
+        "A windowed aggregation",
+        "{rate:,} records a second. The job keeps the newest record of each of 100 keys in windows of 10 s, and\n"
+        "writes those that changed (`outputMode: update`, `mode: upsert`). A record is seen with the first row of its\n"
+        "key and window that is not older.",
+        200,
+        (BASE, BY_CHECKPOINT, OURS),
+        Records("batch-latency-windows", BatchRun),
+        job=WINDOWS,
+        target=compacted,
+        median=0.4,
+        p99=0.8,
+    ),
 }
 
 
@@ -104,6 +165,8 @@ def measured(benchmark: Benchmark, server: KafkaServer, part: str, side: str, nu
     log, load = directory / "log.txt", os.getloadavg()[0]
     with plan.target(server, name, directory) as (changes, see):
         changes |= {"name": name, "sources.events.options.subscribe": name}
+        if plan.job == WINDOWS and side != BASE:
+            changes |= EXACTLY_ONCE
         command = start_command(SIDES[side], directory, changes, plan.job)
         plain, place = SIDES[side].plain, directory / "work"
         job: AbstractContextManager[subprocess.Popen[bytes] | RunningJob]
