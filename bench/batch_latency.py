@@ -152,6 +152,14 @@ PARTS = {
         median=0.4,
         p99=0.8,
     ),
+    "fast": Part(
+        "Ten thousand records a second",
+        "{rate:,} records a second, passed on from Kafka to Kafka. The client sends them in requests of up to 5 ms.",
+        10_000,
+        (BASE, OURS),
+        Records("batch-latency-fast", BatchRun),
+        p99=1.0,
+    ),
 }
 
 
