@@ -6,6 +6,7 @@ Each run has a process of its own. All read from the same broker, each a topic o
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import time
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+import psycopg
 from bench.entry import Benchmark, parser, run
 from bench.kafka import JOB, SIDES, start_command
 from bench.latencies import (
@@ -35,7 +38,9 @@ from bench.results import Page, Records, head
 from bench.running import JOBS, RunningJob, running
 from bench.tables import Table, goal_list, interleaved, loads, mid, of_side, paired
 from confluent_kafka import Consumer
+from pyarrow import parquet
 from tests.servers.kafka import KafkaServer
+from tests.servers.postgresql import PostgresqlServer
 
 BASE, OURS, BY_CHECKPOINT = "at least once", "each batch", "exactly once, 10 s"
 WINDOWS = JOBS / "kafka_windows.yaml"
@@ -102,6 +107,55 @@ def _group(sent: int) -> tuple[int, int]:
     return sent % KEYS, sent // (WINDOW_SECONDS * 10**9)
 
 
+@contextmanager
+def table(server: KafkaServer, name: str, directory: Path) -> Iterator[tuple[dict[str, object], See]]:
+    """Have the job write to a table of PostgreSQL."""
+    with PostgresqlServer() as database:
+        made = "CREATE TABLE copy (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sent BIGINT)"
+        database.make_database(name)
+        database.execute(made, database=name, role=database.role)
+        login = {"URL": database.url(name), "USER": database.role, "PASSWORD": database.password}
+        variables = {f"BENCH_{key}": value for key, value in login.items()}
+        with environment(variables), database.connect(name) as reader:
+            yield {}, _Rows(reader)
+
+
+class _Rows:
+    def __init__(self, reader: psycopg.Connection[Any]) -> None:
+        self._reader = reader
+        self._last = 0
+
+    def __call__(self, sent: Sequence[int]) -> list[int]:
+        time.sleep(0.01)
+        # Rows are numbered in the one transaction that publishes them.
+        query = "SELECT id, sent FROM copy WHERE id > %s ORDER BY id"
+        found = self._reader.execute(query, (self._last,)).fetchall()
+        self._last = found[-1][0] if found else self._last
+        return [sent for _, sent in found]
+
+
+@contextmanager
+def delta(server: KafkaServer, name: str, directory: Path) -> Iterator[tuple[dict[str, object], See]]:
+    """Have the job write to a Delta table, which is read by the files that each version of its log adds."""
+    yield {"sinks.copy.options.path": directory / "table"}, _Versions(directory / "table")
+
+
+class _Versions:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._next = 0
+
+    def __call__(self, sent: Sequence[int]) -> list[int]:
+        version = self._directory / "_delta_log" / f"{self._next:020}.json"
+        if not version.exists():
+            time.sleep(0.01)
+            return []
+        self._next += 1
+        added = [entry["add"]["path"] for entry in map(json.loads, version.open()) if "add" in entry]
+        columns = [parquet.read_table(self._directory / each, columns=["sent"])["sent"] for each in added]
+        return [sent for column in columns for sent in column.to_pylist()]
+
+
 @dataclass(frozen=True)
 class Part:
     """What is measured in one go, and a section of the page.
@@ -159,6 +213,27 @@ PARTS = {
         (BASE, OURS),
         Records("batch-latency-fast", BatchRun),
         p99=1.0,
+    ),
+    "postgresql": Part(
+        "Into PostgreSQL",
+        "{rate:,} records a second from Kafka into a table, with the server on the same machine. Another connection\n"
+        "asks for new rows every 10 ms.",
+        1000,
+        (BY_CHECKPOINT, OURS),
+        Records("batch-latency-postgresql", BatchRun),
+        job=JOBS / "kafka_postgresql.yaml",
+        target=table,
+        p99=0.5,
+    ),
+    "delta": Part(
+        "Into a Delta table",
+        "{rate:,} records a second from Kafka into a table on the local disk. A reader looks for the next version\n"
+        "of the table's log every 10 ms, and reads the files that it adds.",
+        200,
+        (OURS,),
+        Records("batch-latency-delta", BatchRun),
+        job=JOBS / "kafka_delta.yaml",
+        target=delta,
     ),
 }
 
