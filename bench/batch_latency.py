@@ -21,6 +21,7 @@ from typing import Any
 
 import psycopg
 from bench.entry import Benchmark, parser, run
+from bench.jars import fetched_jars
 from bench.kafka import JOB, SIDES, start_command
 from bench.latencies import (
     PARTITIONS,
@@ -32,6 +33,7 @@ from bench.latencies import (
     steady,
     values,
 )
+from bench.nexmark.sides import install
 from bench.proc import tree_cpu_seconds
 from bench.processes import environment, started
 from bench.results import Page, Records, head
@@ -42,7 +44,8 @@ from pyarrow import parquet
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgresql import PostgresqlServer
 
-BASE, OURS, BY_CHECKPOINT = "at least once", "each batch", "exactly once, 10 s"
+BASE, OURS, BY_CHECKPOINT, FLINK = "at least once", "each batch", "exactly once, 10 s", "flink"
+NAMES = {**{key: side.name for key, side in SIDES.items()}, FLINK: "Flink 2.3, exactly once, a checkpoint every 10 s"}
 WINDOWS = JOBS / "kafka_windows.yaml"
 KEYS, WINDOW_SECONDS = 100, 10
 """Of the query in `WINDOWS`."""
@@ -50,6 +53,10 @@ EXACTLY_ONCE = {"sinks.copy.delivery": "exactly-once", "sinks.copy.options.mode"
 """Changes of `WINDOWS`, which delivers at least once."""
 MOST_CPU = 1.1
 """Of a job that publishes each batch, as a multiple of one that delivers at least once."""
+_FLINKS_KAFKA = (
+    "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2"
+    " 5605c691d11a501382c383fecba37a7a552467da5ab7ba904ef5d6f3d62c5616"
+)
 
 
 class BatchRun(LatencyRun):
@@ -235,30 +242,49 @@ PARTS = {
         job=JOBS / "kafka_delta.yaml",
         target=delta,
     ),
+    FLINK: Part(
+        "Flink beside it",
+        "{rate:,} records a second, passed on from Kafka to Kafka by Flink's Kafka connector with the guarantee\n"
+        "`exactly-once`, two task slots, and aligned checkpoints. Flink has no mode in which an exactly-once\n"
+        "record is visible before its checkpoint.",
+        200,
+        (FLINK,),
+        Records("batch-latency-flink", BatchRun),
+    ),
 }
 
 
 def measured(benchmark: Benchmark, server: KafkaServer, part: str, side: str, number: int) -> BatchRun:
     """Hand records to a running job, and wait until a reader sees each. Raises RunFailed."""
     plan, options = PARTS[part], benchmark.options
-    rate, name = options.rate or plan.rate, f"{part}-{list(SIDES).index(side)}-{number}"
+    rate, name = options.rate or plan.rate, f"{part}-{list(NAMES).index(side)}-{number}"
     directory = benchmark.work / name
     directory.mkdir(parents=True)
     server.create_topic(name, PARTITIONS)
     log, load = directory / "log.txt", os.getloadavg()[0]
     with plan.target(server, name, directory) as (changes, see):
-        changes |= {"name": name, "sources.events.options.subscribe": name}
-        if plan.job == WINDOWS and side != BASE:
-            changes |= EXACTLY_ONCE
-        command = start_command(SIDES[side], directory, changes, plan.job)
-        plain, place = SIDES[side].plain, directory / "work"
         job: AbstractContextManager[subprocess.Popen[bytes] | RunningJob]
-        job = started(command, log) if plain else running(command, place, log, options.timeout)
+        if side == FLINK:
+            job = started(_flink(benchmark, server, name, directory), log)
+        else:
+            changes |= {"name": name, "sources.events.options.subscribe": name}
+            if plan.job == WINDOWS and side != BASE:
+                changes |= EXACTLY_ONCE
+            command = start_command(SIDES[side], directory, changes, plan.job)
+            plain = SIDES[side].plain
+            place = directory / "work"
+            job = started(command, log) if plain else running(command, place, log, options.timeout)
         with job as process:
             cpu = partial(tree_cpu_seconds, process.pid)
             found = steady(server, name, rate, options.seconds, options.timeout, see, cpu)
     more = {"round": number, "seconds": options.seconds, "cpu": found.cpu}
     return BatchRun.of(side, rate, found.latencies, load, **more)
+
+
+def _flink(benchmark: Benchmark, server: KafkaServer, name: str, directory: Path) -> list[str]:
+    (jar,) = fetched_jars(_FLINKS_KAFKA, benchmark.cache / "flink-kafka")
+    python, program = install(benchmark.cache).python, Path(__file__).with_name("flink_kafka.py")
+    return [str(python), str(program), str(jar), server.bootstrap, name, str(directory / "checkpoints")]
 
 
 def arguments() -> argparse.Namespace:
@@ -304,8 +330,8 @@ PAGE = Page("BATCH_LATENCY", _render)
 def latency_table(runs: Sequence[BatchRun]) -> Table:
     """Return the latency of each side: medians over the rounds."""
     return Table.of(
-        [mine for side in SIDES if (mine := of_side(runs, side))],
-        ("", lambda mine: SIDES[mine[0].side].name),
+        [mine for side in NAMES if (mine := of_side(runs, side))],
+        ("", lambda mine: NAMES[mine[0].side]),
         ("records", lambda mine: f"{sum(run.records for run in mine):,}"),
         ("median s", lambda mine: mid((run.median for run in mine), ".2f")),
         ("p99 s", lambda mine: mid((run.p99 for run in mine), ".2f")),
