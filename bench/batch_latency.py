@@ -29,14 +29,15 @@ from bench.latencies import (
     LatencyRun,
     See,
     copies,
+    producing,
     reading,
     steady,
     values,
 )
 from bench.nexmark.sides import install
 from bench.proc import tree_cpu_seconds
-from bench.processes import environment, started
-from bench.results import Page, Records, head
+from bench.processes import RunFailed, environment, started
+from bench.results import Page, Records, Row, head
 from bench.running import JOBS, RunningJob, running
 from bench.tables import Table, goal_list, interleaved, loads, mid, of_side, paired
 from confluent_kafka import Consumer
@@ -65,6 +66,27 @@ class BatchRun(LatencyRun):
     round: int = 0
     seconds: float = 40.0
     cpu: float | None = None
+
+
+class ReplayRun(Row):
+    """Seconds from the start of a process behind a kill to the first new row that a reader sees.
+
+    `behind` are the seconds of data that were published since the last checkpoint; on the side `nothing`, a checkpoint
+    came behind them.
+    """
+
+    side: str
+    round: int
+    behind: float
+    rate: int
+    seconds: float
+    load_before: float
+
+
+REPLAY, NOTHING = "replays", "nothing"
+REPLAY_RATE = 2000
+BEHIND = (1.0, 10.0, 60.0)
+REPLAYS = Records("batch-latency-replays", ReplayRun)
 
 
 @contextmanager
@@ -287,11 +309,56 @@ def _flink(benchmark: Benchmark, server: KafkaServer, name: str, directory: Path
     return [str(python), str(program), str(jar), server.bootstrap, name, str(directory / "checkpoints")]
 
 
+def replayed(benchmark: Benchmark, server: KafkaServer, side: str, behind: float, number: int) -> ReplayRun:
+    """Kill a job behind data that it has published, and wait for what its next process publishes. Raises RunFailed."""
+    options, name = benchmark.options, f"replay-{side}-{behind:g}-{number}"
+    rate, deadline = options.rate or REPLAY_RATE, time.monotonic() + options.timeout
+    directory = benchmark.work / name
+    directory.mkdir(parents=True)
+    server.create_topic(name, PARTITIONS)
+    server.create_topic(f"{name}-copy", PARTITIONS, cleanup_policy="compact")
+    changes: dict[str, object] = {
+        "name": name,
+        "sources.events.options.subscribe": name,
+        "sinks.copy.options.topic": f"{name}-copy",
+        "checkpointing.interval": "1h",
+        **EXACTLY_ONCE,
+    }
+    command, log = start_command(SIDES[OURS], directory, changes, WINDOWS), directory / "log.txt"
+    with reading(server, f"{name}-copy") as consumer:
+        with running(command, directory / "work", log, options.timeout) as job:
+            see = Newest(consumer)
+            with producing(server, name, rate) as sending:
+                seen = _watch(see, sending.sent, lambda seen: seen > 0, deadline)
+                sending.go_on()
+                ended = time.monotonic() + behind
+                seen += _watch(see, sending.sent, lambda _: time.monotonic() > ended, deadline)
+            _watch(see, sending.sent, lambda more: seen + more >= len(sending.sent), deadline)
+            if side == NOTHING:
+                job.checkpoint()
+        load, begun = os.getloadavg()[0], time.monotonic()
+        with started(command, log), producing(server, name, rate) as sending:
+            sending.go_on()
+            _watch(Newest(consumer), sending.sent, lambda seen: seen > 0, deadline)
+            seconds = time.monotonic() - begun
+    return ReplayRun(side=side, round=number, behind=behind, rate=rate, seconds=seconds, load_before=load)
+
+
+def _watch(see: See, sent: Sequence[int], enough: Callable[[int], bool], deadline: float) -> int:
+    """Look until enough records are seen, and return how many. Raises RunFailed if that takes too long."""
+    seen = 0
+    while not enough(seen):
+        if time.monotonic() > deadline:
+            raise RunFailed(f"{seen:,} of {len(sent):,} records were seen")
+        seen += len(see(sent))
+    return seen
+
+
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     made = parser("make bench-batch-latency", __doc__, "a few seconds of each")
     add = made.add_argument
-    parts = list(PARTS)
+    parts = [*PARTS, REPLAY]
     add("--only", action="append", choices=parts, metavar="PART", help=f"measure this part: {', '.join(parts)} (all)")
     add("--rounds", type=int, default=1, metavar="N", help="rounds of all sides (1)")
     add("--rate", type=int, metavar="N", help="records a second (what the part has)")
@@ -311,6 +378,14 @@ its checkpoint is seen after half the interval, plus the duration of a checkpoin
 processes. Batches follow one another without a pause, so a side with shorter batches runs more of them.
 """
 
+_REPLAY = """\
+{rate:,} records a second to the windowed aggregation, which publishes each batch; its only checkpoint was the one
+before the first batch. The job is killed behind the given seconds of records, and started again while records keep
+coming. Seconds from the start of the process until a reader sees the first record that was sent behind it: all batches
+since the checkpoint have run again, and a checkpoint has completed. With nothing to run again, a checkpoint was taken
+before the kill. {rounds} {load}
+"""
+
 
 def _render() -> str:
     parts = [head("How soon readers see what each batch publishes", "bench-batch-latency", "batch_latency.py")]
@@ -321,6 +396,11 @@ def _render() -> str:
             text = f"{part.text.format(rate=runs[0].rate)} {interleaved(runs)} {loads(runs)}\n"
             parts += [f"## {part.title}\n", text, measured.where + "\n", latency_table(runs).markdown()]
             parts += filter(None, [goal_list(_goals(part, runs))])
+    replays = REPLAYS.load()
+    if replays.runs:
+        text = _REPLAY.format(rate=replays.runs[0].rate, rounds=interleaved(replays.runs), load=loads(replays.runs))
+        parts += ["## What running batches again adds to a start\n", text, replays.where + "\n"]
+        parts.append(replay_table(replays.runs).markdown())
     return "\n".join(parts)
 
 
@@ -352,6 +432,20 @@ def _goals(part: Part, runs: Sequence[BatchRun]) -> Iterator[tuple[str, bool]]:
         yield f"CPU at most {MOST_CPU:g} times that of at least once: {more:.2f} times", more <= MOST_CPU
 
 
+def replay_table(runs: Sequence[ReplayRun]) -> Table:
+    """Return what a start takes with and without batches to run again: medians over the rounds."""
+
+    def seconds(side: str) -> Callable[[float], str]:
+        return lambda behind: mid((run.seconds for run in of_side(runs, side) if run.behind == behind), ".1f")
+
+    return Table.of(
+        sorted({run.behind for run in runs}),
+        ("seconds of records", lambda behind: f"{behind:g}"),
+        ("nothing to run again s", seconds(NOTHING)),
+        ("batches to run again s", seconds(REPLAY)),
+    )
+
+
 def bench(benchmark: Benchmark) -> None:
     """Measure the parts; show and store the results of each after every round."""
     options = benchmark.options
@@ -365,6 +459,16 @@ def bench(benchmark: Benchmark) -> None:
                     benchmark.tell(runs[-1])
                 benchmark.keep(part.runs, runs, begun)
                 benchmark.show(part.title, latency_table(runs))
+        if REPLAY in options.only:
+            replays, begun = list[ReplayRun](), time.time()
+            behinds = BEHIND[:1] if options.quick else BEHIND
+            kills = [(side, behind) for behind in behinds for side in (NOTHING, REPLAY)]
+            for number, turns in benchmark.rounds(kills):
+                for side, behind in turns:
+                    replays.append(replayed(benchmark, server, side, behind, number))
+                    benchmark.tell(replays[-1])
+                benchmark.keep(REPLAYS, replays, begun)
+                benchmark.show("seconds until the first new row", replay_table(replays))
 
 
 if __name__ == "__main__":
