@@ -17,7 +17,6 @@ from tests.integration.runtime.executor_processes import LONG, ON_TWO
 from tests.integration.runtime.processes import WITHIN, JobProcess, job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.test_published_batches import (
-    EXPERIMENT,
     expected,
     fill,
     make_topics,
@@ -77,7 +76,7 @@ def play_published(seed: int, directory: Path, say: Callable[[str], None]) -> in
         file = directory / "job" / "job.yaml"
         file.parent.mkdir()
         sleepers: list[JobProcess] = []
-        environment = {**EXPERIMENT, **_SHORT_LIFE, **({"SECRET": database.server.password} if database else {})}
+        environment = {**_SHORT_LIFE, **({"SECRET": database.server.password} if database else {})}
         runs = stack.enter_context(job_runs(file, directory / "snapshots", name_of(_TOPIC)))
 
         def start() -> JobProcess:

@@ -22,13 +22,10 @@ from streamjob_runtime.chain.emissions.outputs import FormerOutputs, Outputs
 from streamjob_runtime.chain.emissions.publishing import BatchPublisher
 from streamjob_runtime.checkpointing.ledger import Ledger
 from streamjob_runtime.sinks.checking.left_staged import left_staged
-from streamjob_runtime.sinks.errors import UnusableSink
 from streamjob_runtime.sinks.factory import SinkSurroundings, build_sink, build_sink_from_graph
 from streamjob_runtime.sinks.meter import SinkMeters
 
 log = logging.getLogger("streamjob")
-
-_EXPERIMENTS, _EXPERIMENT = "STREAMJOB_EXPERIMENTS", "publish-batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +48,8 @@ class Journals:
 
 
 def open_outputs(plan: Plan, surroundings: SinkSurroundings, meters: SinkMeters) -> Outputs:
-    """Return the sinks of all chains, opened and metered. Raises UnusableSink, and the errors of `build_sink`."""
+    """Return the sinks of all chains, opened and metered. Raises the errors of `build_sink`."""
     specs = [sink for chain in plan.chains for sink in chain.sinks]
-    experiments = surroundings.environ.get(_EXPERIMENTS, "").split(",")
-    if (tried := next((each for each in specs if each.publish == BATCH), None)) and _EXPERIMENT not in experiments:
-        raise UnusableSink(
-            f"sink {tried.name}: publish: batch is an experiment: it has not been tried for as long, and under as "
-            "many failures, as the rest",
-            f"leave publish out; to try it, start with {_EXPERIMENTS}={_EXPERIMENT} in the environment",
-        )
     sinks = {sink.uid: build_sink(sink, surroundings) for sink in specs}
     assert all(isinstance(sinks[each.uid], PublishesBatches) for each in specs if each.publish == BATCH)
     # One that publishes by checkpoint may have published batches before it was changed.

@@ -30,7 +30,6 @@ BATCH = 40
 MINUTE = 60_000
 BEGIN = 1_767_225_600_000
 SINKS = ("rows", "minutes")
-EXPERIMENT = {"STREAMJOB_EXPERIMENTS": "publish-batch"}
 
 
 def name_of(topic: str) -> str:
@@ -157,9 +156,9 @@ def test_killed_between_transaction_journal_and_checkpoint_each_row_is_published
     environment = killer(tmp_path)
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for step in steps:
-            process = runs.start(environment={**EXPERIMENT, **environment, "KILLED_AT": step})
+            process = runs.start(environment={**environment, "KILLED_AT": step})
             assert process.wait() == -9, process.output()
-        last = runs.start(environment={**EXPERIMENT, **environment})
+        last = runs.start(environment=environment)
         assert last.wait() == 0, last.output()
     assert published(kafka_server, topic) == expected()
 
@@ -175,29 +174,15 @@ def test_rows_are_there_before_any_checkpoint_and_once_behind_kills_at_random_mo
     file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for life, rows in enumerate(sorted(chance.sample(range(100, RECORDS - 300), 2)), 1):
-            process = runs.start(environment=EXPERIMENT)
+            process = runs.start()
             wait_until_published(runs, kafka_server, topic, rows, process)
             process.kill()
             if life == 1:
                 # Only the checkpoint before the first batch is there.
                 assert [each.id for each in runs.completions()] == [1]
-        last = runs.start(environment=EXPERIMENT)
+        last = runs.start()
         assert last.wait() == 0, last.output()
     assert published(kafka_server, topic) == expected()
-
-
-@pytest.mark.timeout(200)
-def test_nothing_is_published_by_batch_unless_the_experiment_is_asked_for(
-    kafka_server: KafkaServer, topic: str, tmp_path: Path
-) -> None:
-    fill(kafka_server, topic, records=10)
-    make_topics(kafka_server, topic)
-    file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
-    with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
-        refused = runs.start()
-        assert refused.wait() == ExitCode.INVALID_INPUT
-        assert "publish: batch is an experiment" in refused.output()
-    assert published(kafka_server, topic) == {"rows": Counter(), "minutes": Counter()}
 
 
 @pytest.fixture
@@ -207,7 +192,7 @@ def killed(kafka_server: KafkaServer, topic: str, tmp_path: Path) -> Iterator[Jo
     make_topics(kafka_server, topic)
     file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
-        process = runs.start(environment=EXPERIMENT)
+        process = runs.start()
         wait_until_published(runs, kafka_server, topic, 200, process)
         process.kill()
         yield runs
@@ -220,7 +205,7 @@ def test_a_job_that_was_killed_and_changed_starts_only_as_it_was(
     before = published(kafka_server, topic)["rows"]
 
     write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True, doubled="row.n * 3"))
-    changed = killed.start(environment=EXPERIMENT)
+    changed = killed.start()
     assert changed.wait() == ExitCode.CANNOT_RESTORE
     assert (
         "batches behind checkpoint 1, which have to run again as they did, and numbers changed since"
@@ -231,7 +216,7 @@ def test_a_job_that_was_killed_and_changed_starts_only_as_it_was(
     # By checkpoint, what was published is compared and not published again.
     job = publishing_job(kafka_server, topic, bounded=True)
     write_job(tmp_path, {**job, "sinks": [{**each, "publish": "checkpoint"} for each in job["sinks"]]})
-    last = killed.start(environment=EXPERIMENT)
+    last = killed.start()
     assert last.wait() == ExitCode.OK, last.output()
     assert published(kafka_server, topic) == expected()
 
@@ -242,7 +227,7 @@ def test_a_journal_that_is_gone_stops_the_job(kafka_server: KafkaServer, topic: 
     kafka_server.delete_topic(journal_topic("streamjob.commits", identity))
     before = published(kafka_server, topic)["rows"]
 
-    again = killed.start(environment=EXPERIMENT)
+    again = killed.start()
     assert again.wait() == ExitCode.CANNOT_RESTORE
     assert "sink rows: its journal" in again.output()
     assert "was deleted. So it is not known which rows were published behind the checkpoint" in again.output()
@@ -261,12 +246,12 @@ def test_a_function_that_reads_a_clock_stops_the_job_when_its_batches_run_again(
     job = publishing_job(kafka_server, topic, bounded=True, doubled="clock(row.n)")
     file = write_job(tmp_path, {**job, "functions": {"clock": "clocks:clock"}})
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
-        process = runs.start(environment=EXPERIMENT)
+        process = runs.start()
         wait_until_published(runs, kafka_server, topic, 100, process)
         process.kill()
         before = kafka_server.consume(f"{topic}-rows")
 
-        again = runs.start(environment=EXPERIMENT)
+        again = runs.start()
         assert again.wait() == ExitCode.CANNOT_RESTORE, again.output()
         assert "sink rows: batch 0 ran again and has other rows: 40 were published" in again.output()
     assert len(kafka_server.consume(f"{topic}-rows")) == len(before)
@@ -281,14 +266,14 @@ def test_a_stop_covers_all_that_was_published_so_that_the_job_may_be_changed(
         for life, first in enumerate((0, 300, 600), 2):
             fill(kafka_server, topic, first, 300)
             write_job(tmp_path, publishing_job(kafka_server, topic, doubled=f"row.n * {life}"))
-            process = runs.start(environment=EXPERIMENT)
+            process = runs.start()
             wait_until_published(runs, kafka_server, topic, first + 100, process)
             process.send(signal.SIGTERM)
             assert process.wait() == ExitCode.OK, process.output()
             assert "run again" not in process.output()
         fill(kafka_server, topic, 900, 300)
         write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True, doubled="row.n * 5"))
-        last = runs.start(environment=EXPERIMENT)
+        last = runs.start()
         assert last.wait() == ExitCode.OK, last.output()
     found = published(kafka_server, topic)
     assert Counter(n for n, _ in found["rows"].elements()) == Counter(range(RECORDS))
@@ -317,7 +302,7 @@ def test_a_chain_without_state_computes_nothing_again_that_it_has_published_behi
 
         def publish(first: int) -> JobProcess:
             fill(kafka_server, topic, first, 300)
-            process = runs.start(environment=EXPERIMENT)
+            process = runs.start()
             wait_until_published(runs, kafka_server, topic, first + 300, process)
             return process
 
@@ -341,14 +326,14 @@ def test_a_sink_that_gets_another_name_after_a_kill_publishes_nothing_again(
     renamed = [{**each, "name": "lines"} if each["name"] == "rows" else each for each in job["sinks"]]
     write_job(tmp_path, {**job, "sinks": renamed})
 
-    refused = killed.start(environment=EXPERIMENT)
+    refused = killed.start()
     assert refused.wait() == ExitCode.CANNOT_RESTORE
     assert "sink rows has published" in refused.output()
     assert "the sink was removed since" in refused.output()
     assert published(kafka_server, topic)["rows"] == before
 
     write_job(tmp_path, job)
-    last = killed.start(environment=EXPERIMENT)
+    last = killed.start()
     assert last.wait() == ExitCode.OK, last.output()
     assert published(kafka_server, topic) == expected()
 
@@ -361,7 +346,7 @@ def test_a_start_that_names_the_newest_checkpoint_publishes_again_what_was_publi
     write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True, doubled="row.n * 3"))
     (checkpoint,) = killed.completions()
 
-    last = killed.start("--from", str(checkpoint.manifest), environment=EXPERIMENT)
+    last = killed.start("--from", str(checkpoint.manifest))
     assert last.wait() == ExitCode.OK, last.output()
     assert "are published again" in last.output()
     found = published(kafka_server, topic)
@@ -378,14 +363,14 @@ def test_a_row_that_fails_behind_published_batches_can_be_mended_when_they_have_
     failing = "IF(row.n = 500, CAST(raise_error('no 500') AS BIGINT), row.n * 2)"
     file = write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True, doubled=failing))
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
-        failing_again = runs.start(environment=EXPERIMENT)
+        failing_again = runs.start()
         # It fails again when it has run the published batches again, and a checkpoint covers them.
         runs.wait(lambda: runs.epoch() > 2, "second restart", failing_again)
         failing_again.kill()
         assert "no 500" in failing_again.output()
 
         write_job(tmp_path, publishing_job(kafka_server, topic, bounded=True))
-        mended = runs.start(environment=EXPERIMENT)
+        mended = runs.start()
         assert mended.wait() == ExitCode.OK, mended.output()
     assert published(kafka_server, topic) == expected()
 
@@ -403,7 +388,7 @@ def test_rows_go_on_while_the_store_is_away_and_a_stop_covers_them_when_it_is_ba
         job["checkpointing"] |= {"timeout": "5s", "tolerableFailedCheckpoints": 1000}
         file = write_job(tmp_path, job)
         with job_runs(file, f"s3://{store.bucket}/{topic}", name_of(topic)) as runs:
-            process = runs.start(environment=EXPERIMENT)
+            process = runs.start()
             wait_until_published(runs, kafka_server, topic, 400, process)
             os.kill(store.pid, signal.SIGSTOP)
             try:
@@ -412,13 +397,13 @@ def test_rows_go_on_while_the_store_is_away_and_a_stop_covers_them_when_it_is_ba
             finally:
                 os.kill(store.pid, signal.SIGCONT)
             process.kill()
-            again = runs.start(environment=EXPERIMENT)
+            again = runs.start()
             fill(kafka_server, topic, 800, 400)
             wait_until_published(runs, kafka_server, topic, 1200, again)
             again.send(signal.SIGTERM)
             assert again.wait() == ExitCode.OK, again.output()
             write_job(tmp_path, {**job, "sources": [{**each, "bounded": True} for each in job["sources"]]})
-            last = runs.start(environment=EXPERIMENT)
+            last = runs.start()
             assert last.wait() == ExitCode.OK, last.output()
             assert "run again" not in last.output()
     assert published(kafka_server, topic) == expected()

@@ -14,7 +14,6 @@ from tests.integration.runtime.killing import killer
 from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import write_job
 from tests.integration.runtime.test_published_batches import (
-    EXPERIMENT,
     fill,
     make_topics,
     name_of,
@@ -65,7 +64,7 @@ def test_killed_between_transaction_journal_and_checkpoint_each_row_is_in_its_ta
     interval = "2s" if any("complete" in each for each in steps) else "1h"
     job = table_job(kafka_server, topic, interval, lambda table: {"path": str(tmp_path / table)}, "delta")
     file = write_job(tmp_path, job)
-    environment = {**EXPERIMENT, **killer(tmp_path)}
+    environment = {**killer(tmp_path)}
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for step in steps:
             process = runs.start(environment={**environment, "KILLED_AT": step})
@@ -103,7 +102,7 @@ def test_a_sink_whose_options_change_behind_a_stop_goes_on_at_once(
         return found(tmp_path) if kind == "delta" else found_in(database)
 
     file = write_job(tmp_path, job())
-    environment = {**EXPERIMENT, "SECRET": database.server.password}
+    environment = {"SECRET": database.server.password}
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         process = runs.start(environment=environment)
         runs.wait(lambda: seen().get("rows", Counter[Any]()).total() >= 200, "200 rows", process)

@@ -12,7 +12,7 @@ from tests import jobs
 from tests.integration.runtime.killing import killer
 from tests.integration.runtime.processes import job_runs
 from tests.integration.runtime.purchases import write_job
-from tests.integration.runtime.test_published_batches import EXPERIMENT, RECORDS, expected, fill, name_of
+from tests.integration.runtime.test_published_batches import RECORDS, expected, fill, name_of
 from tests.integration.sinks.databases import Database
 from tests.jobs import job_file, sql
 from tests.servers.kafka import KafkaServer
@@ -113,7 +113,7 @@ def test_killed_between_transaction_journal_and_checkpoint_each_row_is_in_its_ta
         database.execute(f"CREATE TABLE {name} ({columns})")
     interval = "2s" if any("complete" in each for each in steps) else "1h"
     file = write_job(tmp_path, table_job(kafka_server, topic, interval, options_in(database)))
-    environment = {**EXPERIMENT, **killer(tmp_path), "SECRET": database.server.password}
+    environment = {**killer(tmp_path), "SECRET": database.server.password}
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for step in steps:
             process = runs.start(environment={**environment, "KILLED_AT": step})
@@ -131,7 +131,7 @@ def test_rows_are_there_before_any_checkpoint_and_a_deleted_journal_stops_the_jo
     for name, columns in TABLES.items():
         database.execute(f"CREATE TABLE {name} ({columns})")
     file = write_job(tmp_path, table_job(kafka_server, topic, "1h", options_in(database)))
-    environment = {**EXPERIMENT, "SECRET": database.server.password}
+    environment = {"SECRET": database.server.password}
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         process = runs.start(environment=environment)
         runs.wait(lambda: found(database)["rows"].total() >= 200, "200 rows", process)

@@ -395,7 +395,7 @@ class SinkSpec(Node):
     )
     publish: Literal["checkpoint", "batch"] = Field(
         default="checkpoint",
-        description="When readers see rows: with the `checkpoint` that covers them, or, an experiment, each `batch`. "
+        description="When readers see rows: with the `checkpoint` that covers them, or each `batch`. "
         "[How to](../how-to/publish-each-batch.md).",
     )
     partition_by: tuple[str, ...] = Field(
