@@ -522,7 +522,7 @@ class Chain:
         written = self.output.write(frame, batch, self._wait_to_publish)
         if self._reading:
             self.discoveries.check_read(batch, previous, self._stopped.is_set)
-        if self._limits is not None:
+        if self._limits is not None and not replayed:
             self._limits.ran(self._clock() - computing)
         if self._reading:
             brought = self.event_times.pass_in_batch(query, self.checkpoint, batch, begun)
