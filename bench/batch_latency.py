@@ -449,8 +449,7 @@ def replay_table(runs: Sequence[ReplayRun]) -> Table:
 def bench(benchmark: Benchmark) -> None:
     """Measure the parts; show and store the results of each after every round."""
     options = benchmark.options
-    variables = {"STREAMJOB_EXPERIMENTS": "publish-batch"}
-    with KafkaServer() as server, environment({**variables, "BENCH_KAFKA": server.bootstrap}):
+    with KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
         for name in filter(options.only.__contains__, PARTS):
             part, runs, begun = PARTS[name], list[BatchRun](), time.time()
             for number, turn in benchmark.rounds(part.sides):

@@ -180,10 +180,7 @@ def bench(benchmark: Benchmark) -> None:
     """Measure; show and store the results after every round."""
     options, work = benchmark.options, benchmark.work
     costs: list[CostRun] = []
-    with (
-        KafkaServer() as server,
-        environment({"BENCH_KAFKA": server.bootstrap, "STREAMJOB_EXPERIMENTS": "publish-batch"}),
-    ):
+    with KafkaServer() as server, environment({"BENCH_KAFKA": server.bootstrap}):
         topics = {records: f"events-{records}" for records in (options.records, options.few)}
         for records, topic in topics.items():
             fill(server, topic, records)
