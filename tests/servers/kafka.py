@@ -192,6 +192,8 @@ class KafkaServer(ServerProcess):
     def producer(self, transactional_id: str | None = None, **config: str) -> Producer:
         """Return a client that produces; one with a transactional id is ready to begin a transaction."""
         settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "linger.ms": 5}
+        # Without it, records that are sent again come behind later ones.
+        settings["enable.idempotence"] = True
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         if transactional_id is not None:
             settings["transactional.id"] = transactional_id
