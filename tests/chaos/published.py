@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ _SHORT_LIFE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 class Target:
     """Where a job of a round publishes, what is there, and what a batch makes of all records."""
 
-    job: Callable[[str], dict[str, Any]]
+    job: dict[str, Any]
     found: Callable[[], Mapping[str, Counter[Any]]]
     wanted: Mapping[str, Counter[Any]]
     servers: tuple[KafkaServer | PostgresqlServer, ...]
@@ -69,9 +68,10 @@ def play_published(seed: int, directory: Path, say: Callable[[str], None]) -> in
             server = stack.enter_context(PostgresqlServer())
             server.make_database("chaos")
             database = Database(server, "chaos")
-        target = _target(kind, broker, database, directory)
+        target = _target(kind, broker, database, directory, interval)
         # One or two chains: each further one makes all starts slower.
         sinks = chance.sample(sorted(target.wanted), chance.choice([1, 1, 2]))
+        job = _with_sinks(target.job, sinks)
         say(f"{' and '.join(sinks)} to {kind}, checkpoints every {interval}")
         file = directory / "job" / "job.yaml"
         file.parent.mkdir()
@@ -81,7 +81,7 @@ def play_published(seed: int, directory: Path, say: Callable[[str], None]) -> in
 
         def start() -> JobProcess:
             parallelism = chance.choice([1, 2])
-            write_job(file.parent, {**_with_sinks(target.job(interval), sinks), "parallelism": parallelism})
+            write_job(file.parent, {**job, "parallelism": parallelism})
             on = ON_TWO if kind == "kafka" and chance.random() < 0.1 else ()
             say(f"{parallelism} slots{', two executors' if on else ''}")
             return runs.start(*on, workdir=f"work-{len(sleepers)}", environment=environment)
@@ -109,30 +109,18 @@ def play_published(seed: int, directory: Path, say: Callable[[str], None]) -> in
         return _end(_MOST_LIVES, process, sleepers, target, sinks)
 
 
-def _target(kind: str, broker: KafkaServer, database: Database | None, directory: Path) -> Target:
+def _target(kind: str, broker: KafkaServer, database: Database | None, directory: Path, interval: str) -> Target:
     if kind == "kafka":
         make_topics(broker, _TOPIC)
-        topics = partial(publishing_job, broker, _TOPIC, bounded=True)
-        return Target(
-            lambda interval: topics(interval=interval), lambda: published(broker, _TOPIC), expected(_RECORDS), (broker,)
-        )
+        job = publishing_job(broker, _TOPIC, interval=interval, bounded=True)
+        return Target(job, lambda: published(broker, _TOPIC), expected(_RECORDS), (broker,))
     if database is None:
-        lake = table_job
-        return Target(
-            lambda interval: lake(broker, _TOPIC, interval, lambda table: {"path": str(directory / table)}, "delta"),
-            lambda: found_in_lake(directory),
-            wanted(_RECORDS),
-            (broker,),
-        )
+        job = table_job(broker, _TOPIC, interval, lambda table: {"path": str(directory / table)}, "delta")
+        return Target(job, lambda: found_in_lake(directory), wanted(_RECORDS), (broker,))
     for name, columns in TABLES.items():
         database.execute(f"CREATE TABLE {name} ({columns})")
-    options = options_in(database)
-    return Target(
-        lambda interval: table_job(broker, _TOPIC, interval, options),
-        lambda: found(database),
-        wanted(_RECORDS),
-        (broker, database.server),
-    )
+    job = table_job(broker, _TOPIC, interval, options_in(database))
+    return Target(job, lambda: found(database), wanted(_RECORDS), (broker, database.server))
 
 
 def _with_sinks(job: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -174,12 +162,16 @@ def _seen(target: Target) -> int:
 def _wake(sleepers: list[JobProcess], chance: random.Random, say: Callable[[str], None]) -> None:
     """Wake a process behind which another has taken over, or leave it for later."""
     if sleepers and chance.random() < 0.5:
-        sleeper = sleepers.pop(chance.randrange(len(sleepers)))
-        sleeper.wake()
-        code = sleeper.wait(WITHIN)
+        code = _woken(sleepers.pop(chance.randrange(len(sleepers))))
         say(f"a sleeper woke and ended with {code}")
-        if code not in (0, SUPERSEDED):
-            raise ChaosFailed(f"a sleeper ended with {code}:\n{sleeper.output()}")
+
+
+def _woken(sleeper: JobProcess) -> int:
+    """Wake a process, and return its exit code. Raises ChaosFailed if it is not that of a superseded one."""
+    sleeper.wake()
+    if (code := sleeper.wait(WITHIN)) not in (0, SUPERSEDED):
+        raise ChaosFailed(f"a sleeper ended with {code}:\n{sleeper.output()}")
+    return code
 
 
 def _end(life: int, process: JobProcess, sleepers: list[JobProcess], target: Target, sinks: Sequence[str]) -> int:
@@ -187,9 +179,7 @@ def _end(life: int, process: JobProcess, sleepers: list[JobProcess], target: Tar
     if process.exit_code != 0:
         raise ChaosFailed(f"life {life} ended with {process.exit_code}:\n{process.output()}")
     for sleeper in sleepers:
-        sleeper.wake()
-        if (code := sleeper.wait(WITHIN)) not in (0, SUPERSEDED):
-            raise ChaosFailed(f"a sleeper ended with {code}:\n{sleeper.output()}")
+        _woken(sleeper)
     there = target.found()
     for name in sinks:
         rows = target.wanted[name]

@@ -64,7 +64,7 @@ def test_killed_between_transaction_journal_and_checkpoint_each_row_is_in_its_ta
     interval = "2s" if any("complete" in each for each in steps) else "1h"
     job = table_job(kafka_server, topic, interval, lambda table: {"path": str(tmp_path / table)}, "delta")
     file = write_job(tmp_path, job)
-    environment = {**killer(tmp_path)}
+    environment = killer(tmp_path)
     with job_runs(file, tmp_path / "snapshots", name_of(topic)) as runs:
         for step in steps:
             process = runs.start(environment={**environment, "KILLED_AT": step})
