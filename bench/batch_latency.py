@@ -187,7 +187,7 @@ class _Versions:
 
 @dataclass(frozen=True)
 class Part:
-    """What is measured in one go, and a section of the page.
+    """A measurement that can run alone, and its section of the page.
 
     Args:
         title: of the section.

@@ -40,13 +40,13 @@ class LatencyRun(Row):
     def of(cls, side: str, rate: int, latencies: Sequence[float], load_before: float, **more: object) -> Self:
         """Return what was measured of single records."""
         figures = {"median": quantile(latencies, 0.5), "p99": quantile(latencies, 0.99), "most": max(latencies)}
-        told = {"side": side, "rate": rate, "records": len(latencies), "load_before": load_before}
-        return cls.model_validate({**told, **figures, **more})
+        run = {"side": side, "rate": rate, "records": len(latencies), "load_before": load_before}
+        return cls.model_validate({**run, **figures, **more})
 
 
 @dataclass(frozen=True)
 class Steady:
-    """What was measured behind the start: seconds of each record, and the CPU seconds of the job meanwhile."""
+    """Seconds from each record to its reader after the warm-up, and the CPU seconds that the job used meanwhile."""
 
     latencies: Sequence[float]
     cpu: float
